@@ -1,5 +1,3 @@
-//! Wrong passwords: counted for each listener, and logged at a bounded rate.
-
 use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
 use faultline_catalog::Reading;
@@ -8,10 +6,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From one line of the log to the next, at least.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// The failures of one listener. Clones share them.
+/// Failures of one listener. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct AuthFailures {
     listener: &'static str,
@@ -26,7 +23,7 @@ struct Counts {
 }
 
 impl AuthFailures {
-    /// None yet. The listener is `metrics` or `ingest`.
+    /// `listener` is `metrics` or `ingest`.
     pub fn new(listener: &'static str) -> Self {
         let counts = Counts {
             total: 0,
@@ -39,7 +36,6 @@ impl AuthFailures {
         }
     }
 
-    /// Counts a request of `peer` with a wrong user or password, and logs it unless a line was logged lately.
     pub(crate) fn note(&self, peer: Peer, now: Duration) {
         if let Some(failures) = self.counts.lock().count(now) {
             let (listener, within) = (self.listener, LOG_EVERY.as_secs());
@@ -52,7 +48,6 @@ impl AuthFailures {
         }
     }
 
-    /// `faultline_auth_failures_total`.
     pub fn reading(&self) -> Reading {
         Reading::counter(
             &AUTH_FAILURES,

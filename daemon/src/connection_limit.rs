@@ -1,7 +1,5 @@
-//! The connections of a listener: their timeouts, and which of them is closed when the connection limit is reached.
-//!
-//! Every new connection is accepted: neither silence nor slowness keeps others out, and a request that comes at once is
-//! over before its connection is the one to close.
+//! Timeouts of a listener's connections, and which one closes at the limit. Every new connection is
+//! accepted, so that idle or slow ones keep nobody out.
 
 use crate::clock::Clock;
 use crate::rate_limit::RateLimit;
@@ -17,27 +15,21 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Requests that take longer are slow: a scraper's head and a validator's push take milliseconds.
+/// Slower requests count as slow: a scraper's head and a validator's push take milliseconds.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// At least this long between two log messages about a reached limit.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Connections that were asked to end and have not ended yet, at most.
 pub(crate) const MAX_LEAVING: usize = 16;
 
-/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Waiting for a request.
     Idle,
-    /// The first bytes of a request are there.
     Head,
-    /// A request is being served.
     Serving,
 }
 
-/// How long each phase may last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) idle: Duration,
@@ -48,9 +40,8 @@ pub(crate) struct Timeouts {
 #[derive(Debug, Clone, Copy)]
 struct State {
     phase: Phase,
-    /// The uptime at which the phase began.
     since: Duration,
-    /// Whether it has pushed, or requested, what it may.
+    /// Whether a push or request of it was accepted.
     useful: bool,
 }
 
@@ -82,18 +73,16 @@ impl Connection {
         self.peer
     }
 
-    /// Whether it waits for a request.
     pub(crate) fn is_idle(&self) -> bool {
         self.state().phase == Phase::Idle
     }
 
-    /// Whether a request of it was accepted.
     pub(crate) fn is_useful(&self) -> bool {
         self.state().useful
     }
 
-    /// Bytes came: the first ones begin a request, the others gain no time.
-    pub(crate) fn heard(&self, bytes: &[u8]) {
+    /// The first bytes begin a request; later bytes do not extend the timeout.
+    pub(crate) fn received(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
             self.head_begins();
         }
@@ -103,12 +92,10 @@ impl Connection {
         self.change(|state| state.phase = Phase::Head);
     }
 
-    /// The head of a request is complete.
     pub(crate) fn serving(&self) {
         self.change(|state| state.phase = Phase::Serving);
     }
 
-    /// A request was answered.
     pub(crate) fn answered(&self, useful: bool) {
         self.change(|state| {
             state.phase = Phase::Idle;
@@ -116,13 +103,12 @@ impl Connection {
         });
     }
 
-    /// Resolves when it is asked to end.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
     }
 
-    /// Resolves when a phase has lasted too long. The phase must change in the task that polls this, and before it is
-    /// polled: a change wakes nobody.
+    /// Resolves when a phase has lasted too long. A phase change wakes nobody, so the polling task
+    /// must change it before it polls.
     pub(crate) async fn expired(&self, timeouts: Timeouts) {
         let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
         poll_fn(|context| {
@@ -156,8 +142,8 @@ impl Connection {
     }
 }
 
-/// The open connections of one listener. Those on sockets in the file system are counted apart, so that what reaches a
-/// port cannot crowd them out.
+/// The open connections of one listener. File system sockets have their own limit, so that network
+/// clients cannot crowd them out.
 #[derive(Debug)]
 pub(crate) struct Connections {
     listener: &'static str,
@@ -169,7 +155,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// None yet, and so many at most. The name of the listener is for the log.
+    /// `network` and `file_system` are the limits; `listener` is for the log.
     pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
         let limited = |max| Limited {
             max,
@@ -249,8 +235,8 @@ impl Limited {
         evicted
     }
 
-    /// Slow and idle ones before those of the last two seconds; among them, those that were never useful; among them, one
-    /// of the peer with the most connections; among them, the longest in its phase.
+    /// Order: slow and idle before those of the last two seconds; never useful; the peer with the
+    /// most connections; the longest in its phase.
     fn first_to_close(&self, now: Duration) -> Option<usize> {
         let of_peer = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
@@ -410,7 +396,7 @@ mod tests {
     #[test]
     fn only_the_first_bytes_of_a_request_start_its_clock() {
         let connection = connection(1, 9, false);
-        connection.heard(b"G");
+        connection.received(b"G");
         assert_eq!(
             connection.state().since,
             NOW - Duration::from_secs(9),
@@ -419,7 +405,7 @@ mod tests {
         connection.answered(true);
         connection.answered(false);
         assert!(connection.is_idle() && connection.is_useful());
-        connection.heard(b"G");
+        connection.received(b"G");
         assert_eq!(connection.state().phase, Phase::Head);
     }
 
@@ -434,9 +420,9 @@ mod tests {
                 serving: long,
             })
             .await;
-        connection.heard(b"");
+        connection.received(b"");
         assert!(connection.is_idle(), "the end of the stream is no request");
-        connection.heard(b"G");
+        connection.received(b"G");
         connection
             .expired(Timeouts {
                 idle: long,

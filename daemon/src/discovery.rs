@@ -1,14 +1,15 @@
-//! Finds the validator and follows it: which process it is now, that it has ended, and why its successor came.
+//! Finds the validator, follows it, and notices its end and the reason.
 //!
-//! A target is one life of a process, (pid, start time). While there is none, one look a second searches for it in the
-//! configured way; while there is one, its end is waited for. Every way refuses a validator's program that does something
-//! else (`monitor`, `exit`), and follows nobody rather than the wrong one.
+//! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
+//! once a second. Every method rejects a validator's program that does something else (`monitor`,
+//! `exit`), and prefers no target to a wrong one.
 
 mod choose;
 mod descendants;
 mod following;
 mod kills;
 mod ledger;
+mod method;
 mod names;
 mod owner;
 mod pid;
@@ -19,7 +20,6 @@ mod scan;
 mod systemctl;
 mod unit;
 mod watch;
-mod way;
 
 use crate::clock::Clock;
 use crate::config;
@@ -30,145 +30,135 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{HostRoot, ProcessId};
 pub use following::{Following, FoundCgroup, Reason, Report};
 use kills::Kills;
+use method::Method;
 pub(crate) use owner::{user, validators_user};
 use process::Fingerprint;
 pub(crate) use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::{Waited, Watch};
-use way::Way;
+use watch::{WaitOutcome, Watch};
 
-/// From look to look, while searching, and while following without a pidfd.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same while following a validator with a pidfd, which becomes readable at its end: only a new program in it is left to notice.
-const LOOK_EVERY_WITH_PIDFD: Duration = Duration::from_secs(5);
-/// A search that is shorter is not logged.
+/// Interval of searches, and of checks while following without a pidfd.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Check interval with a pidfd. The pidfd reports the end, so a check only needs to notice an exec.
+const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
-/// One life of a process. A process that executes another program in place is a new target of the same process.
+/// One lifetime of a process. An exec in place makes a new target of the same process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its number and its start.
     pub process: ProcessId,
-    /// Its name, at most 15 bytes.
+    /// At most 15 bytes.
     pub comm: String,
-    /// Its program's file; `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    /// `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
     pub exe: Option<PathBuf>,
-    /// What its arguments say; `None` for a program that is not known as a validator.
+    /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Its ledger folder, absolute in its own file system. `None` for Frankendancer, which names it in a file, and for a
-    /// relative path whose beginning may not be read.
+    /// Absolute in the process's own file system. `None` for Frankendancer, which names it in a
+    /// file, and for a relative path whose working directory is unreadable.
     pub ledger: Option<PathBuf>,
-    /// What led to it: `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    /// `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or
+    /// `process_name`.
     pub found_by: &'static str,
 }
 
 impl Target {
-    /// Whether `before` was followed only until this validator, its descendant, was found.
+    /// True if `before` was a wrapper that was followed only until this descendant appeared.
     pub fn succeeds_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
 }
 
-/// What a way of finding may look at.
-struct Around<'a> {
+struct SearchContext<'a> {
     root: &'a HostRoot,
     clock: Clock,
     now: Stamp,
-    /// Who was followed before.
     before: Option<&'a Target>,
-    /// Whether the numbers in `procfs` are those of this daemon's own pid namespace: else they mean nothing to system
+    /// False if `procfs` belongs to another pid namespace: its pids are then invalid for system
     /// calls.
     own_procfs: bool,
-    /// Whether there will be another look.
-    patient: bool,
+    /// False if there will be no further search.
+    will_retry: bool,
     stop: &'a Stop,
-    /// For what touches a path of a validator.
     paths: &'a PathThread,
 }
 
-/// The target, or why there is none.
 type Found = Result<Target, Vec<Problem>>;
 
-/// Searches and follows; a thread of its own.
 #[derive(Debug)]
 pub struct Finder {
     root: HostRoot,
     clock: Clock,
-    way: Way,
+    method: Method,
     following: Following,
     own_procfs: bool,
     ended: Option<(Arc<Target>, Reason)>,
-    /// The first look without a result since a process was followed.
+    /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
-    /// What was logged last while waiting.
-    said: String,
+    last_logged: String,
     paths: PathThread,
 }
 
 impl Finder {
-    /// Looks at nothing yet.
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
         let own = std::fs::read_link(root.procfs.join("self"));
         let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
-        let way = Way::new(&config.find);
-        let following = Following::new(Way::looking_for(&config.find));
+        let method = Method::new(&config.find);
+        let following = Following::new(Method::looking_for(&config.find));
         Finder {
             root,
             clock,
-            way,
+            method,
             following,
             own_procfs,
             ended: None,
             searching_since: None,
-            said: String::new(),
+            last_logged: String::new(),
             paths: PathThread::new("target-path"),
         }
     }
 
-    /// What is found, for everybody who needs it.
     pub fn following(&self) -> Following {
         self.following.clone()
     }
 
-    /// Looks once, and does not wait for a candidate to prove itself.
+    /// Searches once, without waiting for a candidate's threads.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
-        let found = self.look(false, &Stop::new())?;
+        let found = self.search(false, &Stop::new())?;
         Some(self.publish(found))
     }
 
-    /// Searches and follows until told to stop.
     pub fn run(mut self, stop: Stop) {
         while !stop.is_set() {
-            let followed = match self.look(true, &stop) {
+            let followed = match self.search(true, &stop) {
                 Some(target) => self.follow(target, &stop),
                 None => {
                     self.end_left_wrapper();
                     false
                 }
             };
-            // A successor may be there already, but is not looked for at once if there was none to follow.
+            // A successor may exist already, but an immediate search needs a target that was
+            // followed.
             if !followed {
-                stop.sleep(LOOK_EVERY);
+                stop.sleep(SEARCH_INTERVAL);
             }
         }
     }
 
-    /// One look, which replaces the problems of the last one.
-    fn look(&mut self, patient: bool, stop: &Stop) -> Option<Target> {
+    fn search(&mut self, will_retry: bool, stop: &Stop) -> Option<Target> {
         let now = self.clock.now();
-        let around = Around {
+        let context = SearchContext {
             root: &self.root,
             clock: self.clock,
             now,
             before: self.ended.as_ref().map(|(target, _)| &**target),
             own_procfs: self.own_procfs,
-            patient,
+            will_retry,
             stop,
             paths: &self.paths,
         };
-        let found = self.way.find(&around);
+        let found = self.method.find(&context);
         let (found, mut problems) = match found {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
@@ -187,14 +177,14 @@ impl Finder {
         let mut state = self.following.state();
         (
             state.report.problems,
-            state.report.looked_at,
+            state.report.searched_at,
             state.report.took,
         ) = (problems, Some(now), took);
         self.following.search_is_over();
         found
     }
 
-    /// Follows a process to its end or until told to stop; false if it was gone before it could be followed.
+    /// Follows a process until its end or `stop`; false if it ended before.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
@@ -205,26 +195,26 @@ impl Finder {
         let mut kills = Kills::begin(&self.root, id, self.clock.now());
         let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
-        let mut looked = self.clock.now();
-        let mut inspections = Inspections::new(looked);
+        let mut searched_at = self.clock.now();
+        let mut inspections = Inspections::new(searched_at);
         let end = loop {
             let interval = match watch {
-                Watch::Told(_) if current.validator.is_some() => LOOK_EVERY_WITH_PIDFD,
-                _ => LOOK_EVERY,
+                Watch::Notified(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+                _ => SEARCH_INTERVAL,
             };
-            let until_look = interval.saturating_sub(self.clock.now().since(looked));
-            let waited = watch.wait(&self.root, id, stop, until_look);
+            let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
+            let waited = watch.wait(&self.root, id, stop, until_search);
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
-                Waited::Told => break Reason::Exit,
-                Waited::FoundGone => break Reason::Unknown,
-                Waited::Lives if now.since(looked) < interval => {}
-                Waited::Lives => {
-                    looked = now;
+                WaitOutcome::Notified => break Reason::Exit,
+                WaitOutcome::FoundGone => break Reason::Unknown,
+                WaitOutcome::Alive if now.since(searched_at) < interval => {}
+                WaitOutcome::Alive => {
+                    searched_at = now;
                     let ticks = self.following.state().oom_kills.clone();
-                    kills.look(&ticks, now);
-                    let Ok(target) = self.look_again(&current, &mut print, now) else {
+                    kills.count(&ticks, now);
+                    let Ok(target) = self.check_exec(&current, &mut print, now) else {
                         break Reason::Unknown;
                     };
                     if !Arc::ptr_eq(&target, &current) {
@@ -240,7 +230,7 @@ impl Finder {
         // The newest tick may be older than the kill.
         let mut ticks = self.following.state().oom_kills.clone();
         ticks.host = kills::on_host(&self.root);
-        kills.look(&ticks, now);
+        kills.count(&ticks, now);
         self.end(
             current,
             if kills.recent(now) {
@@ -252,32 +242,32 @@ impl Finder {
         true
     }
 
-    /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
-    fn look_again(
+    /// Checks for an exec in place; `Err` if the new program does not match the search.
+    fn check_exec(
         &mut self,
         current: &Arc<Target>,
         print: &mut Fingerprint,
         now: Stamp,
     ) -> Result<Arc<Target>, ()> {
-        let print = print.look(&self.root);
-        // A process that is being torn down, which takes a large one seconds, has neither a program nor arguments any more.
+        let print = print.inspect(&self.root);
+        // During exit, which takes a large process seconds, it has neither a program nor arguments.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
         let same =
             print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
         let fresh = if same {
             None
         } else {
-            process::look(&self.root, current.process.pid, current.found_by).ok()
+            process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
         let took = self.clock.now().since(now);
         {
             let mut state = self.following.state();
-            (state.report.looked_at, state.report.took) = (Some(now), took);
+            (state.report.searched_at, state.report.took) = (Some(now), took);
         }
         match fresh {
-            // Of another life the watch will tell.
+            // The watch reports a reused pid.
             Some(seen) if seen.target.process == current.process && seen.target != **current => {
-                if self.way.is_still(current, &seen.target) {
+                if self.method.is_still(current, &seen.target) {
                     Ok(self.publish(seen.target))
                 } else {
                     Err(())
@@ -287,12 +277,12 @@ impl Finder {
         }
     }
 
-    /// Whether a validator runs below the followed process, which is none. Otherwise it is reported if its descendants have the
-    /// memory.
+    /// True if a validator runs below a followed non-validator. If none does, reports descendants
+    /// that hold the memory.
     fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
-            || !self.way.follows_descendants()
+            || !self.method.follows_descendants()
             || !inspections.is_due(now)
         {
             return false;
@@ -300,17 +290,17 @@ impl Finder {
         let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
             return false;
         };
-        let around = Around {
+        let context = SearchContext {
             root: &self.root,
             clock: self.clock,
             now,
             before: None,
             own_procfs: self.own_procfs,
-            patient: true,
+            will_retry: true,
             stop,
             paths: &self.paths,
         };
-        if descendants.validator(&around).is_some() {
+        if descendants.validator(&context).is_some() {
             return true;
         }
         if !inspections.reported
@@ -322,7 +312,7 @@ impl Finder {
         false
     }
 
-    /// Makes it the current target, and counts it if it has come in the place of another.
+    /// Sets the current target. Counts a restart if it replaced another process.
     fn publish(&mut self, found: Target) -> Arc<Target> {
         let target = Arc::new(found);
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
@@ -338,13 +328,13 @@ impl Finder {
             .ended
             .take()
             .filter(|(before, _)| before.process != target.process);
-        self.said.clear();
+        self.last_logged.clear();
         self.searching_since = None;
         let mut state = self.following.state();
         if let Some((_, reason)) = replaced {
             count(&mut state.report.restarts, reason);
         }
-        state.report.problems = self.way.doubts(&target);
+        state.report.problems = self.method.doubts(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
         self.following.search_is_over();
@@ -367,15 +357,15 @@ impl Finder {
         self.ended = Some((target, reason));
     }
 
-    /// A wrapper that was left for a validator below it, and had none when it was searched again, has ended with it.
+    /// A wrapper whose validator ended before the new search counts as ended too.
     fn end_left_wrapper(&mut self) {
         if let Some(wrapper) = self.following.current() {
             self.end(wrapper, Reason::Unknown);
         }
     }
 
-    /// What is to be logged of a search without a result: a change, once the search has lasted for [`LOG_AFTER`]. A program that
-    /// starts the daemon before the validator expects nothing else.
+    /// Logs a changed reason once the search has lasted for [`LOG_AFTER`]: a daemon that starts
+    /// before its validator must wait anyway.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let began = *self.searching_since.get_or_insert(now);
         let words = problems
@@ -383,10 +373,10 @@ impl Finder {
             .map(Problem::to_string)
             .collect::<Vec<_>>()
             .join("; ");
-        if words.is_empty() || words == self.said || now.since(began) < LOG_AFTER {
+        if words.is_empty() || words == self.last_logged || now.since(began) < LOG_AFTER {
             return None;
         }
-        self.said.clone_from(&words);
+        self.last_logged.clone_from(&words);
         Some(words)
     }
 }

@@ -1,22 +1,26 @@
-//! The validator's metrics sink: an HTTP listener that takes what an Agave validator pushes to `SOLANA_METRICS_CONFIG`.
+//! The HTTP listener for the pushes of `SOLANA_METRICS_CONFIG`.
 //!
-//! * A push is `POST <anything>/write?db=&u=&p=&precision=n`. Its body is split into lines while it arrives and is never
-//!   held whole; plain or gzip. The answer, 204, follows the last byte and waits for nobody.
-//! * A bad line costs itself. A well-formed push is refused for three reasons only: 401 (other credentials than the
-//!   configured ones), 403 (below) and 413 (more than [`MAX_BODY`] bytes). What cannot be read at all is 400 (broken gzip, unknown
-//!   precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]); a body that breaks off is counted as
-//!   `cut`. Lines that arrived before any of these count.
-//! * Timestamps are nanoseconds, which is what Agave sends and Influx assumes. The lines of a push in another precision
-//!   are not Agave's: each counts as bad, the push is answered 204 and passed on with its precision.
-//! * Bodies answered with 204 are passed on if forwarding is configured, see [`crate::forward`].
-//! * Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle connection is kept for
-//!   [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. Of [`MAX_CONNECTIONS`], one makes room for
-//!   each new one at once, slow ones first (`connection_limit`): nobody keeps a push out by holding on. One that idles is told and
-//!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
-//! * A push of a page in a browser is refused (403): other sites may send one without asking.
-//! * Where no password is configured, so is one of another user than the validator's, and one whose user is not known.
+//! A push is `POST <anything>/write?db=&u=&p=&precision=n`, plain or gzip. The body is split into
+//! lines while it arrives and is never held whole. 204 follows the last byte at once.
 //!
-//! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::push_memory`] allows.
+//! A bad line costs only itself. Rejections are 401 (wrong credentials), 403 (below), and 413 (more
+//! than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip, unknown precision), 415
+//! (another coding) and 408 (not complete within [`BODY_TIME`]). A body that breaks off counts as
+//! `cut`. Lines that arrived before any of these count.
+//!
+//! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
+//! counts as bad; the push gets 204 and is forwarded with its precision.
+//!
+//! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
+//! connection lives [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. At
+//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). An
+//! idle one gets a short grace time; one in a request is cut, and its complete lines count.
+//!
+//! Pushes from browser pages get 403: other sites can send them. Without a password, so do senders
+//! with another or unknown user id than the validator's.
+//!
+//! Memory: a read buffer of at most 16 KiB per connection; [`crate::push_memory`] limits the
+//! pushes.
 
 mod connection;
 mod decode;
@@ -42,31 +46,28 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
+/// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
-/// What is answered to who asks for `/health`.
 pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
-/// How many connections are served at once: as many as there is memory for ([`crate::push_memory`]).
+/// As many as there is memory for ([`crate::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Of these, on sockets in the file system.
 const FILE_SYSTEM: usize = 16;
-/// How long a connection may wait for its next request: well above Agave's 10 s, because a connection closed in the
-/// moment of a push loses that push.
+/// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
+/// loses it.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
-/// How long the head of a request may take from its first byte.
+/// Maximum time for a request's head from its first byte.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long a body may take. Agave itself gives up after 5 s.
+/// Maximum time for a body. Agave itself gives up after 5 s.
 pub const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Why the listener cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Others could push, and nobody has said that they may.
+    /// Other machines could push without permission in the configuration.
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
     NotLoopback(ListenAddress),
-    /// Somebody else listens there.
     #[error(
         "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
     )]
@@ -74,18 +75,14 @@ pub enum Error {
     #[error("ingest.listen: cannot listen on {address}: {source}")]
     Listen {
         address: SocketAddr,
-        /// What the system said.
         source: io::Error,
     },
 }
 
-/// What a listener works with.
 pub struct IngestParts<I> {
     pub intake: I,
-    /// Tells the time of a push.
     pub clock: Clock,
     pub budget: Budget,
-    /// Where bodies are passed on to, if they are.
     pub forward: Option<forward::Handle>,
 }
 
@@ -94,7 +91,6 @@ pub struct Listener<I> {
     shared: Arc<Shared<I>>,
 }
 
-/// What all connections have in common.
 struct Shared<I> {
     parts: IngestParts<I>,
     config: config::Ingest,
@@ -102,7 +98,6 @@ struct Shared<I> {
     limits: Limits,
 }
 
-/// Times and sizes; others in tests.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     body: u64,
@@ -120,34 +115,32 @@ const LIMITS: Limits = Limits {
     body_time: BODY_TIME,
 };
 
-/// Whether the configured address may be listened on; binds nothing.
+/// Binds nothing.
 ///
 /// # Errors
-/// Not a loopback address, and nobody has said that others may push.
+/// The address is not loopback, and the configuration does not allow others.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
     allowed(config, &ListenAddress::Tcp(config.listen))
 }
 
-/// Whether pushes of a validator with this configuration carry the wanted credentials.
+/// True if pushes of a validator with this configuration have the required credentials.
 pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
         .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
 }
 
-fn allowed(config: &config::Ingest, place: &ListenAddress) -> Result<(), Error> {
-    if place.is_local() || config.beyond_loopback {
+fn allowed(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
+    if listen_address.is_local() || config.beyond_loopback {
         Ok(())
     } else {
-        Err(Error::NotLoopback(place.clone()))
+        Err(Error::NotLoopback(listen_address.clone()))
     }
 }
 
 impl<I: Intake> Listener<I> {
-    /// Binds the configured address.
-    ///
     /// # Errors
-    /// Not a loopback address, or the system does not give it.
+    /// The address is not loopback or cannot be bound.
     pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
         check(config)?;
         let address = config.listen;
@@ -158,10 +151,10 @@ impl<I: Intake> Listener<I> {
         Self::from_sockets(vec![bound], config, parts)
     }
 
-    /// Takes sockets that somebody else has bound, such as systemd.
+    /// Uses sockets bound by another process such as systemd.
     ///
     /// # Errors
-    /// One of them is not on a loopback address.
+    /// A socket is not on a loopback address.
     pub fn from_sockets(
         sockets: Vec<Bound>,
         config: &config::Ingest,
@@ -169,7 +162,7 @@ impl<I: Intake> Listener<I> {
     ) -> Result<Self, Error> {
         sockets
             .iter()
-            .try_for_each(|socket| allowed(config, socket.place()))?;
+            .try_for_each(|socket| allowed(config, socket.listen_address()))?;
         let shared = Arc::new(Shared {
             parts,
             config: config.clone(),
@@ -179,17 +172,14 @@ impl<I: Intake> Listener<I> {
         Ok(Listener { sockets, shared })
     }
 
-    /// Where it listens, with the ports the system chose if 0 was configured.
     pub fn places(&self) -> Vec<String> {
         socket::places(&self.sockets)
     }
 
-    /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         socket::first_tcp(&self.sockets)
     }
 
-    /// What it counts, for as long as the daemon lives.
     pub fn meter(&self) -> Meter {
         self.shared.meter.clone()
     }
@@ -199,7 +189,7 @@ impl<I: Intake> Listener<I> {
         let Listener { sockets, shared } = self;
         let connections = Connections::new("ingest", shared.limits.connections, FILE_SYSTEM);
         let serve = |stream: Stream, connection| {
-            // At once: a sender that has closed its socket has no user any more.
+            // At once: after the sender closes its socket, its user is unknown.
             let user = PeerUser::of(&stream, &shared.config);
             connection::serve(
                 (stream, user),

@@ -1,10 +1,9 @@
-//! One short look for the terminal: which process the daemon would follow, what it may read of it, and who answers.
-//!
-//! It uses the daemon's own ways of finding, reading and asking, with short timeouts; listens nowhere, and writes nothing.
+//! One short check for the terminal: the target, the readable files, and the reachable interfaces.
+//! It uses the daemon's own code with short timeouts, listens nowhere and writes nothing.
 
-mod asked;
 mod disks;
 pub mod metrics;
+mod pollers;
 mod ports;
 mod report;
 mod rights;
@@ -18,19 +17,17 @@ use crate::config::Config;
 use crate::sources::rpc::identity_of;
 use crate::supervisor::Stage;
 use anyhow::{Context, bail};
-use rights::ProcessLook;
+use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long procfs and systemd may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long everything that was started may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Checks everything. Takes some seconds at most, whoever does not answer.
+/// Takes some seconds at most.
 ///
 /// # Errors
-/// The checks themselves cannot be made: procfs cannot be read, or a thread cannot be started.
+/// procfs is unreadable, or a thread cannot start.
 pub fn examine(config: &Config) -> anyhow::Result<Report> {
     let runtime = app::runtime()?;
     let report = runtime.block_on(check(config));
@@ -40,29 +37,33 @@ pub fn examine(config: &Config) -> anyhow::Result<Report> {
 
 async fn check(config: &Config) -> anyhow::Result<Report> {
     let clock = Clock::start();
-    let seen = look(config, clock).await?;
+    let seen = inspect(config, clock).await?;
     let questions = async {
-        let (admin, facts) = asked::admin(config, &seen, clock).await;
-        let (rpc, heard) = asked::rpc(config, &seen, facts.clone(), clock).await;
-        let votes = votes::check(config, &seen, (facts.clone(), heard.clone()), clock).await;
+        let (admin, facts) = pollers::admin(config, &seen, clock).await;
+        let (rpc, rpc_facts) = pollers::rpc(config, &seen, facts.clone(), clock).await;
+        let votes = votes::check(config, &seen, (facts.clone(), rpc_facts.clone()), clock).await;
         let process = seen.target.as_ref().map(|target| target.process);
-        let told = process.and_then(|process| {
-            identity_of(process, heard.facts().as_deref(), facts.get().as_deref())
+        let reported_identity = process.and_then(|process| {
+            identity_of(
+                process,
+                rpc_facts.facts().as_deref(),
+                facts.get().as_deref(),
+            )
         });
-        (admin, rpc, votes, told)
+        (admin, rpc, votes, reported_identity)
     };
     let others = async {
         tokio::join!(
             ports::ingest(config),
             ports::push(config, &seen),
             ports::metrics(config),
-            asked::log(config, clock),
+            pollers::log(config, clock),
             disks::check(config, &seen, clock)
         )
     };
-    let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) =
+    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
         tokio::join!(questions, others);
-    let identity = told.or(seen.target.as_ref().and(config.target.identity));
+    let identity = reported_identity.or(seen.target.as_ref().and(config.target.identity));
     let mut checks = vec![
         seen.process
             .with("identity", identity.map(|key| key.to_string())),
@@ -88,14 +89,14 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     })
 }
 
-/// Looks on a thread: a process that hangs in the kernel can hold its files in procfs for as long as it hangs.
-async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
+/// Runs on a thread, because procfs reads of a process that hangs in the kernel can block.
+async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
     let mut stage = Stage::new("once", &Handle::current());
     let (send, seen) = tokio::sync::oneshot::channel();
     let wanted = config.clone();
     stage
         .thread("look", move |_| {
-            drop(send.send(ProcessLook::look(&wanted, clock)))
+            drop(send.send(ProcessInspection::inspect(&wanted, clock)))
         })
         .context("a thread cannot be started")?;
     match tokio::time::timeout(PATIENCE, seen).await {
@@ -109,7 +110,6 @@ async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
     }
 }
 
-/// Whether the daemon would start with this configuration.
 fn configuration(config: &Config) -> Check {
     match app::mistakes(config, &[]).as_slice() {
         [] => Check::ok("config", "the daemon can start with this configuration"),

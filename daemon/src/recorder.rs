@@ -1,8 +1,8 @@
-//! Keeps what the daemon sees: ticks, the validator's points with their own time, and events, in files for the lab.
+//! Records ticks, the validator's points with their own time, and events, in files for the lab.
 //!
-//! Ticks, points and marks wait in a bounded queue. One thread takes them once a second, derives the events, and hands
-//! all of it to every [`RecordingSink`], which writes it in one transaction. Nobody waits for the thread: what finds no room is
-//! dropped and counted.
+//! Ticks, points and marks enter a bounded queue. Once a second one thread takes them, derives the
+//! events and passes everything to each [`RecordingSink`] for one transaction. Producers never
+//! wait: a full queue drops and counts.
 
 mod account;
 pub mod disks;
@@ -19,7 +19,7 @@ use crate::discovery::{Following, Target};
 use crate::hub::{Latest, Sink};
 use crate::manifest::Described;
 use crate::supervisor::Stop;
-use crate::tick::{Finding, Poll};
+use crate::tick::{Poll, SourceOutput};
 use crate::validator::recorded::{Points, Recorded};
 use account::RecorderSource;
 use events::{Describe, Events};
@@ -32,44 +32,37 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From transaction to transaction: a killed daemon loses no more.
-const TURN: Duration = Duration::from_secs(1);
+/// Transaction interval: a killed daemon loses no more.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long after the tick its turn comes, so that what the tick tells is on disk soon.
+/// Delay after the tick, so that the tick is on disk soon.
 const AFTER_THE_TICK: Duration = Duration::from_millis(250);
 
-/// Why entries are missing that found no room.
 const LOST: &str =
     "the recorder did not keep up, or the validator's identity was unknown for too long";
 
-/// One thing to keep.
 #[derive(Debug, Clone)]
 pub enum Entry {
-    /// What follows belongs to this process, or to none.
+    /// The following entries belong to this process, or to none.
     Process(Option<Arc<Followed>>),
-    /// A tick.
     Tick(Arc<Tick>),
-    /// A point of the followed validator.
     Point(Box<Point>),
     Event(Event),
-    /// More became known about the process that is followed, or it executes another program now.
-    Known(Arc<Described>),
+    /// New facts about the followed process, or an exec in place.
+    Manifest(Arc<Described>),
 }
 
-/// A process that is followed.
 #[derive(Debug)]
 pub struct Followed {
     pub target: Arc<Target>,
-    /// When it started, since 1970; `None` if the kernel did not say.
+    /// Unix time; `None` if the kernel did not report it.
     pub started_unix: Option<Duration>,
-    /// The tick at which it was first there.
     pub seen: Stamp,
-    /// What else is known of it.
     pub manifest: Value,
 }
 
 impl Followed {
-    /// The same process with what became known; `None` if that is about another one.
+    /// The same process with the new manifest; `None` if it belongs to another process.
     pub fn described_as(&self, described: &Described) -> Option<Followed> {
         let target = Arc::clone(&described.target);
         let (started_unix, seen, manifest) =
@@ -83,16 +76,14 @@ impl Followed {
     }
 }
 
-/// Where entries go. Called on the recorder's thread, once a second, with nothing to report if nothing came.
+/// Called on the recorder's thread once a second, also without entries.
 pub trait RecordingSink: Send {
-    /// Takes what came since the last turn, in order; what it cannot keep it counts itself.
+    /// Takes the entries since the last call, in order; the sink counts its own losses.
     fn take(&mut self, entries: &[Entry], now: Stamp);
 
-    /// The daemon stops: nothing more comes.
     fn finish(self: Box<Self>, now: Stamp);
 }
 
-/// What others hold of a recorder. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: Arc<Queue>,
@@ -106,7 +97,6 @@ impl Handle {
         Box::new(self.clone())
     }
 
-    /// For the validator's points.
     pub fn points(&self) -> Points {
         let queue = Arc::clone(&self.queue);
         Points::new(move |what| match what {
@@ -115,11 +105,11 @@ impl Handle {
         })
     }
 
-    /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
+    /// Polled before the tick reaches the sinks. `more` adds readings.
     pub fn source(
         &self,
         following: Following,
-        more: impl Fn(&mut Finding) + Send + 'static,
+        more: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Poll> {
         Box::new(RecorderSource {
             handle: self.clone(),
@@ -129,7 +119,7 @@ impl Handle {
         })
     }
 
-    /// Sets a mark, which is counted by its kind; false if there is no room for it.
+    /// Counts the mark by kind; false if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let set = self.queue.push(Message::Mark(at, name));
         if set {
@@ -151,17 +141,15 @@ pub struct Recorder {
     queue: Arc<Queue>,
     events: Events,
     describe: Describe,
-    /// What became known since, and what of it was told.
     news: Latest<Described>,
     known: Option<Arc<Described>>,
-    /// What had found no room in the queue by the last turn.
     lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
 impl Recorder {
-    /// A recorder without a sink. `accounts` are those of the sinks to come. `describe` says of a process what its
-    /// manifest holds; it is asked on the recorder's thread, once for each process.
+    /// `accounts` are those of the sinks to come. `describe` returns a process's manifest; it runs
+    /// on the recorder's thread, once per process.
     pub fn new(
         clock: Clock,
         accounts: Vec<Arc<Account>>,
@@ -191,19 +179,17 @@ impl Recorder {
         )
     }
 
-    /// The same, told by `news` what became known of the process that is followed.
     pub fn with_news(mut self, news: Latest<Described>) -> Self {
         self.news = news;
         self
     }
 
-    /// The same with a sink more.
     pub fn with(mut self, sink: Box<dyn RecordingSink>) -> Self {
         self.sinks.push(sink);
         self
     }
 
-    /// Takes turns until told to stop, then finishes every sink. Whoever adds has stopped before.
+    /// Runs until `stop`, then finishes every sink. Stop all producers before.
     pub fn run(mut self, stop: Stop) {
         while !stop.sleep(until_next(self.clock.now().uptime)) {
             self.turn();
@@ -213,7 +199,7 @@ impl Recorder {
         self.sinks.into_iter().for_each(|sink| sink.finish(now));
     }
 
-    /// What became known of the process that is followed, once.
+    /// Returns each completed manifest of the followed process once.
     fn news(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
         let news = self.news.get().filter(|news| news.target == *followed)?;
@@ -225,7 +211,7 @@ impl Recorder {
             return None;
         }
         self.known = Some(Arc::clone(&news));
-        Some(Entry::Known(news))
+        Some(Entry::Manifest(news))
     }
 
     fn turn(&mut self) {
@@ -254,11 +240,14 @@ impl Recorder {
     }
 }
 
-/// From `uptime` to the next turn.
 fn until_next(uptime: Duration) -> Duration {
     let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
-    let left = (TURN + AFTER_THE_TICK).saturating_sub(into);
-    if left > TURN { left - TURN } else { left }
+    let left = (COMMIT_INTERVAL + AFTER_THE_TICK).saturating_sub(into);
+    if left > COMMIT_INTERVAL {
+        left - COMMIT_INTERVAL
+    } else {
+        left
+    }
 }
 
 #[cfg(test)]
@@ -279,8 +268,8 @@ mod tests {
     #[test]
     fn what_found_no_room_leaves_a_gap_that_is_told_once() {
         let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
-        let kept = Arc::default();
-        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&kept))));
+        let saved_entries = Arc::default();
+        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&saved_entries))));
         let mut sink = handle.sink();
         for number in 0..1000 {
             sink.tick(&Arc::new(Tick {
@@ -293,8 +282,8 @@ mod tests {
         assert!(lost > 0);
         recorder.turn();
         recorder.turn();
-        let kept = kept.lock();
-        let gaps: Vec<&Event> = kept
+        let saved_entries = saved_entries.lock();
+        let gaps: Vec<&Event> = saved_entries
             .iter()
             .filter_map(|entry| match entry {
                 Entry::Event(event) if event.kind == EventKind::Gap => Some(event),
@@ -324,10 +313,10 @@ mod tests {
         };
         let (handle, recorder) =
             Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
-        let (kept, news) = (Arc::default(), Latest::default());
+        let (saved_entries, news) = (Arc::default(), Latest::default());
         let mut recorder = recorder
             .with_news(news.clone())
-            .with(Box::new(Memory(Arc::clone(&kept))));
+            .with(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.seen.lock() = FollowedAtTick {
                 target: Some(Arc::new(target(comm))),
@@ -345,12 +334,12 @@ mod tests {
             news.set(Some(Arc::new(described)));
             recorder.turn();
         }
-        let kept = kept.lock();
-        let told = kept.iter().filter_map(|entry| match entry {
-            Entry::Known(more) => more.manifest.as_str().map(str::to_owned),
+        let saved_entries = saved_entries.lock();
+        let texts = saved_entries.iter().filter_map(|entry| match entry {
+            Entry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
             _ => None,
         });
-        assert_eq!(told.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
+        assert_eq!(texts.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
     }
 
     #[test]

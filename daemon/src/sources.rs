@@ -1,8 +1,9 @@
-//! Who is asked on a tick. A source says what it read and what it could not; the framework adds how long it took.
+//! The sources of a tick. A source returns readings and problems; the framework adds the time it
+//! took.
 //!
-//! Two kinds: a *polled* source reads the kernel when asked (process, threads, cgroup, host); a *listening* one fills a
-//! slot of its own and is only looked at here (datapoints, log, JSON-RPC, admin socket), so that a slow answer delays no
-//! tick.
+//! A *polled* source reads the kernel on the tick (process, threads, cgroup, host). A *listening*
+//! one is filled by its own task (datapoints, log, JSON-RPC, admin socket), so that a slow response
+//! delays no tick.
 
 pub mod admin;
 mod asking;
@@ -27,12 +28,12 @@ use crate::tick::Poll;
 use conclusions::Inputs;
 use faultline_kernel::HostRoot;
 
-/// The sources that are asked, in the order in which a tick asks them. Those that are told come after.
+/// In polling order. The listening sources follow.
 pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = vec![
         Box::new(listening::Target {
             following: following.clone(),
-            told: None,
+            last_reported: None,
         }),
         Box::new(process::Process::new()),
     ];
@@ -51,54 +52,54 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     sources
 }
 
-/// The sources that are told by the validator, then what concludes from all. `live` is the configuration in force.
-pub fn told(
+/// The listening sources, then the conclusions from all. `live` is the current configuration.
+pub fn with_inputs(
     config: &Config,
     datapoints: listening::Datapoints,
-    told: Inputs,
+    inputs: Inputs,
     live: Latest<Config>,
 ) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
     let slot_time = Latest::default();
     if config.host.enabled {
-        let (found, interval) = (told.resources.clone(), config.host.interval);
+        let (found, interval) = (inputs.resources.clone(), config.host.interval);
         sources.push(Box::new(resources::Resources {
             found,
             interval,
-            told: None,
+            last_reported: None,
         }));
     }
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));
     }
-    if let Some(view) = told.log.clone() {
+    if let Some(view) = inputs.log.clone() {
         sources.push(Box::new(listening::Log(view)));
     }
     if config.rpc.enabled {
         sources.push(Box::new(listening::Rpc {
-            handle: told.rpc.clone(),
-            told: None,
+            handle: inputs.rpc.clone(),
+            last_reported: None,
         }));
     }
     if config.rpc.enabled && config.validator.enabled {
         sources.push(Box::new(votes::Votes {
-            heard: told.votes.clone(),
-            rpc: told.rpc.clone(),
-            intake: told.intake.clone(),
+            handle: inputs.votes.clone(),
+            rpc: inputs.rpc.clone(),
+            intake: inputs.intake.clone(),
             slot_time: slot_time.clone(),
-            told: None,
+            last_reported: None,
             judged: None,
             requested_for: None,
         }));
     }
     if config.admin.enabled {
         sources.push(Box::new(listening::Admin {
-            facts: told.admin.clone(),
-            told: None,
+            facts: inputs.admin.clone(),
+            last_reported: None,
         }));
     }
     sources.push(Box::new(conclusions::Conclusions::new(
-        live, told, slot_time,
+        live, inputs, slot_time,
     )));
     sources
 }

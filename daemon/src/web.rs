@@ -34,56 +34,45 @@ use crate::socket::{self, Bound};
 use crate::supervisor::Stop;
 use answer::Site;
 use faultline_catalog::Tick;
-use request_checks::Names;
+use request_checks::AllowedHosts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Open connections at once; each one more closes another ([`crate::connection_limit`]).
+/// A new connection above this limit closes another ([`crate::connection_limit`]).
 const MOST_CONNECTIONS: usize = 64;
 
-/// Of these, on sockets in the file system.
+/// Share of file system sockets.
 const FILE_SYSTEM: usize = 16;
 
-/// What the pages are made of.
 #[derive(Debug, Clone)]
 pub struct WebState {
-    /// For ages and deadlines.
     pub clock: Clock,
-    /// From tick to tick; what counts as too old follows from it.
     pub interval: Duration,
-    /// The newest tick; register the same value as a sink of the hub.
+    /// Register the same value as a sink of the hub.
     pub ticks: Latest<Tick>,
-    /// The last minute; register the same value as a sink of the hub.
     pub history: History,
-    /// Labels for every `agave_` series; empty unless `metrics.constant_labels_everywhere` is set.
+    /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant: ConstantLabels,
-    /// What the landing page says beside the tick.
     pub page: Arc<PageInfo>,
-    /// What takes marks; `None` if nothing is recorded.
     pub recorder: Option<recorder::Handle>,
-    /// What saves the flight recording; `None` if it is off.
     pub flight: Option<flight::Handle>,
-    /// The machine's own name, by which it may be asked for too; `None` if it is not known.
+    /// An accepted `Host:` name; `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,
-    /// Counts series that pages leave out.
     pub dropped_series: DroppedSeries,
 }
 
-/// What the landing page says that is in no tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageInfo {
     pub version: &'static str,
-    /// How the validator is looked for, in words; ends a sentence that begins with "It is looked for".
+    /// Ends a sentence that begins with "It is looked for".
     pub search: String,
-    /// Address of the documentation; no link without it.
     pub docs: Option<String>,
 }
 
 impl PageInfo {
-    /// Describes the search as configured.
     pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
         let search = match find {
             Find::Scan => {
@@ -109,7 +98,7 @@ impl PageInfo {
     }
 }
 
-/// Reads the web config file and what it names, and binds nothing; every mistake.
+/// Reads the web config file and its files without binding; returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
     let Some(path) = &config.web_config else {
         return protected(config.listen, None).err().into_iter().collect();
@@ -122,8 +111,8 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
     mistakes
 }
 
-/// What an operator should know of the web config file although it can be used, at this time since 1970; and the files
-/// with secrets: itself, and the key it names.
+/// Warnings about a usable web config file at this Unix time. Also returns the files with secrets:
+/// itself and its key.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
         return Default::default();
@@ -131,14 +120,13 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
     let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
-    let told = users
+    let shown = users
         .map(|what| format!("{}: {what}", path.display()))
         .chain(dated)
         .collect();
-    (told, std::iter::once(path.clone()).chain(key).collect())
+    (shown, std::iter::once(path.clone()).chain(key).collect())
 }
 
-/// The web config file, if there is one.
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
     let web = config
         .web_config
@@ -162,7 +150,6 @@ fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), 
     }
 }
 
-/// A bound socket and everything needed to answer on it.
 #[derive(Debug)]
 pub struct Server {
     sockets: Vec<Bound>,
@@ -171,12 +158,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file and binds the socket. Nothing is answered before [`Server::run`], but clients can
-    /// connect from here on. Needs no runtime.
+    /// Loads the web config file and binds the socket. Clients can connect, but get no response
+    /// before [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
-    /// The address cannot be bound; it is not loopback and nothing protects it; the web config file, or a file it
-    /// names, cannot be read or used.
+    /// The address cannot be bound, or is public without protection. The web config file, or a file
+    /// it names, is unreadable or invalid.
     pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
         let listen = config.listen;
         let web = load(config)?;
@@ -184,7 +171,6 @@ impl Server {
         Self::with(vec![bound], web, config, state)
     }
 
-    /// The same with sockets that somebody else has bound, instead of the configured address.
     pub fn from_sockets(
         sockets: Vec<Bound>,
         config: &Metrics,
@@ -195,7 +181,10 @@ impl Server {
             .as_deref()
             .map(config::WebConfig::load)
             .transpose()?;
-        for listen in sockets.iter().filter_map(|socket| socket.place().tcp()) {
+        for listen in sockets
+            .iter()
+            .filter_map(|socket| socket.listen_address().tcp())
+        {
             protected(listen, web.as_ref())?;
         }
         Self::with(sockets, web, config, state)
@@ -207,11 +196,13 @@ impl Server {
         config: &Metrics,
         state: WebState,
     ) -> Result<Server, WebError> {
-        let exposed = sockets.iter().find(|socket| !socket.place().is_local());
+        let exposed = sockets
+            .iter()
+            .find(|socket| !socket.listen_address().is_local());
         if let (Some(socket), Some(web)) = (exposed, &web)
             && web.tls.is_none()
         {
-            let (listen, file) = (socket.place(), web.path.display());
+            let (listen, file) = (socket.listen_address(), web.path.display());
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {
@@ -222,9 +213,9 @@ impl Server {
             ),
             None => Default::default(),
         };
-        // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
+        // With a password or a certificate, DNS rebinding gains nothing.
         let names = (tls.is_none() && users.is_none())
-            .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
+            .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
         let site = Site::new(state, users, headers, names, config.native_histograms);
         Ok(Server {
             sockets,
@@ -233,24 +224,20 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports the system chose if the configuration says 0.
     pub fn places(&self) -> Vec<String> {
         socket::places(&self.sockets)
     }
 
-    /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         socket::first_tcp(&self.sockets)
     }
 
-    /// The address of its landing page; `None` if it listens in the file system only.
     pub fn page(&self) -> Option<String> {
         let scheme = if self.is_tls() { "https" } else { "http" };
         self.local_addr()
             .map(|address| format!("{scheme}://{address}/"))
     }
 
-    /// Whether it speaks TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }

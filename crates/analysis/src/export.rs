@@ -1,5 +1,3 @@
-//! `faultline export`: the tables of recordings as files that pandas, polars and DuckDB open.
-
 mod csv;
 mod parquet;
 mod rows;
@@ -9,7 +7,7 @@ mod wide;
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
 use csv::CsvWriter;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_recording::schema::{Kind, TABLES};
 use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
@@ -45,7 +43,7 @@ pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Resu
     };
     let heads = columns.iter();
     let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), kind(values))));
-    let part = Part::create(path).with_context(named)?;
+    let part = TempFile::create(path).with_context(named)?;
     let out = BufWriter::new(part.file().try_clone().with_context(named)?);
     let write = || {
         let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
@@ -57,17 +55,12 @@ pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Resu
     part.finish(path).with_context(named)
 }
 
-/// One recording and the folder for its tables.
 struct Job {
     from: PathBuf,
     to: PathBuf,
 }
 
-/// Writes the tables; what was written, in words.
-///
-/// # Errors
-/// A recording cannot be read, a file cannot be written or is there already, a table does not exist. Files that were
-/// finished before the error stay.
+/// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let tables = chosen(&args.tables)?;
     let jobs = jobs(args)?;
@@ -81,7 +74,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
             }
         }
     }
-    let mut said = String::new();
+    let mut message = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
         std::fs::create_dir_all(&job.to)
@@ -89,7 +82,6 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
         let mut rows = 0;
         for table in &tables {
             let path = path(job, table, args.format);
-            // A recording's error names the recording.
             rows += export(&recording, table, &path, args.format).map_err(|error| {
                 match error.is::<Error>() {
                     true => error,
@@ -97,17 +89,17 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
                 }
             })?;
         }
-        said += &format!(
+        message += &format!(
             "{}: {} tables with {rows} rows in {}\n",
             job.from.display(),
             tables.len(),
             job.to.display()
         );
     }
-    Ok(said)
+    Ok(message)
 }
 
-/// The tables asked for, each once; all of them if none is named.
+/// All tables if `names` is empty.
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
     let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
@@ -119,7 +111,7 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
         .collect())
 }
 
-/// One recording goes into the folder itself, several into one each.
+/// Several recordings get a subfolder each.
 fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
     let [one] = args.files.as_slice() else {
         let mut jobs: Vec<Job> = Vec::new();
@@ -157,14 +149,14 @@ fn path(job: &Job, table: &str, format: Format) -> PathBuf {
     job.to.join(format!("{table}.{extension}"))
 }
 
-/// Writes one table; its number of rows. The file has its name only once it is whole.
+/// The file gets its final name only when it is complete.
 fn export(
     recording: &Recording,
     table: &'static str,
     path: &Path,
     format: Format,
 ) -> anyhow::Result<u64> {
-    let part = Part::create(path)?;
+    let part = TempFile::create(path)?;
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let columns: Vec<(String, Kind)> = match spec {
         Some(spec) => {
@@ -186,7 +178,7 @@ fn export(
 
 fn writer(
     recording: &Recording,
-    part: &Part,
+    part: &TempFile,
     table: &str,
     layout: Layout,
     format: Format,

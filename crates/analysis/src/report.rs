@@ -1,5 +1,3 @@
-//! From runs to a report: what happened, what differs, and how sure that is.
-
 mod accounts;
 mod cache;
 mod cache_sizes;
@@ -40,16 +38,14 @@ use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use subject::{Subject, Subjects};
 use verdict::Answers;
 
-/// What is asked of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The metric that decides.
     pub primary: &'static Scalar,
-    /// Differences smaller than this share of the reference do not matter.
+    /// Smaller relative differences do not matter.
     pub margin: f64,
-    /// Of the bootstrap: the same runs and seed give the same report.
+    /// Seed of the bootstrap.
     pub seed: u64,
-    /// What is counted by slot is compared as a rate, so that arms of different slot times can be compared.
+    /// Compares per-slot metrics as rates, for arms of different slot times.
     pub per_second: bool,
 }
 
@@ -64,50 +60,44 @@ impl Default for Options {
     }
 }
 
-/// What is known beside the recordings, by whoever made the runs.
+/// Context that the recordings do not have.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
-    /// Of the page; after the runs if empty.
+pub struct ReportContext {
     pub title: String,
-    /// Said before the headline, whichever it is.
     pub before: Option<String>,
-    /// The headline; the runs' own is the first point then, or comes before it if something was tested.
+    /// The runs' own headline becomes the first point, or precedes this one if something was
+    /// tested.
     pub headline: Option<String>,
-    /// Said before the runs' own points.
     pub points: Vec<String>,
-    /// Said before the runs' own caveats.
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
-    /// with. Without any, the report finds an order.
+    /// The first is the reference. If empty, the report chooses an order.
     pub arms: Vec<String>,
 }
 
-/// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
+/// With several runs, also compares their arms.
 pub fn build(runs: &[Run], options: &Options) -> Report {
-    build_beside(runs, options, Beside::default())
+    build_with_context(runs, options, ReportContext::default())
 }
 
-/// [`build`], with what is known beside the recordings.
-pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
-    let mut report = of_runs(runs, options, &beside.arms);
-    if !beside.title.is_empty() {
-        report.title = beside.title;
+pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContext) -> Report {
+    let mut report = of_runs(runs, options, &context.arms);
+    if !context.title.is_empty() {
+        report.title = context.title;
     }
-    if let Some(headline) = beside.headline {
+    if let Some(headline) = context.headline {
         let own = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.standing {
             VerdictKind::Described => report.verdict.points.insert(0, own),
-            // What was tested is what was asked.
             _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
         }
     }
-    if let Some(before) = beside.before {
+    if let Some(before) = context.before {
         report.verdict.headline = format!("{before} {}", report.verdict.headline);
     }
-    report.verdict.points.splice(0..0, beside.points);
-    report.caveats.splice(0..0, beside.caveats);
-    report.sections.splice(0..0, beside.sections);
+    report.verdict.points.splice(0..0, context.points);
+    report.caveats.splice(0..0, context.caveats);
+    report.sections.splice(0..0, context.sections);
     report
 }
 
@@ -127,14 +117,14 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let same_slots = paired.complete && paired.rows > 0;
     let floor = Floor::of(&paired, &settings);
     if let Some(floor) = &floor {
-        floor.humble(&mut pairs, &subjects, options.primary);
+        floor.withdraw_below_floor(&mut pairs, &subjects, options.primary);
     }
     let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
     more.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
     more.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
-        // One arm, twice at the same time.
+        // One arm, run twice at the same time.
         true => vec![cells::section("comparison", "The A/A pair", more)],
         false => comparison::section(&subjects, options.primary, &pairs, more, &settings)
             .into_iter()
@@ -225,7 +215,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         facts.push(("Begun", moment(run.origin_unix_ns)));
     }
     facts.push(("Recorded for", duration(run.end())));
-    if let Some(ended) = subject.measured.course.ended {
+    if let Some(ended) = subject.measured.lifecycle.ended {
         facts.push(("Ended after", duration(ended)));
     }
     if let Some(limit) = subject.limit() {
@@ -234,12 +224,12 @@ fn card(subject: &Subject<'_>) -> RunCard {
     if let Some(catch_up) = subject.catch_up() {
         facts.push(("Catch-up", duration(catch_up)));
     }
-    let kept_up = match subject.measured.course.kept_up.answer {
+    let kept_up = match subject.measured.lifecycle.kept_up.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    if subject.measured.course.validator || run.is_replay() {
+    if subject.measured.lifecycle.validator || run.is_replay() {
         let what = if run.is_replay() {
             "Did all of its work"
         } else {
@@ -247,7 +237,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         };
         facts.push((what, kept_up.to_owned()));
     }
-    facts.push(("End", subject.measured.course.end.how.clone()));
+    facts.push(("End", subject.measured.lifecycle.end.how.clone()));
     RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),

@@ -1,4 +1,5 @@
-//! `bench compression`: what codecs make of transactions, blocks or accounts, alone and bundled, and of the time to fetch them.
+//! `bench compression`: codecs on transactions, blocks or accounts, alone and bundled, and their
+//! effect on fetch time.
 
 mod bundle;
 mod classes;
@@ -27,16 +28,12 @@ use records::Records;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What is settled before anything is asked.
-struct Settled {
+struct Settings {
     codecs: Vec<Codec>,
     classes: Classes,
 }
 
-/// Measures, and shows what was measured. The exit code is 1 if a codec failed.
-///
-/// # Errors
-/// Wrong usage, a node or a file that gives no records.
+/// The exit code is 1 if a codec failed.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     let settled = settled(args)?;
     if args.output.dry_run {
@@ -69,10 +66,6 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, code))
 }
 
-/// What was kept, once more.
-///
-/// # Errors
-/// A file that exists.
 pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
     if let Some(path) = &args.parquet {
         parquet::write(path, "class", show::columns(&outcome.classes))?;
@@ -85,18 +78,11 @@ pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<Stri
     shown(outcome, args.format)
 }
 
-/// Results by the header of their file.
-///
-/// # Errors
-/// The file is damaged.
-pub(crate) fn kept(file: &Path, header: &str) -> anyhow::Result<Outcome> {
+pub(crate) fn saved(file: &Path, header: &str) -> anyhow::Result<Outcome> {
     serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
-/// In the form that was asked for; the study's table comes first.
-///
-/// # Errors
-/// A number that JSON does not have.
+/// The study's table comes first.
 fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => show::text(outcome),
@@ -105,7 +91,7 @@ fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     })
 }
 
-fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
+fn settled(args: &CompressionArgs) -> anyhow::Result<Settings> {
     let mut codecs = Vec::new();
     for name in &args.codecs.codecs {
         let codec = Codec::named(name).with_context(|| format!("no codec {name}"))?;
@@ -124,12 +110,12 @@ fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
     {
         return Err(WrongUsage("--save: the file's name must end in .b64".to_owned()).into());
     }
-    Ok(Settled { codecs, classes })
+    Ok(Settings { codecs, classes })
 }
 
 fn outcome(
     args: &CompressionArgs,
-    settled: &Settled,
+    settled: &Settings,
     records: &Records,
 ) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -183,7 +169,7 @@ fn outcome(
     })
 }
 
-/// The dictionary, if a codec wants one, and the records that it was not trained on.
+/// Also returns the records outside its training set.
 fn dictionary<'a>(
     args: &CompressionArgs,
     codecs: &[Codec],
@@ -222,13 +208,13 @@ fn bundled(
     records: &[&[u8]],
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<Blob>) {
-    let small = |place: &usize| (records[*place].len() as u64) < args.bundles.bundle_below;
+    let small = |index: &usize| (records[*index].len() as u64) < args.bundles.bundle_below;
     let places: Vec<usize> = (0..records.len()).filter(small).collect();
     let (mut rows, mut blobs) = (Vec::new(), Vec::new());
     for (first, packed) in packed
         .iter_mut()
         .enumerate()
-        .map(|(place, packed)| (place == 0, packed))
+        .map(|(index, packed)| (index == 0, packed))
     {
         for count in args
             .bundles
@@ -300,16 +286,16 @@ mod tests {
     /// Records as validators have them: a head that all share, then noise.
     fn records(path: &Path) {
         let mut random = fastrand::Rng::with_seed(6);
-        let record = |place: usize, random: &mut fastrand::Rng| {
+        let record = |index: usize, random: &mut fastrand::Rng| {
             let mut record =
                 b"a head that every record has in common, of programs and votes".repeat(2);
-            record.extend((0..100 + place % 300).map(|_| random.u8(..)));
+            record.extend((0..100 + index % 300).map(|_| random.u8(..)));
             record
         };
         records::save(
             path,
             &(0..400)
-                .map(|place| record(place, &mut random))
+                .map(|index| record(index, &mut random))
                 .collect::<Vec<_>>(),
         )
         .unwrap();
@@ -345,11 +331,11 @@ mod tests {
             "1",
         ];
         let words: Vec<&str> = words.iter().chain(&more).copied().collect();
-        let (said, code) = bench(&words).unwrap();
-        assert_eq!(code, 0, "{said}");
+        let (message, code) = bench(&words).unwrap();
+        assert_eq!(code, 0, "{message}");
         assert!(
-            said.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
-            "{said}"
+            message.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
+            "{message}"
         );
         for expected in [
             "txcount:10",
@@ -358,9 +344,9 @@ mod tests {
             "400 records, 200 measured",
             "bandwidth not limited",
         ] {
-            assert!(said.contains(expected), "{expected}: {said}");
+            assert!(message.contains(expected), "{expected}: {message}");
         }
-        assert_eq!(bench(&["report", &out]).unwrap(), (said, 0));
+        assert_eq!(bench(&["report", &out]).unwrap(), (message, 0));
         let json: serde_json::Value =
             serde_json::from_str(&bench(&["report", &out, "--format", "json"]).unwrap().0).unwrap();
         let of = |codec: &str| {
@@ -433,10 +419,12 @@ mod tests {
         let cli = Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"])
             .unwrap();
         assert!(matches!(cli.args.what, Bench::Compression(_)));
-        let (said, _) = crate::run(&cli.args).unwrap();
+        let (message, _) = crate::run(&cli.args).unwrap();
         assert!(
-            said.contains("getBlock") && said.contains("5000 records") && !said.contains("SECRET"),
-            "{said}"
+            message.contains("getBlock")
+                && message.contains("5000 records")
+                && !message.contains("SECRET"),
+            "{message}"
         );
     }
 }

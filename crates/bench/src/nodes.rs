@@ -1,5 +1,3 @@
-//! `bench nodes`: which of several nodes answers the same requests faster.
-
 mod chain;
 mod identity;
 mod study;
@@ -9,11 +7,11 @@ use crate::args::NodesArgs;
 use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
-use crate::preset::{self, Known};
+use crate::preset::{self, Preflight};
+use crate::protocol::Protocol;
 use crate::results::{Header, Results};
 use crate::run::Engine;
 use crate::stream::Shape;
-use crate::way::Way;
 use anyhow::{Context as _, ensure};
 use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
@@ -23,25 +21,21 @@ use serde_json::Value;
 use std::path::PathBuf;
 pub(crate) use study::{loads, routed};
 
-/// Measures, and shows what was measured.
-///
-/// # Errors
-/// Wrong usage, a node that does not answer, nodes that are not in sync.
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
     let authorities = args.ca.as_deref();
     let (known, range) = match args.output.dry_run {
-        true => (Known::default(), args.slots.unwrap_or((0, 0))),
+        true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
         false => one_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
-    // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
+    // Reading a folder fills the node's page cache, so it comes after all measurements.
     let then = |header: &mut Header, engine: &Engine| {
         let signal = std::cell::Cell::new(None);
         let stop = || {
-            signal.set(signal.get().or_else(|| engine.asked_to_end()));
+            signal.set(signal.get().or_else(|| engine.end_requested()));
             signal.get().is_some()
         };
         for (node, folder) in &folders {
@@ -65,12 +59,10 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     )
 }
 
-/// The study's own tables.
 pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
 
-/// The chain that was named.
 fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
     let found = CHAINS.iter().find(|chain| chain.name == args.chain);
     let known = || {
@@ -84,7 +76,6 @@ fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
         .ok_or_else(|| WrongUsage(format!("--chain: {:?} is none of {}", args.chain, known())))?)
 }
 
-/// The nodes by their names.
 fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
     let mut nodes: Vec<(String, Endpoint)> = Vec::new();
     for url in &args.urls {
@@ -102,7 +93,6 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
     Ok(nodes)
 }
 
-/// Data folders with the names of their nodes.
 fn folders(
     args: &NodesArgs,
     nodes: &[(String, Endpoint)],
@@ -118,15 +108,13 @@ fn folders(
         .collect()
 }
 
-/// What the nodes say of themselves, and the slots or blocks that all of them have.
-///
-/// # Errors
-/// The nodes are of different chains, or not in sync; a node that does not answer.
+/// Fails if nodes are of different chains or not in sync. Also returns the range that all nodes
+/// have.
 fn one_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &[(String, Endpoint)],
-) -> anyhow::Result<(Known, (u64, u64))> {
+) -> anyhow::Result<(Preflight, (u64, u64))> {
     let (first, all) = (first(args, chain, nodes), with_nodes(args, nodes));
     let engine = Engine::new(&first, args.ca.as_deref())?;
     let genesis = identity::genesis(&engine, chain, &all)?;
@@ -145,7 +133,7 @@ fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
             .map(|(_, endpoint)| LinkKind {
                 endpoint: endpoint.clone(),
                 shape: Shape::default(),
-                way: Way::Http,
+                protocol: Protocol::Http,
             })
             .collect(),
         ..preset::empty(&args.load)
@@ -180,15 +168,14 @@ fn first(args: &NodesArgs, chain: &Chain, nodes: &[(String, Endpoint)]) -> Plan 
     }
 }
 
-/// What the nodes say of themselves, and the slots or blocks that all of them have.
 fn in_sync(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &[(String, Endpoint)],
     answers: &[Value],
-) -> anyhow::Result<(Known, (u64, u64))> {
+) -> anyhow::Result<(Preflight, (u64, u64))> {
     let mut answers = answers.iter();
-    // Of each question that is asked, one answer for each node.
+    // For each question, one answer per node.
     let [heads, stays, oldest, versions] = chain.first.map(|question| {
         question.map(|_| answers.by_ref().take(nodes.len()).collect::<Vec<&Value>>())
     });
@@ -202,10 +189,10 @@ fn in_sync(
     let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (place, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
+    for (index, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
         let version = versions
             .as_ref()
-            .and_then(|versions| chain::version(versions.get(place)?));
+            .and_then(|versions| chain::version(versions.get(index)?));
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
             "{name}: version {version}, slot {}, {behind} behind the newest",
@@ -232,7 +219,7 @@ fn in_sync(
         count(range.1)
     ));
     Ok((
-        Known {
+        Preflight {
             sizes: Vec::new(),
             notes,
         },

@@ -1,12 +1,12 @@
-//! What a request costs this tool itself: measured against a server of its own on loopback, which does next to nothing.
+//! Measures this tool's own cost with a minimal local server.
 
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::protocol::Protocol;
 use crate::results::OwnCost;
 use crate::run::Engine;
 use crate::stream::Shape;
-use crate::way::Way;
 use anyhow::bail;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,19 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Requests that count, and those before them.
+/// Counted and warm-up requests.
 const ROUNDS: (u32, u32) = (1000, 200);
-/// For one answer on loopback.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Without a request for so long, the server takes the next connection.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// After this silence, the server takes the next connection.
 const SILENCE: Duration = Duration::from_secs(1);
-/// The largest request that the server reads.
 const LIMIT: usize = 4096;
 
-/// Measures it, by requests one after the other over HTTP/1.1. `None` if there is no such server here.
-///
-/// # Errors
-/// A signal to end.
+/// `None` without a server.
 pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
         return Ok(None);
@@ -43,8 +38,8 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         scope.spawn(|| serve(&listener, &ended));
         let done = engine.run(&Rc::new(plan), &|_, _| ());
         ended.store(true, Ordering::Relaxed);
-        // Who still waits for a connection gets one that ends at once.
-        drop(TcpStream::connect_timeout(&address, PATIENCE));
+        // Unblocks a pending `accept`.
+        drop(TcpStream::connect_timeout(&address, TIMEOUT));
         done
     })?;
     if let Some(by) = done.state.stopped_by {
@@ -82,7 +77,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         links: vec![LinkKind {
             endpoint,
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         }],
         subjects: vec![Subject {
             name: "nothing".to_owned(),
@@ -95,13 +90,13 @@ fn plan(endpoint: Endpoint) -> Plan {
         workers: 1,
         rate: None,
         seed: 1,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         limit: LIMIT,
         max_failures: None,
     }
 }
 
-/// Answers the requests of one connection after the other. How one ends is of no interest: what is not answered is not measured.
+/// One connection at a time. Errors are ignored: a request without an answer is not measured.
 fn serve(listener: &TcpListener, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
@@ -113,7 +108,7 @@ fn serve(listener: &TcpListener, ended: &AtomicBool) {
 
 fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Whoever else connects and says nothing keeps the one that is measured waiting for so long.
+    // Limits the delay by another idle connection.
     stream.set_read_timeout(Some(SILENCE))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let (mut line, mut body) = (String::new(), Vec::new());
@@ -142,11 +137,11 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        let said = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
+        let output = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
         writer.write_all(
             format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}",
-                said.len()
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{output}",
+                output.len()
             )
             .as_bytes(),
         )?;

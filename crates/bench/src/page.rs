@@ -1,5 +1,3 @@
-//! Results as a page in the style of the lab's reports: the study's own tables first, then all that the terminal shows, and figures.
-
 mod compression;
 mod disk;
 mod encoding;
@@ -22,16 +20,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes the page, or with it Markdown, tables and figures into a folder; where it is, in words.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// A page alone, or a folder with tables and figures.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     let written = faultline_analysis::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
 }
 
-/// A run of requests as a report.
 pub(crate) fn report(results: &Results) -> Report {
     let compared = compared(results);
     let header = &results.header;
@@ -94,7 +88,6 @@ pub(crate) fn report(results: &Results) -> Report {
     }
 }
 
-/// Every arm against the reference, where there is one.
 fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     if compared.is_empty() {
         return Vec::new();
@@ -112,7 +105,6 @@ fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
-/// Ids by name, none twice.
 fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut free = |name: &str| {
@@ -143,9 +135,9 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     let mut points = Vec::new();
     for arm in others {
         let of_arm = || compared.iter().filter(|one| one.arm == *arm);
-        let shown = |way: Direction| {
+        let shown = |protocol: Direction| {
             of_arm()
-                .filter(|one| one.decision.shown() == Some(way))
+                .filter(|one| one.decision.shown() == Some(protocol))
                 .count()
         };
         let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
@@ -177,7 +169,7 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = ids(arms.iter().map(String::as_str));
-    let card = |(place, (arm, id)): (usize, (&String, String))| {
+    let card = |(index, (arm, id)): (usize, (&String, String))| {
         let of_arm = results.samples.iter().filter(|sample| {
             results
                 .cells
@@ -188,8 +180,8 @@ fn cards(results: &Results) -> Vec<RunCard> {
             None => (good + 1, failed),
             Some(_) => (good, failed + 1),
         });
-        let compared = results.header.verdicts.get(place).map(|verdict| {
-            match (place, verdict.equal, verdict.different) {
+        let compared = results.header.verdicts.get(index).map(|verdict| {
+            match (index, verdict.equal, verdict.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {
                     format!("{} equal, {} different", count(equal), count(different))
@@ -200,7 +192,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
         facts.extend(
             compared
                 .filter(|_| results.header.preset != "transport")
-                .map(|said| ("answers compared", said)),
+                .map(|sentences| ("answers compared", sentences)),
         );
         RunCard {
             id,
@@ -245,7 +237,6 @@ fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
     all
 }
 
-/// A paragraph for each line.
 fn paragraphs(text: &str) -> Vec<Block> {
     text.lines()
         .filter(|line| !line.trim().is_empty())

@@ -1,20 +1,15 @@
-//! Results as Parquet: every request, and what other presets give.
-
 use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
 use faultline_analysis::export::{Columns, Values, named, write_columns};
 use std::path::Path;
 
-/// Writes a table; the file has its name only once it is whole.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// The file gets its final name only when it is complete.
 pub(crate) fn write(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
     check_new("--parquet", path)?;
     write_columns(path, table, columns)
 }
 
-/// One row for each request, in nanoseconds and bytes; parts of a request that failed are NULL.
+/// Phases of a failed request are NULL.
 pub(crate) fn requests(results: &Results) -> Columns {
     let whole = |of: &dyn Fn(&Sample) -> Option<u64>| {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());
@@ -36,11 +31,11 @@ pub(crate) fn requests(results: &Results) -> Columns {
         ("at_ns", whole(&|sample| Some(sample.at_ns))),
         ("latency_ns", whole(&Sample::latency_ns)),
     ]);
-    for (place, phase) in PHASES.iter().enumerate() {
+    for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
         columns.push((
             name,
-            whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied())),
+            whole(&|sample| sample.phases.and_then(|phases| phases.get(index).copied())),
         ));
     }
     columns.extend(named([
@@ -66,9 +61,9 @@ mod tests {
 
     #[test]
     fn every_request_is_a_row_and_a_failed_one_has_no_latency() {
-        let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
-        (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
-        let columns = requests(&kept);
+        let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
+        (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
+        let columns = requests(&saved);
         let of = |name: &str| {
             columns
                 .iter()

@@ -1,5 +1,3 @@
-//! A run as text for a terminal.
-
 use crate::compare::{compared, comparisons, crossing, interval_words};
 use crate::report_tables::{self as tables, failures};
 use crate::results::{Results, ms};
@@ -12,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What makes a run fail, in sentences.
 pub(crate) fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
@@ -47,7 +44,6 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
     problems
 }
 
-/// The arms of which more requests failed than may, in one line.
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
@@ -87,7 +83,6 @@ fn too_many_failures(results: &Results) -> Option<String> {
     })
 }
 
-/// Everything that a run measured, after its study's own tables.
 pub(crate) fn text(results: &Results) -> String {
     let mut out = about(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
@@ -136,7 +131,7 @@ fn about(results: &Results) -> String {
         .iter()
         .for_each(|note| out += &format!("{note}\n"));
     if !header.refusals.is_empty() {
-        let said: Vec<String> = header
+        let sentences: Vec<String> = header
             .refusals
             .iter()
             .map(|(kind, times)| format!("{} {kind}", count(*times)))
@@ -144,7 +139,7 @@ fn about(results: &Results) -> String {
         let _ = writeln!(
             out,
             "Refused: {}; what was repeated after a wait is in no latency",
-            said.join(", ")
+            sentences.join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {
@@ -164,7 +159,7 @@ fn about(results: &Results) -> String {
     out
 }
 
-/// Why nothing is shown although the interval leaves 0 out, to be put behind a sentence.
+/// Why no difference is shown although the interval excludes 0.
 pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
@@ -173,7 +168,6 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
     decisions.into_iter().find_map(why).unwrap_or_default()
 }
 
-/// The crossover of each arm over each link, in a line each.
 pub(crate) fn crossings(results: &Results) -> String {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return String::new();
@@ -202,7 +196,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
-    let place = match found.at {
+    let index = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
         Some(at) if !found.is_shown() => {
             let why = if found.blocks < FEWEST_BLOCKS {
@@ -222,14 +216,13 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
             bytes(found.high, "more than the largest")
         ),
     };
-    format!("{place} ({shares})")
+    format!("{index} ({shares})")
 }
 
-/// What came of comparing answers, and the first that differ.
 pub(crate) fn verified(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
-        // There each answer is compared with what was written.
+        // This preset compares answers with writes.
         return out;
     }
     for (arm, verdict) in results
@@ -240,7 +233,7 @@ pub(crate) fn verified(results: &Results) -> String {
         .skip(1)
     {
         let equal = count(verdict.equal);
-        let said = match (verdict.equal, verdict.different) {
+        let sentences = match (verdict.equal, verdict.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -248,9 +241,9 @@ pub(crate) fn verified(results: &Results) -> String {
                 count(different)
             ),
         };
-        let _ = writeln!(out, "Answers of {arm}: {said}");
+        let _ = writeln!(out, "Answers of {arm}: {sentences}");
     }
-    // That slots were skipped which others have is the reference's difference.
+    // The reference's differences are slots that only it skipped.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let listed = verdict
             .first
@@ -279,9 +272,9 @@ mod tests {
                 "FAILED: more requests than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
             )
         };
-        for (max, said) in [(0.0, true), (26.0, true), (27.0, false)] {
+        for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {
             run.header.max_failures = Some(max);
-            let expected: Vec<String> = said.then(|| line(max)).into_iter().collect();
+            let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
             assert_eq!(problems(&run), expected);
         }
     }

@@ -1,5 +1,3 @@
-//! The tables of a run of requests, for the page and the terminal.
-
 use crate::compare::{Compared, caveat, comparisons, interval_words};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
 use faultline_analysis::report::cells::{self, known, number, table, words};
@@ -8,10 +6,8 @@ use faultline_stats::block::Estimate;
 use faultline_stats::decision::Decision;
 use faultline_text::count;
 
-/// Where there is no good answer.
 const NONE_GOOD: &str = "no good answer";
 
-/// A number with its interval.
 pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
 }
@@ -23,20 +19,19 @@ fn shown_word(decision: Decision) -> &'static str {
     }
 }
 
-/// Failures and refusals by kind.
 pub(crate) fn failures(summary: &Summary) -> String {
-    let mut said: Vec<String> = summary
+    let mut sentences: Vec<String> = summary
         .failures
         .iter()
         .map(|(kind, times)| format!("{} {kind}", count(*times)))
         .collect();
     if summary.refused > 0 {
-        said.push(format!("{} refused and repeated", count(summary.refused)));
+        sentences.push(format!("{} refused and repeated", count(summary.refused)));
     }
-    if said.is_empty() {
+    if sentences.is_empty() {
         "0".to_owned()
     } else {
-        said.join(", ")
+        sentences.join(", ")
     }
 }
 
@@ -47,7 +42,6 @@ fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
     ]
 }
 
-/// All latencies, and where the time is spent.
 pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     vec![
         Block::Table(percentiles(results, ("latencies", "Latency"))),
@@ -59,7 +53,6 @@ const TIMED: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
-/// Latencies of every cell.
 pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
@@ -84,7 +77,6 @@ pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     out
 }
 
-/// Where the time is spent, of every cell.
 pub(crate) fn phases(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
@@ -94,8 +86,8 @@ pub(crate) fn phases(results: &Results) -> Table {
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
         let mut row: Vec<Cell> = titled(results, head).into();
-        let phase = |place: usize| summary.phases.and_then(|phases| phases.get(place).copied());
-        row.extend((0..PHASES.len()).map(|place| number(phase(place), 3, NONE_GOOD)));
+        let phase = |index: usize| summary.phases.and_then(|phases| phases.get(index).copied());
+        row.extend((0..PHASES.len()).map(|index| number(phase(index), 3, NONE_GOOD)));
         row.extend([
             number(summary.decode_cpu, 3, NONE_GOOD),
             number(summary.received, 0, NONE_GOOD),
@@ -105,7 +97,6 @@ pub(crate) fn phases(results: &Results) -> Table {
     out
 }
 
-/// Every arm against the reference.
 pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) -> Table {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let note = format!(
@@ -142,7 +133,7 @@ pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) ->
     out
 }
 
-/// What nodes refused, and what requests cost this tool.
+/// With this tool's own cost per request.
 fn own(results: &Results) -> Vec<(&'static str, String)> {
     let header = &results.header;
     let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
@@ -168,7 +159,6 @@ fn own(results: &Results) -> Vec<(&'static str, String)> {
     refused.into_iter().chain(cpu).chain(cost).collect()
 }
 
-/// What decides latencies and is not the node's.
 pub(crate) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");

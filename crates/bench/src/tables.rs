@@ -1,5 +1,3 @@
-//! A run for other programs: JSON and CSV.
-
 use crate::compare::{Compared, compared, crossing};
 use crate::render::problems;
 use crate::results::{CellHead, Header, PHASES, Results, Summary};
@@ -10,9 +8,9 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Whole<'a> {
     run: &'a Header,
-    /// In milliseconds.
+    /// In ms.
     cells: Vec<InNumbers<'a>>,
-    /// Against the first arm, in milliseconds.
+    /// Against the first arm, in ms.
     compared: Vec<Compared>,
     crossovers: Vec<Crossed<'a>>,
     problems: Vec<String>,
@@ -29,16 +27,12 @@ struct InNumbers<'a> {
 #[derive(Serialize)]
 struct Crossed<'a> {
     arm: &'a str,
-    /// What was added to the link.
     link: Option<&'a str>,
     #[serde(flatten)]
     crossover: Crossover,
 }
 
-/// Everything but the single requests, as one line of JSON.
-///
-/// # Errors
-/// A number that JSON does not have.
+/// Without single requests, on one line.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results
         .cells
@@ -74,7 +68,7 @@ const TIMED: [&str; 9] = [
     "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
 ];
 
-/// One line for each cell, in milliseconds and bytes; what is not known is empty.
+/// In ms and bytes; unknown values are empty.
 pub(crate) fn csv(results: &Results) -> String {
     let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
         .map(str::to_owned)
@@ -99,7 +93,7 @@ pub(crate) fn csv(results: &Results) -> String {
         row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
         row.extend(
             (0..PHASES.len())
-                .map(|place| some(summary.phases.and_then(|phases| phases.get(place).copied()))),
+                .map(|index| some(summary.phases.and_then(|phases| phases.get(index).copied()))),
         );
         row.extend([summary.decode_cpu, summary.received].map(some));
         out += &(row.join(",") + "\n");

@@ -1,48 +1,47 @@
-//! What is drawn for each request: `{slot}` in its parameters becomes a number of a range, or one of a list.
+//! Random values: `{slot}` becomes a number of a range, or an item of a list.
 
 use faultline_text::count;
 use ring::digest::{SHA256, digest};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// What a name in braces stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// Its name, without braces.
     pub(crate) name: String,
-    pub(crate) of: Of,
+    pub(crate) of: ValueSource,
 }
 
-/// What is drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Of {
-    /// From where to where, both included, in hexadecimal or not.
+pub(crate) enum ValueSource {
+    /// Both ends included.
     Range { from: u64, to: u64, hex: bool },
-    /// As they are written between the quotes of JSON.
+    /// Escaped for JSON strings.
     List(Rc<[String]>),
 }
 
 impl Value {
-    /// One of them; each place has its own.
-    pub(crate) fn drawn(&self, seed: u64, place: usize) -> Cow<'_, str> {
+    /// A random value; each `place` has its own.
+    pub(crate) fn drawn(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
-            fastrand::Rng::with_seed(seed ^ (place as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+            fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
-            Of::Range { from, to, hex } => written(random.u64(*from..=*to.max(from)), *hex),
-            Of::List(list) => Cow::Borrowed(
+            ValueSource::Range { from, to, hex } => {
+                written(random.u64(*from..=*to.max(from)), *hex)
+            }
+            ValueSource::List(list) => Cow::Borrowed(
                 list.get(random.usize(0..list.len().max(1)))
                     .map_or("", String::as_str),
             ),
         }
     }
 
-    /// For people, and to see that two runs drew from the same.
+    /// Also shows whether two runs used the same source.
     pub(crate) fn described(&self) -> String {
         match &self.of {
-            Of::Range { from, to, hex } => {
+            ValueSource::Range { from, to, hex } => {
                 format!("{} to {}", written(*from, *hex), written(*to, *hex))
             }
-            Of::List(list) => {
+            ValueSource::List(list) => {
                 let digest = digest(&SHA256, list.join("\n").as_bytes());
                 let start: String = digest
                     .as_ref()
@@ -55,19 +54,18 @@ impl Value {
         }
     }
 
-    /// One of [`Value::every`].
     pub(crate) fn first(&self) -> Cow<'_, str> {
         match &self.of {
-            Of::Range { from, hex, .. } => written(*from, *hex),
-            Of::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
+            ValueSource::Range { from, hex, .. } => written(*from, *hex),
+            ValueSource::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
         }
     }
 
-    /// Every text that it may be, as far as they may differ in being JSON: a range has one.
+    /// All texts that matter for JSON validity; one for a range.
     pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
-            Of::Range { .. } => vec![self.first()],
-            Of::List(list) => list
+            ValueSource::Range { .. } => vec![self.first()],
+            ValueSource::List(list) => list
                 .iter()
                 .map(|text| Cow::Borrowed(text.as_str()))
                 .collect(),
@@ -83,7 +81,7 @@ fn written(number: u64, hex: bool) -> Cow<'static, str> {
     })
 }
 
-/// `text` with every `{name}` of `values` replaced, by the place of the value. What is put in is not looked at again.
+/// Replaced text is not scanned again.
 pub(crate) fn filled<'a>(
     text: &str,
     values: &'a [Value],
@@ -94,8 +92,8 @@ pub(crate) fn filled<'a>(
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
         let named = name(after).and_then(|name| {
-            let place = values.iter().position(|value| value.name == name)?;
-            Some((name.len() + 1, with(place, values.get(place)?)))
+            let index = values.iter().position(|value| value.name == name)?;
+            Some((name.len() + 1, with(index, values.get(index)?)))
         });
         rest = match named {
             Some((length, value)) => {
@@ -111,18 +109,16 @@ pub(crate) fn filled<'a>(
     out + rest
 }
 
-/// Names in braces that are in `text`.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(name)
 }
 
-/// The name that `text` begins with, before a closing brace. Braces of JSON have a quote or nothing inside.
+/// JSON's own braces contain a quote or nothing.
 fn name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_name(name).then_some(name)
 }
 
-/// Whether a name may stand in braces.
 pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(fits)
@@ -136,7 +132,7 @@ mod tests {
     fn names_in_braces_are_filled_once_and_braces_of_json_are_left() {
         let list = |name: &str, text: &str| Value {
             name: name.to_owned(),
-            of: Of::List([text.to_owned()].into()),
+            of: ValueSource::List([text.to_owned()].into()),
         };
         let values = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
@@ -149,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_number_of_a_range_and_every_text_of_a_list_is_drawn() {
-        let drawn = |of: Of| {
+        let drawn = |of: ValueSource| {
             let value = Value {
                 name: "v".to_owned(),
                 of,
@@ -162,7 +158,7 @@ mod tests {
             seen
         };
         assert_eq!(
-            drawn(Of::Range {
+            drawn(ValueSource::Range {
                 from: 14,
                 to: 16,
                 hex: true
@@ -170,7 +166,7 @@ mod tests {
             ["0x10", "0xe", "0xf"]
         );
         assert_eq!(
-            drawn(Of::Range {
+            drawn(ValueSource::Range {
                 from: u64::MAX,
                 to: u64::MAX,
                 hex: false
@@ -178,7 +174,7 @@ mod tests {
             [u64::MAX.to_string()]
         );
         assert_eq!(
-            drawn(Of::List(["a", "b"].map(str::to_owned).into())),
+            drawn(ValueSource::List(["a", "b"].map(str::to_owned).into())),
             ["a", "b"]
         );
     }

@@ -1,5 +1,3 @@
-//! Whether arms that must answer the same do.
-
 use crate::answer::SKIPPED;
 use crate::canonical;
 use crate::plan::Plan;
@@ -7,14 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// What came of comparing one arm's answers with the reference's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
-    /// Answers that were the same.
     pub(crate) equal: u64,
-    /// Answers about the same slot that were not.
+    /// Different answers for the same slot.
     pub(crate) different: u64,
-    /// The first of these, with what differs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) first: Vec<String>,
 }
@@ -28,38 +23,31 @@ impl Verdict {
     }
 }
 
-/// Differences that are listed.
 const MOST_LISTED: usize = 10;
 
-/// An answer's slot, and what its bytes are known by: answers may be large, and many rounds wait for a node that lags.
+/// A digest, because answers may be large and many rounds wait for a lagging node.
 #[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
     digest: (usize, u64),
-    /// That a slot was skipped.
     skipped: bool,
-    /// A record of JSON, which is short, for the message.
+    /// For messages.
     record: Option<String>,
 }
 
-/// The answers to one round's requests about one subject.
 #[derive(Debug, Default)]
 struct Round {
-    /// Arms that were answered, well or not.
-    asked: usize,
-    /// By arm.
+    /// Arms that answered or failed.
+    requested: usize,
     answers: Vec<(usize, Answer)>,
 }
 
-/// Compares the answers of all arms in each round.
 pub(crate) struct Verify {
-    /// Rounds of which not all are answered, by round and subject.
+    /// Incomplete rounds, by round and subject.
     open: BTreeMap<(u64, usize), Round>,
-    /// Arms that are asked about each subject.
     arms: Vec<usize>,
-    /// What is asked, for the message.
     plan: Plan,
-    /// One per arm; the reference's only counts the slots that it says were skipped and others have.
+    /// The reference's only counts slots that only it skipped.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
@@ -79,8 +67,7 @@ impl Verify {
         }
     }
 
-    /// An arm's request about a subject was answered in that round of the whole run; with the slot and the bytes, if there are any to
-    /// compare. Accounts change from slot to slot: different bytes of different slots say nothing.
+    /// Accounts change with the slot: different bytes for different slots mean nothing.
     pub(crate) fn answered(
         &mut self,
         (arm, subject): (usize, usize),
@@ -88,33 +75,33 @@ impl Verify {
         answer: Option<(Option<u64>, &[u8])>,
     ) {
         let of_round = self.open.entry((round, subject)).or_default();
-        of_round.asked += 1;
+        of_round.requested += 1;
         of_round
             .answers
             .extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
-        if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
+        if of_round.requested >= self.arms.get(subject).copied().unwrap_or(0) {
             let whole = self.open.remove(&(round, subject)).unwrap_or_default();
             self.compare(&whole, (subject, round));
         }
     }
 
     fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
-        let asked = || asked(&self.plan, subject, number);
+        let requested = || requested(&self.plan, subject, number);
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
             return;
         };
-        // A block that another node has was not skipped: then the reference is the one that does not have it.
+        // The reference lacks a block that another node has.
         if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
-            let said = || {
+            let skipped_message = || {
                 format!(
                     "{}: it says that the slot was skipped, and another has its block",
-                    asked()
+                    requested()
                 )
             };
             self.verdicts
                 .iter_mut()
                 .take(1)
-                .for_each(|verdict| verdict.differs(said));
+                .for_each(|verdict| verdict.differs(skipped_message));
             return;
         }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
@@ -124,7 +111,7 @@ impl Verify {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.differs(|| format!("{}: {}", asked(), difference(reference, answer)));
+                verdict.differs(|| format!("{}: {}", requested(), difference(reference, answer)));
             }
         }
     }
@@ -145,8 +132,7 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
     }
 }
 
-/// The request of a round about a subject, as it was sent but for its id.
-fn asked(plan: &Plan, subject: usize, round: u64) -> String {
+fn requested(plan: &Plan, subject: usize, round: u64) -> String {
     let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else {
         return String::new();
     };
@@ -179,14 +165,14 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 mod tests {
     use super::*;
     use crate::plan::{Arm, Cell, Subject, tests::plan};
-    use crate::values::{Of, Value};
+    use crate::values::{Value, ValueSource};
 
     fn verify() -> Verify {
         let empty = plan(1, 1);
         let cells = (0..6)
-            .map(|place| Cell {
-                arm: place % 3,
-                subject: place / 3,
+            .map(|index| Cell {
+                arm: index % 3,
+                subject: index / 3,
                 ..empty.cells[0].clone()
             })
             .collect();
@@ -237,7 +223,7 @@ mod tests {
         let mut plan = verify().plan;
         plan.values = vec![Value {
             name: "slot".to_owned(),
-            of: Of::Range {
+            of: ValueSource::Range {
                 from: 5,
                 to: 900,
                 hex: false,

@@ -1,9 +1,9 @@
-//! `faultline cache check`: predictions from one run against what other runs recorded.
+//! `faultline cache check`: compares predictions from one run with other recorded runs.
 
 use crate::args::CheckArgs;
 use crate::predicted_run::{Predicted, Simulated};
 use crate::prediction::Range;
-use crate::prepared::{Prepared, Tested, mean_load};
+use crate::prepared::{Prepared, SelfTestRun, mean_load};
 use crate::recorded::Recorded;
 use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
@@ -17,32 +17,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// If so many percent of the other run's transactions are in slots of both, only these slots are compared.
+/// If common slots have at least this percentage of the other run's transactions, only they are
+/// compared.
 const LEAST_COMMON: f64 = 50.0;
-/// Another cluster has slots of the same numbers, and by chance the same number of transactions in many of them. On one cluster
-/// so many percent of the slots that both runs have are equal: all but forks.
+/// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
+/// cluster at least this percentage of common slots are equal; forks differ.
 const LEAST_EQUAL: usize = 90;
-/// Off by more percent than this is too much, and below so many by more than this number.
+/// The largest error, in percent. Below [`FEW`] it is an absolute number.
 const MOST_OFF: f64 = 10.0;
 const FEW: f64 = 100.0;
-/// The time with loads as slow as in the other run. Since it is made with that run's own times, it is shown and not judged.
+/// Uses the mean load time of the other run itself, so it is shown and not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
-/// Runs whose lengths differ by more are not scaled well: first uses of programs do not grow with the load.
+/// Beyond this, scaling fails: first uses of programs do not grow with the load.
 const SCALED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct CheckReport {
     run: String,
     entries: u64,
-    /// Whether slots are compared that both runs replayed; otherwise whole runs, scaled by their transactions.
+    /// Whether slots that both runs replayed are compared; otherwise whole runs, scaled by their
+    /// transactions.
     same_slots: bool,
-    /// Whether the other run's own lookups are simulated, from the trace next to it.
+    /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
-    /// Of whole runs: how many times as many transactions with programs the other run has.
+    /// For whole runs: transactions with programs of the other run, relative to the first.
     times: Option<f64>,
-    /// Slots that are compared.
     slots: usize,
-    /// How long a load took in the mean, in the first run and in this one.
     us_of_a_load: Option<(f64, f64)>,
     counters: Vec<Compared>,
 }
@@ -57,10 +57,7 @@ struct Compared {
     within: bool,
 }
 
-/// Compares. The exit code is 1 if a counter is off by too much.
-///
-/// # Errors
-/// Recordings or the trace cannot be used.
+/// The exit code is 1 if a counter is off by too much.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let tested = prepared.test()?;
@@ -88,7 +85,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result<Said> {
+fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::Result<CheckReport> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
         ensure!(
@@ -102,8 +99,8 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
         theirs > 0.0,
         "it has no slot with counters of the program cache and of its replay"
     );
-    let of_both = of_both(prepared, &recorded);
-    let same_slots = 100.0 * transactions(&of_both) / theirs >= LEAST_COMMON;
+    let common_slots = common_slots(prepared, &recorded);
+    let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
     let own = if same_slots {
         None
     } else {
@@ -112,15 +109,15 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
     let trace = own.as_ref().unwrap_or(&prepared.trace);
     let common = own
         .as_ref()
-        .map_or(of_both, |own| within(own, recorded.observed.iter()));
-    // With neither, the same kind of load is assumed, and whole runs are compared.
+        .map_or(common_slots, |own| within(own, recorded.observed.iter()));
+    // Without either, the same kind of load is assumed and whole runs are compared.
     let other_blocks = !same_slots && own.is_none();
     let (compared_slots, simulated_slots) = if other_blocks {
         (&recorded.observed, &prepared.recorded.observed)
     } else {
         (&common, &common)
     };
-    // Programs of another trace have other numbers.
+    // Another trace numbers its programs differently.
     let model = tested
         .fit
         .as_ref()
@@ -155,7 +152,7 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
         own.is_some(),
         compared_slots.len(),
     );
-    Ok(Said {
+    Ok(CheckReport {
         run,
         entries,
         same_slots,
@@ -171,7 +168,6 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
     let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
         let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
         let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
-        // As whole as what was recorded.
         let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
         Some(Compared {
             inside,
@@ -187,7 +183,8 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
     counters.into_iter().flatten().collect()
 }
 
-/// The cache's time with the costs of the first run, and with these as much higher as the other run's loads took longer.
+/// The cache's time with the costs of the first run, and with these scaled to the other run's load
+/// times.
 fn cache_times(
     recorded: &[Observed],
     predicted: &Predicted,
@@ -212,7 +209,6 @@ fn cache_times(
     time("cache time, ms", 1.0).into_iter().chain(own).collect()
 }
 
-/// How long a load took in the mean; `None` if that was not recorded.
 fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
     let us = observed
         .iter()
@@ -225,11 +221,11 @@ fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// How many times as many transactions with programs the other run has. Its votes are not told from these, so each of its slots is
-/// taken to have as many without programs as a slot of the trace.
+/// Transactions with programs of the other run, relative to the first. Votes cannot be told apart,
+/// so each slot counts as many transactions without programs as a slot of the trace.
 fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     let in_trace = within(trace, known.iter());
-    let place = |o: &Observed| {
+    let position = |o: &Observed| {
         trace
             .slots()
             .binary_search_by_key(&o.slot, |slot| slot.slot)
@@ -237,7 +233,7 @@ fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     };
     let calls: f64 = in_trace
         .iter()
-        .filter_map(place)
+        .filter_map(position)
         .map(|at| trace.calls_of(at).len() as f64)
         .sum();
     let all = transactions(&in_trace);
@@ -250,7 +246,6 @@ fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     }
 }
 
-/// The trace next to the other run, if there is one.
 fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>> {
     let path = path_of(other, None);
     if !path.exists() {
@@ -263,8 +258,8 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed; none if the runs are of two clusters.
-fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
+/// Slots that both runs replayed; empty if the runs are of two clusters.
+fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
     let theirs = recorded
         .slots
@@ -318,7 +313,7 @@ fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
     }
 }
 
-fn page(said: &Said) -> String {
+fn page(report: &CheckReport) -> String {
     let row = |counter: &Compared| {
         vec![
             counter.name.to_owned(),
@@ -330,7 +325,7 @@ fn page(said: &Said) -> String {
             if counter.inside { "inside" } else { "outside" }.to_owned(),
         ]
     };
-    let load = said.us_of_a_load.map(|(first, here)| {
+    let load = report.us_of_a_load.map(|(first, here)| {
         let slower = number(100.0 * (here / first.max(f64::MIN_POSITIVE) - 1.0), 1);
         format!(
             "a load took {} us in the first run and {} us in this one ({slower} %)\n",
@@ -340,10 +335,10 @@ fn page(said: &Said) -> String {
     });
     format!(
         "{}: {} entries, {} slots {}\n{}{}{}",
-        said.run,
-        count(said.entries),
-        count(said.slots as u64),
-        match (said.same_slots, said.own_blocks) {
+        report.run,
+        count(report.entries),
+        count(report.slots as u64),
+        match (report.same_slots, report.own_blocks) {
             (true, _) => "of both runs",
             (false, true) => "of other blocks, by their own trace",
             (false, false) =>
@@ -351,14 +346,13 @@ fn page(said: &Said) -> String {
         },
         table(
             &["counter", "recorded", "predicted", "off by %", "interval"],
-            said.counters.iter().map(row).collect()
+            report.counters.iter().map(row).collect()
         ),
-        said.times.map(scaled).unwrap_or_default(),
+        report.times.map(scaled).unwrap_or_default(),
         load.unwrap_or_default()
     )
 }
 
-/// By how much predictions were scaled, and whether that is too much.
 fn scaled(times: f64) -> String {
     let scaled = format!(
         "scaled by {}: as many times the transactions with programs\n",

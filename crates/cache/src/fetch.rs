@@ -1,41 +1,39 @@
-//! `faultline cache fetch`: the blocks of a recording's slots, from any node that has them.
+//! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
 use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
 use crate::owners::Owners;
 use crate::recorded::Recorded;
-use crate::trace_file::{Growing, path_of};
+use crate::trace_file::{TraceFile, path_of};
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Coverage, Meta, SlotKind, Source};
 use faultline_command::progress::Progress;
-use faultline_command::rpc::{Rpc, RpcError, Tries};
+use faultline_command::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_text::{bytes, count, number};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// About a minute of waits in all; five of a node that does not begin to answer.
-const TRIES: Tries = Tries {
+/// About 1 min of waits in total; 5 min for a node that does not begin to answer.
+const TRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-/// Slots before a recording that began in the middle, unless others are asked for: about half an hour.
+/// Default number of slots before a recording that began in the middle: about half an hour.
 const BEFORE: u64 = 5_000;
-/// No slot has a block, or the node no longer has it: skipped, skipped in long-term storage, not available, cleaned up.
+/// JSON-RPC errors of slots without a block (skipped, skipped in long-term storage) and of blocks
+/// that the node lacks (not available, cleaned up).
 const SKIPPED: [i64; 2] = [-32007, -32009];
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
-/// So many blocks are compared before they are called those of another cluster.
+/// Blocks to compare before they count as those of another cluster.
 const COMPARED: u64 = 20;
-/// Fetches what is missing. The answer says what the trace covers.
-///
-/// # Errors
-/// The recording or the trace cannot be used, or the node does not answer as it should; what was fetched is kept.
+/// After an error, the blocks fetched so far stay in the trace.
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
     fetch(args, TRIES)
 }
 
-fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
+fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
     let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
@@ -51,7 +49,7 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
         .context("getSlot: the result is null")?;
     let path = path_of(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
-    let growing = Growing::open(
+    let growing = TraceFile::open(
         &path,
         Meta {
             source: Source::Blocks,
@@ -80,7 +78,6 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
     Ok((fetching.summary(&path.display().to_string(), later), 0))
 }
 
-/// Blocks that warm the cache.
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
     let many = args
         .before
@@ -100,9 +97,8 @@ fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Ve
 struct Fetching<'a> {
     rpc: &'a Rpc,
     recorded: &'a Recorded,
-    growing: Growing,
+    growing: TraceFile,
     owners: Owners,
-    /// Of the recorded slots.
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
     gone: u64,
@@ -164,7 +160,7 @@ impl Fetching<'_> {
         Ok(())
     }
 
-    /// Blocks of the recording have as many transactions as were replayed, or they are others.
+    /// Detects another cluster: its blocks differ in their number of transactions.
     fn compare(&mut self, block: &Block) -> anyhow::Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

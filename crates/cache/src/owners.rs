@@ -1,8 +1,8 @@
-//! Which accounts are programs: owners as they are today, each asked for once.
+//! Finds which accounts are programs, by their present owners. Each account is requested once.
 
 use crate::address::{self, Address};
-use crate::block::{Block, Suspicion, Transaction};
-use crate::trace_file::Growing;
+use crate::block::{Block, ProgramChange, Transaction};
+use crate::trace_file::TraceFile;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 
-/// Accounts in one request: what nodes allow.
+/// Accounts in one request: the limit of nodes.
 const AT_ONCE: usize = 100;
-/// Bytes before the code, in program-data accounts and in programs of the newest loader.
+/// Bytes before the code in program-data accounts, and in programs of the newest loader.
 const HEADER_V3: u64 = 45;
 const HEADER_V4: u64 = 48;
 
@@ -28,27 +28,23 @@ struct Account {
     owner: String,
     executable: bool,
     space: Option<u64>,
-    /// Bytes 4 to 36, and their encoding: for an upgradeable program the address of its code.
+    /// Bytes 4 to 36, and their encoding. For an upgradeable program: the address of its code.
     data: (String, String),
 }
 
-/// Accounts that were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// The number of the program; `None` for an account that is none.
+    /// Number of the program; `None` if the account is not a program.
     known: HashMap<Address, Option<u32>>,
-    /// Where the code of an upgradeable program is.
     code: HashMap<Address, Address>,
-    /// Programs that can be called, or could be until they were closed.
+    /// Programs that can be called, or could before they were closed.
     executable: HashSet<u32>,
-    /// Accounts that no longer exist.
     gone: HashSet<Address>,
-    /// Those of them of which it is not known what they were.
+    /// Accounts that no longer exist and whose kind is unknown.
     pub(crate) unresolved: u64,
 }
 
 impl Owners {
-    /// Those of a trace that is continued.
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut owners = Owners::default();
         for (number, program) in (0..).zip(trace.programs()) {
@@ -60,10 +56,6 @@ impl Owners {
         owners
     }
 
-    /// Asks for the accounts of these blocks that were not seen before.
-    ///
-    /// # Errors
-    /// The node does not answer, or not as it should.
     pub(crate) fn learn(
         &mut self,
         rpc: &Rpc,
@@ -71,16 +63,16 @@ impl Owners {
         trace: &mut Trace,
     ) -> anyhow::Result<()> {
         let transactions = blocks.iter().flat_map(|block| &block.transactions);
-        let asked = transactions.flat_map(|transaction| {
-            let looked_up = transaction
+        let requested = transactions.flat_map(|transaction| {
+            let resolved = transaction
                 .keys
                 .iter()
                 .filter(|(_, ask)| *ask)
                 .map(|(key, _)| *key);
-            looked_up.chain(transaction.changed.iter().copied())
+            resolved.chain(transaction.changed.iter().copied())
         });
         let mut seen = HashSet::new();
-        let new: Vec<Address> = asked
+        let new: Vec<Address> = requested
             .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
             .collect();
         for some in new.chunks(AT_ONCE) {
@@ -89,11 +81,11 @@ impl Owners {
                 .iter()
                 .map(|account| account.as_ref().and_then(code_at))
                 .collect();
-            let asked: Vec<Address> = code_at.iter().flatten().copied().collect();
-            let mut code = if asked.is_empty() {
+            let requested: Vec<Address> = code_at.iter().flatten().copied().collect();
+            let mut code = if requested.is_empty() {
                 Vec::new()
             } else {
-                ask(rpc, &asked)?
+                ask(rpc, &requested)?
             }
             .into_iter();
             for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
@@ -142,12 +134,11 @@ impl Owners {
         Ok(())
     }
 
-    /// Adds a block to the trace.
     pub(crate) fn add_block(
         &mut self,
         block: &Block,
         kind: SlotKind,
-        growing: &mut Growing,
+        growing: &mut TraceFile,
     ) -> anyhow::Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
         let trace = &mut growing.trace;
@@ -195,8 +186,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Accounts of the loader that no longer exist: buffers, whose code was deployed, and the code of closed programs. A
-    /// transaction with the loader may write them without their signature.
+    /// Adds accounts of the loader that no longer exist: buffers with deployed code, and the code
+    /// of closed programs. A transaction with the loader may write them without their signature.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> anyhow::Result<()> {
         for key in transaction
             .changed
@@ -217,7 +208,8 @@ impl Owners {
         Ok(())
     }
 
-    /// The account that a first deployment creates for the code, so that it was not there to be looked up.
+    /// The account that a first deployment creates for the code. It did not exist before, so it was
+    /// not looked up.
     fn created(&self, transaction: &Transaction) -> Option<u32> {
         let number = |key: &Address| self.known.get(key).copied().flatten();
         let is_program =
@@ -227,10 +219,10 @@ impl Owners {
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
         let code = self.code.get(deployed)?;
-        number(code).filter(|_| transaction.change == Some(Suspicion::Deployed))
+        number(code).filter(|_| transaction.change == Some(ProgramChange::Deployed))
     }
 
-    /// Programs that a transaction deployed or closed. An extended one is deployed anew.
+    /// Programs that a transaction deployed or closed. An extended program counts as deployed.
     fn changed(
         &self,
         transaction: &Transaction,
@@ -245,7 +237,8 @@ impl Owners {
                 .programs()
                 .get(program as usize)
                 .is_some_and(|program| program.has_code);
-            let is_closed = transaction.change == Some(Suspicion::ExtendedOrClosed) && !has_code;
+            let is_closed =
+                transaction.change == Some(ProgramChange::ExtendedOrClosed) && !has_code;
             if is_closed {
                 ChangeKind::Closed
             } else {
@@ -260,7 +253,6 @@ impl Owners {
     }
 }
 
-/// Where the code of an upgradeable program is.
 fn code_at(account: &Account) -> Option<Address> {
     let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
     let bytes = if is_upgradeable {
@@ -278,10 +270,10 @@ fn ask(rpc: &Rpc, keys: &[Address]) -> anyhow::Result<Vec<Option<Account>>> {
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?
         .value;
-    let (asked, answered) = (keys.len(), accounts.len());
+    let (requested, answered) = (keys.len(), accounts.len());
     ensure!(
-        asked == answered,
-        "getMultipleAccounts: {answered} accounts in the answer, and {asked} were asked for"
+        requested == answered,
+        "getMultipleAccounts: {answered} accounts in the answer, and {requested} were asked for"
     );
     Ok(accounts)
 }

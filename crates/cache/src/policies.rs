@@ -1,5 +1,3 @@
-//! `faultline cache policies`: what other eviction policies would have done.
-
 use crate::args::{AGAVE, PoliciesArgs};
 use crate::prepared::Prepared;
 use faultline_cachesim::cost::{Model, compile_times};
@@ -12,35 +10,33 @@ use faultline_command::progress::Progress;
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
 
-/// Shares of the size that are used, in percent, unless others are asked for: Agave's, and all.
+/// Default shares of the size that are used, in percent: Agave's, and all.
 const FILLS: [u64; 2] = [90, 100];
-/// One-hit programs for so many transactions, unless another number is asked for.
+/// Default attack: one one-hit program for this many transactions.
 const ATTACK: usize = 10;
-/// The row with what no policy gets below at a limit in bytes.
 const BOUND: &str = "bound";
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct PolicyReport {
     version: String,
-    /// Whether the recorded size is predicted within 10 %.
     self_test_passed: bool,
-    /// The limit: one of the two.
+    /// One of the two limits is set.
     entries: Option<u64>,
     bytes: Option<u64>,
-    /// One-hit programs in each block of the attack.
     attack: usize,
     policies: Vec<Row>,
 }
 
-/// Means of one policy at one fill; of the attack without what its own programs cost.
+/// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
 #[derive(Debug, Serialize)]
 struct Row {
     policy: String,
     fill_percent: u64,
     misses: f64,
-    /// Programs compiled; unknown of a bound.
+    /// Programs compiled; `None` for the bound.
     loads: Option<f64>,
-    /// Of the program cache in replay, added up over threads; unknown of a bound and without recorded times.
+    /// Program cache time in replay, summed over threads; `None` for the bound and without recorded
+    /// times.
     seconds: Option<f64>,
     attacked_misses: f64,
     attacked_seconds: Option<f64>,
@@ -96,7 +92,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     let self_test_passed = tested.test.passed();
-    let said = Said {
+    let report = PolicyReport {
         version: prepared.version.clone(),
         self_test_passed,
         entries,
@@ -105,14 +101,13 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         policies: sorted(rows),
     };
     let text = match (args.json, args.csv) {
-        (true, _) => json(&said)?,
-        (_, true) => csv(&said),
-        _ => page(&said, &fills),
+        (true, _) => json(&report)?,
+        (_, true) => csv(&report),
+        _ => page(&report, &fills),
     };
     Ok((text, u8::from(!self_test_passed)))
 }
 
-/// All, unless some were named.
 fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
     let recorded = || {
         (
@@ -138,17 +133,14 @@ fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, 
     Ok(policies)
 }
 
-/// The run as it was and under attack.
 struct Compared<'a> {
     trace: &'a Trace,
     attacked: Trace,
     first_slot: u64,
     fees_only: bool,
     compile_us: &'a [u64],
-    /// The same with the attack's own programs.
     attacked_compile_us: Vec<u64>,
     model: Option<Model>,
-    /// What the attack's own programs add.
     own: Counts,
 }
 
@@ -177,7 +169,7 @@ impl<'a> Compared<'a> {
             .and_then(|program| program.bytes)
             .unwrap_or(0);
         let loaded_bytes = many.saturating_mul(bytes);
-        // Without a model the attack's programs compile as long as the others do on average.
+        // Without a model the attack's programs take the mean compile time.
         let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
         let mut same_times = times.to_vec();
         same_times.resize(attacked.programs().len(), mean_us);
@@ -254,11 +246,10 @@ impl<'a> Compared<'a> {
         Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
     }
 
-    /// What no policy gets below.
     fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
-        let room = bytes / 100 * fill + bytes % 100 * fill / 100;
+        let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let least =
-            |trace: &Trace| least_misses_by_bytes(trace, room, self.first_slot, self.fees_only);
+            |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);
         Ok(Row {
             policy: BOUND.to_owned(),
             fill_percent: fill,
@@ -275,7 +266,7 @@ fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Policies by their misses at the first fill, most first; fills in ascending order; the bound last.
+/// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
 fn sorted(rows: Vec<Row>) -> Vec<Row> {
     let first = |name: &str| {
         rows.iter()
@@ -295,34 +286,33 @@ fn sorted(rows: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// Of one policy, fill after fill.
-fn of<'a>(said: &'a Said, name: &'a str) -> impl Iterator<Item = &'a Row> {
-    said.policies.iter().filter(move |row| row.policy == name)
+fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
+    report.policies.iter().filter(move |row| row.policy == name)
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn page(said: &Said, fills: &[u64]) -> String {
-    let mut names: Vec<&str> = said
+fn page(report: &PolicyReport, fills: &[u64]) -> String {
+    let mut names: Vec<&str> = report
         .policies
         .iter()
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let least = of(said, if said.bytes.is_some() { BOUND } else { "min" }).next();
+    let least = of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
     let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
     let row = |name: &&str| {
         let mut cells = vec![(*name).to_owned()];
-        cells.extend(of(said, name).map(|row| number(row.misses, 0)));
+        cells.extend(of(report, name).map(|row| number(row.misses, 0)));
         let times = least
-            .zip(of(said, name).next())
+            .zip(of(report, name).next())
             .map(|(least, row)| number(row.misses / least, 2));
         cells.push(times.unwrap_or_else(|| "-".to_owned()));
         let seconds = |row: &Row| {
             row.seconds
                 .map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2))
         };
-        cells.extend(of(said, name).map(seconds));
-        cells.extend(of(said, name).map(|row| number(row.attacked_misses, 0)));
+        cells.extend(of(report, name).map(seconds));
+        cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
         cells
     };
     let heads = |what: &str| {
@@ -338,7 +328,7 @@ fn page(said: &Said, fills: &[u64]) -> String {
     let mut all = vec!["policy".to_owned()];
     all.extend(heads("misses "));
     all.push(
-        if said.bytes.is_some() {
+        if report.bytes.is_some() {
             "times bound"
         } else {
             "times MIN"
@@ -348,7 +338,7 @@ fn page(said: &Said, fills: &[u64]) -> String {
     all.extend(heads("cache time, s: "));
     all.extend(heads("attacked: "));
     let heads: Vec<&str> = all.iter().map(String::as_str).collect();
-    let limit = match (said.entries, said.bytes) {
+    let limit = match (report.entries, report.bytes) {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
     };
@@ -357,25 +347,25 @@ fn page(said: &Said, fills: &[u64]) -> String {
         "Misses with {limit}, of which {} are used; attacked by {} one-hit programs in each block, whose own misses are not \
          counted\n\n{}",
         shares.join(" or "),
-        count(said.attack as u64),
+        count(report.attack as u64),
         table(&heads, names.iter().map(row).collect()),
     );
-    if said.bytes.is_some() {
+    if report.bytes.is_some() {
         text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
                  MIN is only a policy.\n";
     }
-    if !said.self_test_passed {
+    if !report.self_test_passed {
         text +=
             "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
     }
     text
 }
 
-fn csv(said: &Said) -> String {
+fn csv(report: &PolicyReport) -> String {
     let mut text =
         "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    for row in &said.policies {
+    for row in &report.policies {
         let (loads, seconds, attacked) = (
             known(row.loads),
             known(row.seconds),

@@ -1,5 +1,3 @@
-//! `RUN.trace` on disk.
-
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Meta, SetNumbers, Trace};
 use faultline_cachesim::{Error, file};
@@ -7,22 +5,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a file system says that has no room left, for anyone or for this user or process.
-const NO_ROOM: [ErrorKind; 3] = [
+/// Errors of a file system without space, for anyone or for this user or process.
+const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
     ErrorKind::FileTooLarge,
 ];
 
-/// Next to the recording, unless another is given.
 pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-/// Reads a whole trace.
-///
-/// # Errors
-/// It is not there, with the command that makes it, or it is damaged, with the place.
 pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
@@ -37,19 +30,16 @@ pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     file::read(BufReader::new(file)).with_context(|| shown.to_string())
 }
 
-/// A trace that grows with its file.
-pub(crate) struct Growing {
+pub(crate) struct TraceFile {
     pub(crate) trace: Trace,
     pub(crate) sets: SetNumbers,
     writer: file::Writer<BufWriter<File>>,
     path: PathBuf,
 }
 
-impl Growing {
-    /// Continues the file, or begins it if it is not there.
-    ///
-    /// # Errors
-    /// It is no trace, one of another cluster, in use, or cannot be written.
+impl TraceFile {
+    /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
+    /// in use.
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => {
@@ -62,24 +52,21 @@ impl Growing {
         }
     }
 
-    /// A new file.
-    ///
-    /// # Errors
-    /// It is there already, or cannot be written.
     pub(crate) fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| path.display().to_string())?;
         lock(&file).with_context(|| path.display().to_string())?;
         let begun = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match begun {
-            Ok(writer) => Ok(Growing {
+            Ok(writer) => Ok(TraceFile {
                 sets: SetNumbers::of(&trace),
                 trace,
                 writer,
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // Without its head it could not be continued; it is this command's own, and holds nothing.
+                // It cannot be continued without its header. This command created it, and it is
+                // empty.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))
             }
@@ -88,8 +75,8 @@ impl Growing {
 
     fn continued(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
         lock(&file)?;
-        let kept = file::read_whole_records(BufReader::new(&file))?;
-        let was = kept.trace.meta();
+        let records = file::read_whole_records(BufReader::new(&file))?;
+        let was = records.trace.meta();
         if was.source != meta.source {
             bail!(
                 "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
@@ -103,18 +90,17 @@ impl Growing {
                 meta.cluster
             );
         }
-        file.set_len(kept.end)?;
+        file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
-        let writer = file::Writer::append(BufWriter::new(file), &kept.trace);
-        Ok(Growing {
-            sets: SetNumbers::of(&kept.trace),
-            trace: kept.trace,
+        let writer = file::Writer::append(BufWriter::new(file), &records.trace);
+        Ok(TraceFile {
+            sets: SetNumbers::of(&records.trace),
+            trace: records.trace,
             writer,
             path: path.to_owned(),
         })
     }
 
-    /// Writes what the trace has gained.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         self.writer
             .write(&self.trace)
@@ -123,7 +109,7 @@ impl Growing {
 }
 
 fn not_written(error: Error, path: &Path) -> anyhow::Error {
-    let is_full = matches!(&error, Error::Io(error) if NO_ROOM.contains(&error.kind()));
+    let is_full = matches!(&error, Error::Io(error) if DISK_FULL.contains(&error.kind()));
     let path = path.display();
     anyhow::Error::new(error).context(match is_full {
         true => format!(

@@ -1,9 +1,9 @@
-//! `faultline cache fetch --validator-trace`: the trace of a run from what the validator itself wrote.
+//! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
 use crate::args::FetchArgs;
 use crate::recorded::Recorded;
-use crate::trace_file::{Growing, path_of};
-use crate::written::{Looked, Written};
+use crate::trace_file::{TraceFile, path_of};
+use crate::written::{SlotLookups, ValidatorTrace};
 use anyhow::{Context, ensure};
 use faultline_cachesim::trace::{
     Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
@@ -14,18 +14,14 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// The program that replays a ledger.
 const REPLAYS: &str = "agave-ledger-tool";
 
-/// Writes the trace. The answer says what it has.
-///
-/// # Errors
-/// A file cannot be read or written, a line is wrong, or too many lines were dropped.
+/// Fails if a line is wrong or too many lines were dropped.
 pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).with_context(|| from.display().to_string())?;
     let written =
-        Written::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
+        ValidatorTrace::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
     require_lines(&written).with_context(|| from.display().to_string())?;
     let trace = trace(&written, &recorded)?;
     let path = path_of(&args.run, args.out.as_deref());
@@ -34,7 +30,7 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
         "{} is there already: remove it, or choose another file with --out",
         path.display()
     );
-    let mut file = Growing::begun(&path, trace)?;
+    let mut file = TraceFile::begun(&path, trace)?;
     file.write()?;
     Ok((
         summary(
@@ -47,8 +43,12 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
     ))
 }
 
-fn require_lines(written: &Written) -> anyhow::Result<()> {
-    let looks: u64 = written.slots.values().map(|looked| looked.batches).sum();
+fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
+    let looks: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.batches)
+        .sum();
     let percent = 100.0 * looks as f64 / looks.saturating_add(written.dropped).max(1) as f64;
     ensure!(
         percent >= LEAST_COVERAGE,
@@ -60,7 +60,7 @@ fn require_lines(written: &Written) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
+fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace> {
     let source = if written.program == REPLAYS {
         Source::Replay
     } else {
@@ -75,14 +75,13 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
         trace.add_program(*program)?;
     }
     let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
-    // Without transactions there is nothing to look up.
-    let empty = Looked::default();
-    // What came after the recording would be predicted and not compared.
+    let empty = SlotLookups::default();
+    // Later slots would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<u64, &Looked> = written
+    let mut slots: BTreeMap<u64, &SlotLookups> = written
         .slots
         .range(..=last)
-        .map(|(slot, looked)| (*slot, looked))
+        .map(|(slot, slot_lookups)| (*slot, slot_lookups))
         .collect();
     for slot in recorded
         .slots
@@ -93,14 +92,17 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
         slots.entry(slot).or_insert(&empty);
     }
     let mut sets = SetNumbers::default();
-    for (number, looked) in slots {
+    for (number, slot_lookups) in slots {
         let mut calls = Vec::new();
-        for programs in looked.calls() {
+        for programs in slot_lookups.calls() {
             let set = sets.number(&mut trace, &programs)?;
             calls.push(Call::new(set, false).context("too many different sets of programs")?);
         }
         let slot_index = u32::try_from(trace.slots().len())?;
-        let recorded_too = transactions.get(&number).copied().unwrap_or(looked.batches);
+        let recorded_too = transactions
+            .get(&number)
+            .copied()
+            .unwrap_or(slot_lookups.batches);
         let slot = Slot {
             slot: number,
             parent: trace
@@ -115,7 +117,7 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
             },
         };
         trace.add_slot(slot, &calls)?;
-        for (position, program, kind) in &looked.changes {
+        for (position, program, kind) in &slot_lookups.changes {
             trace.add_change(Change {
                 slot_index,
                 position: *position,
@@ -134,13 +136,17 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) -> String {
+fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {
     let coverage = Coverage::of(trace, &recorded.slots);
     let percent = coverage.percent().map_or_else(
         || "nothing".to_owned(),
         |part| format!("{} %", number(part, 2)),
     );
-    let misses: u64 = written.slots.values().map(|looked| looked.misses).sum();
+    let misses: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.misses)
+        .sum();
     let us: u64 = written
         .loads
         .iter()

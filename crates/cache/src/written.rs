@@ -1,6 +1,5 @@
-//! What a validator wrote that was built by `scripts/install-agave --trace`: lookups, loads, evictions and changes, line by line.
-//!
-//! The lines are described in docs/CACHE.md. Programs and threads are numbered in the file, each before its first use.
+//! Reads the trace file of a validator built by `scripts/install-agave --trace`. docs/CACHE.md
+//! describes the lines. The file numbers programs and threads before their first use.
 
 use crate::address::{self, Address};
 use anyhow::{Context, bail, ensure};
@@ -8,52 +7,47 @@ use faultline_cachesim::trace::{ChangeKind, Loader, Program};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-/// A batch of 64 transactions of 256 accounts each would be as long.
+/// Length of a batch of 64 transactions with 256 accounts each.
 const LONGEST: u64 = 1 << 18;
-/// Uses of a program in one batch, which has no more transactions.
+/// A batch has no more transactions.
 const MAX_USES: u32 = 64;
-/// Accounts of loaders are so much larger than the code in them.
-const AROUND_CODE_V3: u64 = 36 + 45;
-const AROUND_CODE_V4: u64 = 48;
+/// Size of a loader's account without its code.
+const OVERHEAD_V3: u64 = 36 + 45;
+const OVERHEAD_V4: u64 = 48;
 
-/// A file of such lines.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
-    /// Name of the program that wrote it, `agave-validator` or `agave-ledger-tool`.
+pub(crate) struct ValidatorTrace {
+    /// `agave-validator` or `agave-ledger-tool`.
     pub(crate) program: String,
     pub(crate) version: String,
     pub(crate) programs: Vec<Program>,
-    pub(crate) slots: BTreeMap<u64, Looked>,
-    /// Slot, program, microseconds; of programs with code.
+    pub(crate) slots: BTreeMap<u64, SlotLookups>,
+    /// (slot, program, microseconds), of programs with code.
     pub(crate) loads: Vec<(u64, u32, u64)>,
-    /// Lookups by pool of threads: their names without numbers.
+    /// By thread pool: the thread's name without its number.
     pub(crate) by_pool: BTreeMap<String, u64>,
     pub(crate) evictions: u64,
-    /// Lines that the validator could not write.
     pub(crate) dropped: u64,
     pools: Vec<String>,
-    /// Whether the programs were seen with code, and without.
+    /// For each program: seen with code, seen without code.
     seen: Vec<(bool, bool)>,
 }
 
-/// One slot.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// The programs of each batch that looks any up, with the number of its transactions that use each.
+pub(crate) struct SlotLookups {
+    /// For each batch with lookups: its programs, each with the number of transactions that use it.
     programs: Vec<Vec<(u32, u32)>>,
-    /// How many [`Looked::calls`] there are.
     calls: u32,
-    /// Batches, those without programs included.
+    /// Including batches without programs.
     pub(crate) batches: u64,
-    /// Programs that were not found.
     pub(crate) misses: u64,
-    /// How many calls came before, the program, what happened.
+    /// (calls before it, program, kind).
     pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
 }
 
-impl Looked {
-    /// The programs of each transaction. Of a batch with several, the first has all programs, and each further one those that
-    /// so many transactions use. A few bytes of a line are many calls, so they are not kept.
+impl SlotLookups {
+    /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
+    /// at least `n` uses. Calls are not stored, because a short line can contain many.
     pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         let of_batch = |batch: &'_ Vec<(u32, u32)>| {
             let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
@@ -68,13 +62,10 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
     batch.iter().map(|(_, uses)| *uses).max().unwrap_or(0)
 }
 
-impl Written {
-    /// Reads a file. A last line without its end is left out: it was being written.
-    ///
-    /// # Errors
-    /// It cannot be read, or a line is not what a validator writes, with its number.
+impl ValidatorTrace {
+    /// Ignores an incomplete last line: it was being written.
     pub(crate) fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
-        let mut written = Written::default();
+        let mut written = ValidatorTrace::default();
         let (mut line, mut number) = (Vec::new(), 0_u64);
         loop {
             line.clear();
@@ -123,11 +114,11 @@ impl Written {
                     name.trim_end_matches(|c: char| c.is_ascii_digit()),
                 ));
             }
-            "look" => self.look(&mut words)?,
+            "look" => self.parse_lookup(&mut words)?,
             "load" => self.load(&mut words)?,
             "change" => self.change(&mut words)?,
             "evict" => {
-                self.place(&mut words)?;
+                self.account_place(&mut words)?;
                 self.known(&mut words)?;
                 self.evictions += 1;
             }
@@ -175,8 +166,11 @@ impl Written {
         Ok(())
     }
 
-    fn look<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, pool) = self.place(words)?;
+    fn parse_lookup<'a>(
+        &mut self,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let (slot, pool) = self.account_place(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
             let (word, is_missing) = word
@@ -193,20 +187,20 @@ impl Written {
             misses += u64::from(is_missing);
         }
         *self.by_pool.entry(pool).or_default() += 1;
-        let looked = self.slots.entry(slot).or_default();
-        looked.batches += 1;
-        looked.misses += misses;
-        let calls = looked.calls.checked_add(most_uses(&programs));
-        looked.calls = calls.context("too many calls")?;
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.batches += 1;
+        lookups.misses += misses;
+        let calls = lookups.calls.checked_add(most_uses(&programs));
+        lookups.calls = calls.context("too many calls")?;
         if !programs.is_empty() {
             programs.shrink_to_fit();
-            looked.programs.push(programs);
+            lookups.programs.push(programs);
         }
         Ok(())
     }
 
     fn load<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, _) = self.place(words)?;
+        let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let us = number(words, "microseconds")?;
         if self.about(program, words)? {
@@ -216,19 +210,18 @@ impl Written {
     }
 
     fn change<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, _) = self.place(words)?;
+        let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let kind = if self.about(program, words)? {
             ChangeKind::Deployed
         } else {
             ChangeKind::Closed
         };
-        let looked = self.slots.entry(slot).or_default();
-        looked.changes.push((looked.calls, program, kind));
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.changes.push((lookups.calls, program, kind));
         Ok(())
     }
 
-    /// Loader, size and kind of a program's entry. Whether it has code.
     fn about<'a>(
         &mut self,
         program: u32,
@@ -252,9 +245,9 @@ impl Written {
             Some("closed" | "failed" | "other") => false,
             _ => bail!("no kind of an entry"),
         };
-        let around = match loader {
-            Some(Loader::V3) => AROUND_CODE_V3,
-            Some(Loader::V4) => AROUND_CODE_V4,
+        let overhead = match loader {
+            Some(Loader::V3) => OVERHEAD_V3,
+            Some(Loader::V4) => OVERHEAD_V4,
             _ => 0,
         };
         let known = self
@@ -265,15 +258,14 @@ impl Written {
         known.loader = loader.or(known.loader);
         if has_code {
             known.bytes = size
-                .and_then(|size| size.checked_sub(around))
+                .and_then(|size| size.checked_sub(overhead))
                 .or(known.bytes);
         }
         *(if has_code { &mut seen.0 } else { &mut seen.1 }) = true;
         Ok(has_code)
     }
 
-    /// A slot and the thread's pool.
-    fn place<'a>(
+    fn account_place<'a>(
         &self,
         words: &mut impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<(u64, String)> {
@@ -325,10 +317,10 @@ mod tests {
     ];
 
     /// The lines after those that number three programs and two threads.
-    fn read(lines: &str) -> anyhow::Result<Written> {
+    fn read(lines: &str) -> anyhow::Result<ValidatorTrace> {
         let [a, b, c] = KEYS;
         let begin = "trace 1 agave-validator 2.1.14\nthread 0 solScHandle07\nthread 1 solRpcEl12\n";
-        Written::read(
+        ValidatorTrace::read(
             format!("{begin}program 0 {a}\nprogram 1 {b}\nprogram 2 {c}\n{lines}").as_bytes(),
         )
     }
@@ -418,10 +410,11 @@ mod tests {
                 "a second process wrote to the same file",
             ),
         ] {
-            let said = refused(lines);
-            assert!(said.contains(what), "{said}");
+            let message = refused(lines);
+            assert!(message.contains(what), "{message}");
         }
-        let other = |text: &str| format!("{:#}", Written::read(text.as_bytes()).unwrap_err());
+        let other =
+            |text: &str| format!("{:#}", ValidatorTrace::read(text.as_bytes()).unwrap_err());
         assert!(
             other("").contains("empty")
                 && other("SQLite format 3\n").contains("`trace` is missing")

@@ -1,12 +1,10 @@
-//! The rows of a round, from the journals and recordings of its experiments.
-
 use crate::page;
-use crate::programs::{Obtained, sha256};
-use crate::round::Leg;
+use crate::programs::{ResolvedProgram, sha256};
+use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
 use anyhow::{Context as _, ensure};
-use faultline_analysis::measure::course::course;
+use faultline_analysis::measure::lifecycle::lifecycle;
 use faultline_analysis::render;
 use faultline_analysis::report::cells::GIB;
 use faultline_analysis::report::releases;
@@ -21,50 +19,44 @@ use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Bytes at the end of a program's output in which its last line is searched.
 const OUTPUT_TAIL: u64 = 4096;
-/// Characters of that line that are shown.
 const MAX_LAST_LINE_CHARS: usize = 300;
 
-/// A round whose experiments are finished.
 pub(crate) struct Round<'r> {
     pub(crate) version: &'r str,
     pub(crate) round: u32,
-    pub(crate) program: &'r Obtained,
+    pub(crate) program: &'r ResolvedProgram,
     pub(crate) conditions: &'r Conditions,
 }
 
-/// What a finished round is worth.
-pub(crate) enum Collected {
+pub(crate) enum RoundOutcome {
     Rows(Vec<RunRow>),
-    /// Results that do not count: their runs are void, and the experiments run them again. Why, in words.
+    /// The results do not count: the runs are void, and the experiments repeat them.
     Damaged(String),
-    /// No run of one of the programs started. All runs of the round are void. Why, in words.
+    /// One program started in none of its runs. All runs of the round are void.
     NotStarted(String),
 }
 
-/// A row, and whether its program started.
-struct Collecting {
+struct CollectedRun {
     row: RunRow,
     started: bool,
 }
 
-/// The runs of a round, of programs that are still what they were at its beginning.
-///
-/// # Errors
-/// A journal cannot be read, the report or a journal cannot be written, or a program was replaced.
+/// Fails also if a program file has changed since the round began.
 pub(crate) fn collected(
     campaign: &Campaign,
     round: &Round<'_>,
-    legs: &[Leg],
-    baseline: &Obtained,
-) -> anyhow::Result<Collected> {
+    experiments: &[CampaignExperiment],
+    baseline: &ResolvedProgram,
+) -> anyhow::Result<RoundOutcome> {
     let mut all = Vec::new();
-    for leg in legs {
-        all.extend(collect(campaign, round, leg)?);
+    for one_experiment in experiments {
+        all.extend(collect(campaign, round, one_experiment)?);
     }
     for program in [baseline, round.program] {
-        let folders = legs.iter().map(|leg| leg.plan.folder.display().to_string());
+        let folders = experiments
+            .iter()
+            .map(|one_experiment| one_experiment.plan.folder.display().to_string());
         ensure!(
             sha256(&program.file)? == program.digest,
             "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
@@ -79,28 +71,34 @@ pub(crate) fn collected(
             "{}: the recording of a completed run cannot be read",
             first.recording
         );
-        void_runs(legs, &why, |replicate| {
+        void_runs(experiments, &why, |replicate| {
             damaged.iter().any(|row| row.replicate == replicate)
         })?;
-        return Ok(Collected::Damaged(why));
+        return Ok(RoundOutcome::Damaged(why));
     }
     if let Some(why) = not_started(campaign, round, &all) {
-        void_runs(legs, &why, |_| true)?;
-        return Ok(Collected::NotStarted(why));
+        void_runs(experiments, &why, |_| true)?;
+        return Ok(RoundOutcome::NotStarted(why));
     }
-    Ok(Collected::Rows(
+    Ok(RoundOutcome::Rows(
         all.into_iter().map(|one| one.row).collect(),
     ))
 }
 
-/// Makes every result of these replicates void: the runs of a pair are repeated together.
-fn void_runs(legs: &[Leg], why: &str, is_void: impl Fn(u32) -> bool) -> anyhow::Result<()> {
-    for leg in legs {
-        let experiment = Experiment::read(&leg.plan.folder)?;
+/// Voids all results of these replicates, because the runs of a pair are repeated together.
+fn void_runs(
+    experiments: &[CampaignExperiment],
+    why: &str,
+    is_void: impl Fn(u32) -> bool,
+) -> anyhow::Result<()> {
+    for one_experiment in experiments {
+        let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
-        let runs = counted.iter().filter(|one| is_void(replicate(leg, one)));
+        let runs = counted
+            .iter()
+            .filter(|one| is_void(replicate(one_experiment, one)));
         let runs: Vec<VoidRun> = runs.map(void_run).collect();
-        void(&leg.plan.folder, &runs, why)?;
+        void(&one_experiment.plan.folder, &runs, why)?;
     }
     Ok(())
 }
@@ -112,13 +110,14 @@ pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
     }
 }
 
-fn replicate(leg: &Leg, one: &Counted<'_>) -> u32 {
-    leg.searches
+fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
+    one_experiment
+        .searches
         .map_or(one.scheduled.replicate, |search| search.replicate)
 }
 
-/// Which program started in none of its runs, and the last line that it printed.
-fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[Collecting]) -> Option<String> {
+/// Names the program that started in none of its runs, with its last line of output.
+fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[CollectedRun]) -> Option<String> {
     let arms = [
         (true, round.conditions.baseline.as_str()),
         (false, round.version),
@@ -157,10 +156,13 @@ fn last_line(path: &Path) -> Option<String> {
     ))
 }
 
-/// Writes the report of a part of a round; its runs.
-fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<Collecting>> {
-    let experiment = Experiment::read(&leg.plan.folder)?;
-    let report = page::report_name(&leg.name, round.conditions);
+fn collect(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    one_experiment: &CampaignExperiment,
+) -> anyhow::Result<Vec<CollectedRun>> {
+    let experiment = Experiment::read(&one_experiment.plan.folder)?;
+    let report = page::report_name(&one_experiment.name, round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
         .with_context(|| out.display().to_string())?;
@@ -169,13 +171,18 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
     ensure!(
         !counted.is_empty(),
         "{}: no run counts",
-        leg.plan.folder.display()
+        one_experiment.plan.folder.display()
     );
     let (mut all, mut measured) = (Vec::new(), Vec::new());
     for one in &counted {
         let run = experiment.load(one);
         let started = started(&one.ending.outcome, run.as_ref());
-        let mut row = row(campaign, round, leg, (&experiment, one, run.as_ref()));
+        let mut row = row(
+            campaign,
+            round,
+            one_experiment,
+            (&experiment, one, run.as_ref()),
+        );
         let found = experiment
             .searched(one)
             .filter(|_| row.is_whole())
@@ -183,11 +190,11 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
         row.values
             .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
-        // The limit of a search was moved: nothing else that it measured is comparable.
-        measured.extend(run.filter(|_| row.is_whole() && leg.searches.is_none()));
-        all.push(Collecting { row, started });
+        // A search changes the memory limit, so its other values are not comparable.
+        measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
+        all.push(CollectedRun { row, started });
     }
-    // Of whole runs alone: which part of them is compared depends on all.
+    // Only whole runs: the compared part of a run depends on all runs.
     let values = releases::values(&measured);
     let whole = all.iter_mut().map(|one| &mut one.row);
     for (row, values) in whole.filter(|row| row.is_whole()).zip(values) {
@@ -199,8 +206,7 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
     Ok(all)
 }
 
-/// A recording without ticks says nothing of the machine; the others of its round do.
-fn name_machine(all: &mut [Collecting]) {
+fn name_machine(all: &mut [CollectedRun]) {
     let known = all.iter().map(|one| &one.row.machine);
     let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
         return;
@@ -212,22 +218,22 @@ fn name_machine(all: &mut [Collecting]) {
     }
 }
 
-/// Whether a program got as far as a validator has to: one that ends by itself before it was at the tip does not start.
+/// A program that exits before it reached the tip counts as not started.
 fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
-            run.is_some_and(|run| course(run).at_tip.is_some())
+            run.is_some_and(|run| lifecycle(run).at_tip.is_some())
         }
         _ => true,
     }
 }
 
-/// A run without its values. It is void if it completed and its recording cannot be read.
+/// A run without values is void if it completed but its recording cannot be read.
 fn row(
     campaign: &Campaign,
     round: &Round<'_>,
-    leg: &Leg,
+    one_experiment: &CampaignExperiment,
     (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = experiment.recording(one);
@@ -242,10 +248,10 @@ fn row(
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
         round: round.round,
-        of_baseline: leg
+        of_baseline: one_experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
-        replicate: replicate(leg, one),
+        replicate: replicate(one_experiment, one),
         began_unix_ns: began(experiment, run),
         outcome: one.ending.outcome.to_string(),
         validity: validity(&one.ending.validity).to_owned(),
@@ -264,7 +270,8 @@ fn row(
     row
 }
 
-/// The memory that a search has found to be enough, in GiB. A bound is no measurement, and neither is what has to grow further.
+/// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
+/// grow, is no measurement.
 fn least_ram(answer: &Answer) -> Option<f64> {
     let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
     answer
@@ -276,7 +283,7 @@ fn least_ram(answer: &Answer) -> Option<f64> {
 
 const UNKNOWN: &str = "not known";
 
-/// When a run began: by its recording, else when the experiment did.
+/// From the recording, else from the experiment.
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
     let planned = || {
         experiment
@@ -298,7 +305,7 @@ fn validity(validity: &Validity) -> &'static str {
     }
 }
 
-/// Processor, threads and memory: machines with the same are alike.
+/// Machines with equal processor, threads and memory are the same.
 fn machine(run: &Run) -> String {
     let fact = |name: &str| {
         run.facts

@@ -1,7 +1,5 @@
-//! What differs between releases, and how sure that is.
-//!
-//! The runs of one replicate are a pair: release and baseline, one after the other on the same host. What is compared is their
-//! ratio, so that what drifts with the host cancels. `mark` decides what a ratio shows.
+//! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
+//! other on the same host. Their ratio is compared, so that the host's drift cancels.
 
 use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
@@ -14,35 +12,28 @@ use faultline_stats::summary::mean;
 use semver::Version;
 use std::cmp::Ordering;
 
-/// A metric of a release.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Judged {
-    /// The ratio with interval and p.
+pub(crate) struct MetricTest {
     pub(crate) test: RatioTest,
     /// Adjusted over the metrics of the release.
     pub(crate) holm: Option<f64>,
-    /// Mean over the baseline's runs, and over the release's.
+    /// Baseline, release.
     pub(crate) means: [f64; 2],
-    /// Of each pair, by round.
     pub(crate) rounds: Rounds,
-    /// What the pairs show.
     pub(crate) mark: Mark,
 }
 
-/// A release with its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Release {
     pub(crate) version: String,
-    /// What it is, for people; may be empty.
     pub(crate) name: String,
-    /// In the order in which they were added, those of the baseline too.
     pub(crate) runs: Vec<RunRow>,
-    /// One for each of [`releases::metrics`]; `None` if there are no two pairs.
-    pub(crate) judged: Vec<Option<Judged>>,
+    /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
+    pub(crate) judged: Vec<Option<MetricTest>>,
 }
 
 impl Release {
-    /// How many of its own runs ran their whole time, of how many.
+    /// Own runs that ran their whole time, and all own runs.
     pub(crate) fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);
         (
@@ -52,19 +43,15 @@ impl Release {
     }
 }
 
-/// At a release a metric changes against the releases before.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shift {
-    /// Which metric, by its place.
     pub(crate) metric: usize,
-    /// The first release after the change.
     pub(crate) version: String,
-    /// Mean ratio after it by that before it.
+    /// Mean ratio after the change by that before.
     pub(crate) ratio: f64,
     pub(crate) mark: Mark,
 }
 
-/// Releases that may be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) conditions: Conditions,
@@ -73,7 +60,6 @@ pub(crate) struct Group {
     pub(crate) shifts: Vec<Shift>,
 }
 
-/// Runs by what may be compared, the newest group first.
 pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     let mut groups = by_key(
         runs.iter()
@@ -97,7 +83,7 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     groups.into_iter().map(group).collect()
 }
 
-/// Versions in their order; what is none comes after those that are.
+/// Other texts come after versions.
 pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
@@ -108,7 +94,7 @@ pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
 }
 
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
-    let mut judged: Vec<Option<Judged>> = releases::metrics()
+    let mut judged: Vec<Option<MetricTest>> = releases::metrics()
         .map(|scalar| judged(scalar, &runs))
         .collect();
     let adjusted = holm::adjust(
@@ -131,10 +117,9 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// A value of the baseline and one of the release, of one pair; `None` where it was not recorded.
+/// Round, baseline, release; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
-/// The values of all pairs, by round.
 fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
         let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
@@ -152,7 +137,6 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     .collect()
 }
 
-/// The pairs of which there is a ratio: round, value of the baseline, value of the release.
 fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
     let both = |(round, baseline, own): PairValues| {
         let is_positive = |value: &f64| *value > 0.0;
@@ -168,20 +152,16 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
         .collect()
 }
 
-/// Why pairs of a metric have no ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutRatio {
-    /// A run of one side had 0 where the other had more.
-    Zero {
-        /// Whether the release is worse in every pair.
-        worse: bool,
-    },
-    /// The baseline has values in each pair, and the release in none.
+    /// One side of a pair is 0, the other is larger.
+    Zero { worse: bool },
+    /// The baseline has values in each pair, the release in none.
     Missing,
 }
 
 impl WithoutRatio {
-    /// `None` where each pair that differs has a ratio.
+    /// `None` if each pair that differs has a ratio.
     pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
         let has_run = runs.iter().any(|run| !run.of_baseline && run.is_whole());
@@ -205,7 +185,6 @@ impl WithoutRatio {
         })
     }
 
-    /// Whether the release cannot pass.
     pub(crate) fn is_worse(self) -> bool {
         matches!(
             self,
@@ -214,14 +193,14 @@ impl WithoutRatio {
     }
 }
 
-fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
+fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     let pairs = pairs(scalar, runs);
     let mut rounds = Rounds::default();
     for (round, baseline, own) in &pairs {
         rounds.add(*round, (own / baseline).ln());
     }
     let mean = |of: fn(&(u32, f64, f64)) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
-    Some(Judged {
+    Some(MetricTest {
         test: rounds.test()?,
         holm: None,
         means: [mean(|pair| pair.1)?, mean(|pair| pair.2)?],
@@ -230,7 +209,6 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     })
 }
 
-/// Changes over the log ratios of the releases, beyond the margin.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let (mut shifts, mut detector) = (Vec::new(), Detector::default());
     for (metric, scalar) in releases::metrics().enumerate() {
@@ -258,7 +236,6 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     shifts
 }
 
-/// What is said of every release and metric, as rows of the database.
 pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {

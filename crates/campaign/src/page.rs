@@ -1,8 +1,8 @@
-//! The pages: a folder that can be published as it is. Everything follows from `results.db`, so that it can be written again
-//! at any time.
+//! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
+//! time.
 
 use crate::changes::{Failed, published};
-use crate::compare::{self, Group, Judged, Release, WithoutRatio};
+use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
@@ -18,10 +18,8 @@ use faultline_command::files::put;
 use faultline_stats::change::FEWEST;
 use std::collections::BTreeSet;
 
-/// Name of the pages' folder in the campaign's.
 pub(crate) const FOLDER: &str = "page";
 
-/// Where the report of an experiment is, relative to the pages' folder.
 pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let (plan, baseline) = (
@@ -31,7 +29,7 @@ pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
-/// Writes the pages anew, and what is said into the database.
+/// Rewrites the pages, and the verdicts in the database.
 pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
     let groups = groups(campaign, store)?;
     store.judge(&compare::rows(&groups))?;
@@ -44,16 +42,15 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     )?;
     write("results.json", &feed::json(campaign, &groups, &failed)?)?;
     write("changes.xml", &feed::atom(campaign, &groups, &failed))?;
-    for (place, scalar) in releases::metrics().enumerate() {
+    for (index, scalar) in releases::metrics().enumerate() {
         write(
             &format!("badges/{}.svg", scalar.id),
-            &feed::badge(scalar, groups.first(), place, &failed),
+            &feed::badge(scalar, groups.first(), index, &failed),
         )?;
     }
     Ok(())
 }
 
-/// What may be compared, of the versions on the list.
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
     let of = |version: &str| listed.iter().find(|one| one.program.version == version);
@@ -102,7 +99,7 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
-        .map(|(place, group)| of_group(place, group))
+        .map(|(index, group)| of_group(index, group))
         .collect();
     sections.extend(groups.first().and_then(trends));
     sections.extend((counted > 0).then(|| recordings(groups)));
@@ -125,7 +122,6 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     }
 }
 
-/// The versions without a result, in a sentence; empty if there are none.
 fn no_result(failed: &[Failed]) -> String {
     let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
     match versions.as_slice() {
@@ -135,7 +131,6 @@ fn no_result(failed: &[Failed]) -> String {
     }
 }
 
-/// Runs that have no values, in a sentence; empty if there are none.
 fn ended_early(groups: &[Group]) -> String {
     let counts: Vec<(usize, usize)> = groups
         .iter()
@@ -152,8 +147,7 @@ fn ended_early(groups: &[Group]) -> String {
     }
 }
 
-/// The table of the releases that may be compared.
-fn of_group(place: usize, group: &Group) -> Section {
+fn of_group(index: usize, group: &Group) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
     columns.push(("Kernel", ""));
@@ -162,11 +156,11 @@ fn of_group(place: usize, group: &Group) -> Section {
          the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
         group.conditions.baseline
     );
-    let (id, title) = match place {
+    let (id, title) = match index {
         0 => ("releases".to_owned(), "Releases".to_owned()),
         _ => (
-            format!("releases-{}", place + 1),
-            format!("Releases under other conditions ({place})"),
+            format!("releases-{}", index + 1),
+            format!("Releases under other conditions ({index})"),
         ),
     };
     let mut listed = table(&id, "Releases against metrics", &columns, &note);
@@ -223,16 +217,15 @@ fn row(release: &Release) -> Vec<Cell> {
     cells
 }
 
-fn percents(judged: &Judged) -> [f64; 3] {
+fn percents(judged: &MetricTest) -> [f64; 3] {
     let ends = judged.test.ratio.ends();
     ends.map(|ratio| 100.0 * (ratio - 1.0))
 }
 
-/// A figure for each metric.
 fn trends(group: &Group) -> Option<Section> {
     let mut blocks = Vec::new();
-    for (place, metric) in releases::metrics().enumerate() {
-        let of = |release: &Release| release.judged.get(place).cloned().flatten();
+    for (index, metric) in releases::metrics().enumerate() {
+        let of = |release: &Release| release.judged.get(index).cloned().flatten();
         if !group.releases.iter().any(|release| of(release).is_some()) {
             continue;
         }
@@ -244,7 +237,7 @@ fn trends(group: &Group) -> Option<Section> {
             let changed = group
                 .shifts
                 .iter()
-                .find(|one| one.metric == place && one.version == release.version);
+                .find(|one| one.metric == index && one.version == release.version);
             let word = match (changed, of(release)) {
                 (Some(shift), _) => format!("change: {}", shift.mark.word()),
                 (None, Some(judged)) => judged.mark.word().to_owned(),
@@ -273,7 +266,6 @@ fn trends(group: &Group) -> Option<Section> {
     (!blocks.is_empty()).then(|| section("trends", "Trends", blocks))
 }
 
-/// Every run with its recording's digest.
 fn recordings(groups: &[Group]) -> Section {
     let columns = [
         ("Run", ""),
@@ -372,11 +364,11 @@ mod tests {
         all.iter_mut()
             .filter(|run| !run.of_baseline)
             .for_each(|run| run.outcome = "oom".to_owned());
-        let said = report(&campaign, &compare::groups(&all, 0.05), &[])
+        let page_html = report(&campaign, &compare::groups(&all, 0.05), &[])
             .verdict
             .headline;
         assert_eq!(
-            said,
+            page_html,
             "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early."
         );
     }
@@ -422,7 +414,7 @@ mod tests {
                     "{table:#?}"
                 );
                 for row in table.rows.iter().filter(|_| table.id == "releases") {
-                    let place = table
+                    let index = table
                         .columns
                         .iter()
                         .position(|column| column.title == "Replay time per slot, p95");
@@ -435,7 +427,7 @@ mod tests {
                     assert_eq!(
                         marked,
                         if worse {
-                            vec![place.unwrap()]
+                            vec![index.unwrap()]
                         } else {
                             Vec::new()
                         }

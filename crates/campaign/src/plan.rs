@@ -1,8 +1,8 @@
-//! What lies before a campaign: which versions run, for how long, and which change its pairs of runs can show.
+//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
 
 use crate::power::{self, POWER, Rule};
-use crate::programs::Obtained;
-use crate::round::{self, Leg};
+use crate::programs::ResolvedProgram;
+use crate::round::{self, CampaignExperiment};
 use crate::settings::Campaign;
 use crate::store::Store;
 use crate::work;
@@ -12,30 +12,26 @@ use faultline_experiments::schedule::schedule;
 use faultline_text::{number, table, time};
 use std::time::Duration;
 
-/// Noise of a run for which the table is made where nothing was measured, as fractions.
+/// Fractions: noise of a run, used in the table if nothing was measured.
 const NOISES: [f64; 3] = [0.01, 0.02, 0.05];
 
-/// The page that `campaign plan` prints.
-///
-/// # Errors
-/// The campaign's plan has mistakes, or `results.db` cannot be read.
 pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
-    let placeholder = Obtained {
+    let placeholder = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
     };
-    let legs = round::legs(campaign, "0", 1, (&placeholder, &placeholder))?;
+    let experiments = round::experiments(campaign, "0", 1, (&placeholder, &placeholder))?;
     let runs = store.runs()?;
     let rule = Rule {
-        pairs: pairs(&legs),
-        metrics: metrics(&legs),
+        pairs: pairs(&experiments),
+        metrics: metrics(&experiments),
         margin: campaign.margin,
     };
     let mut page = versions(campaign, store)?;
     page += &format!(
         "each: a round of {} pairs of runs, {}; a second round where the first shows a difference\n\n",
         rule.pairs,
-        length(&legs)
+        length(&experiments)
     );
     page += &format!(
         "A change that marks show in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
@@ -68,26 +64,26 @@ fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     ))
 }
 
-/// Pairs of runs in a round.
-fn pairs(legs: &[Leg]) -> usize {
-    match legs {
+fn pairs(experiments: &[CampaignExperiment]) -> usize {
+    match experiments {
         [one] if one.searches.is_none() => one.plan.replicates as usize,
         searches => searches.len() / 2,
     }
 }
 
-/// Metrics that the runs of the plan can have.
-fn metrics(legs: &[Leg]) -> usize {
-    let searches = legs.iter().any(|leg| leg.searches.is_some());
+fn metrics(experiments: &[CampaignExperiment]) -> usize {
+    let searches = experiments
+        .iter()
+        .any(|experiment| experiment.searches.is_some());
     releases::metrics()
         .filter(|metric| (metric.id == releases::LEAST_RAM) == searches)
         .count()
 }
 
-fn length(legs: &[Leg]) -> String {
-    let estimates = legs
+fn length(experiments: &[CampaignExperiment]) -> String {
+    let estimates = experiments
         .iter()
-        .map(|leg| estimate(&leg.plan, schedule(&leg.plan).len()));
+        .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
     let (mut shortest, mut longest) = (0, Some(0));
     for one in estimates {
         shortest += one.shortest_seconds;

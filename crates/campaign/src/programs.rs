@@ -1,7 +1,5 @@
-//! Programs under test: found or built once, each with its digest.
-
-use crate::settings::{Campaign, Get, Program};
-use crate::store::Listed;
+use crate::settings::{BuildCommand, Campaign, Program};
+use crate::store::ListedVersion;
 use anyhow::{Context as _, bail, ensure};
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
@@ -11,29 +9,23 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Of the campaign's folder: what was built, a folder for each version.
 const PROGRAMS: &str = "programs";
-/// Name of what a command printed.
 const LOG: &str = "get.log";
 
-/// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Obtained {
+pub(crate) struct ResolvedProgram {
     pub(crate) file: PathBuf,
-    /// SHA-256 of it.
     pub(crate) digest: String,
 }
 
-/// Finds or builds a version, of which the list knows this. `None` if a signal asked to stop.
-///
-/// # Errors
-/// It cannot be built or read, or is another program than before.
+/// Finds or builds a version. `None` if a signal asked to stop. Fails if the program differs from
+/// the measured one.
 pub(crate) fn obtain(
     campaign: &Campaign,
     program: &Program,
-    listed: Option<&Listed>,
+    listed: Option<&ListedVersion>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Obtained>> {
+) -> anyhow::Result<Option<ResolvedProgram>> {
     let file = match &program.path {
         Some(path) => path.clone(),
         None => match built(
@@ -46,7 +38,7 @@ pub(crate) fn obtain(
             None => return Ok(None),
         },
     };
-    let obtained = Obtained {
+    let obtained = ResolvedProgram {
         digest: sha256(&file)?,
         file,
     };
@@ -56,14 +48,12 @@ pub(crate) fn obtain(
     Ok(Some(obtained))
 }
 
-/// Refuses a file that is another program than the one that was measured as this version. One that is not there is no other.
-///
-/// # Errors
-/// It is another, or cannot be read.
+/// Fails if the file differs from the program measured as this version. A missing file does not
+/// differ.
 pub(crate) fn unchanged(
     campaign: &Campaign,
     program: &Program,
-    listed: &Listed,
+    listed: &ListedVersion,
 ) -> anyhow::Result<()> {
     let made = || {
         campaign
@@ -77,16 +67,17 @@ pub(crate) fn unchanged(
         .or_else(made)
         .filter(|file| listed.measured && file.is_file());
     let Some(file) = file else { return Ok(()) };
-    Obtained {
+    ResolvedProgram {
         digest: sha256(&file)?,
         file,
     }
     .measured_as(listed)
 }
 
-impl Obtained {
-    /// Refuses another program than the one of which there are results. Before there are any, a wrong one can be put right.
-    fn measured_as(&self, listed: &Listed) -> anyhow::Result<()> {
+impl ResolvedProgram {
+    /// Fails if results exist for another digest. Before the first result a wrong program can be
+    /// replaced.
+    fn measured_as(&self, listed: &ListedVersion) -> anyhow::Result<()> {
         if let Some(known) = listed
             .digest
             .as_ref()
@@ -104,19 +95,17 @@ impl Obtained {
     }
 }
 
-/// Where a version is that is built.
-fn made(campaign: &Campaign, get: &Get, version: &str) -> PathBuf {
+fn made(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
     let folder = campaign.folder.join(PROGRAMS).join(version);
     folder.join(with(&get.program, version, &folder))
 }
 
-/// A word of `[get]` for this version.
 fn with(word: &str, version: &str, folder: &Path) -> String {
     word.replace("{version}", version)
         .replace("{folder}", &folder.display().to_string())
 }
 
-/// Where a version is that is built, after it was built unless that was `done`.
+/// Builds the version unless `done`; returns its path.
 fn built(
     campaign: &Campaign,
     version: &str,
@@ -163,7 +152,6 @@ fn built(
     Ok(Some(file))
 }
 
-/// SHA-256 of a file, in hexadecimal.
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
@@ -220,10 +208,10 @@ mod tests {
             ..RunRow::default()
         };
         store.add_runs(&[row]).unwrap();
-        let said = obtained(&store, "another").unwrap_err().to_string();
+        let error = obtained(&store, "another").unwrap_err().to_string();
         assert!(
-            said.contains("another program than the one that was measured as 2.1.14"),
-            "{said}"
+            error.contains("another program than the one that was measured as 2.1.14"),
+            "{error}"
         );
         assert_eq!(obtained(&store, "right").unwrap(), right);
     }

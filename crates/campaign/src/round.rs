@@ -1,52 +1,41 @@
-//! The plans of a round: what the campaign's plan says, with each program.
+//! The plans of a round: the campaign's plan with each program.
 
-use crate::programs::Obtained;
+use crate::programs::ResolvedProgram;
 use crate::settings::{self, Campaign};
 use anyhow::bail;
 use faultline_command::args::WrongUsage;
 use faultline_experiments::plan::{self, Plan};
 use std::path::Path;
 
-/// Of the campaign's folder: experiments by plan.
 const EXPERIMENTS: &str = "experiments";
-/// Keys of a plan that the campaign sets.
 const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
-/// Replicates unless the plan says otherwise; of fewer there is no test.
+/// Default; fewer replicates allow no test.
 const REPLICATES: u32 = 3;
-/// Where the program of a search is named.
 const WORKLOAD: &str = "[workload]";
 
-/// One experiment of a round.
 #[derive(Debug)]
-pub(crate) struct Leg {
-    /// Of its folder and report.
+pub(crate) struct CampaignExperiment {
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    /// Whose search it is; `None` if it compares two arms.
     pub(crate) searches: Option<Search>,
 }
 
-/// A search of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Search {
-    /// The baseline's, or the release's.
     pub(crate) of_baseline: bool,
-    /// From 1 on.
+    /// From 1.
     pub(crate) replicate: u32,
 }
 
-/// The experiments of a round, in the order in which they run. A plan with arms is one. A plan that searches is one for each
-/// program and replicate, forwards and backwards in turn: a search has no arms.
-///
-/// # Errors
-/// The plan has mistakes, or sets what the campaign sets.
+/// The experiments of a round, in order. A plan with arms is one experiment. A plan that searches
+/// has no arms: it gives one for each program and replicate, alternating their order.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn legs(
+pub(crate) fn experiments(
     campaign: &Campaign,
     version: &str,
     round: u32,
-    (baseline, program): (&Obtained, &Obtained),
-) -> anyhow::Result<Vec<Leg>> {
+    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
+) -> anyhow::Result<Vec<CampaignExperiment>> {
     let file = campaign.plan.display();
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
         WrongUsage(format!("{file}: {}", error.to_string().trim_end()))
@@ -57,7 +46,8 @@ pub(crate) fn legs(
         )));
     }
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    // The programs too: what was begun with a wrong one is not continued with the right one.
+    // The folder's name has the digests, so that an experiment with a wrong program is not
+    // continued.
     let of_plan = format!(
         "{}-{}-{}",
         short(&campaign.plan_digest),
@@ -78,7 +68,7 @@ pub(crate) fn legs(
         } else {
             String::new()
         };
-        let arm = |name: &str, program: &Obtained| {
+        let arm = |name: &str, program: &ResolvedProgram| {
             format!(
                 "[[arm]]\nname = {}\nbinary = {}\n",
                 quoted(name),
@@ -96,7 +86,7 @@ pub(crate) fn legs(
             &more,
             &format!("{}\n{arms}", campaign.plan_text),
         )?;
-        return Ok(vec![Leg {
+        return Ok(vec![CampaignExperiment {
             name,
             plan,
             searches: None,
@@ -105,7 +95,7 @@ pub(crate) fn legs(
     let replicates = replicates
         .and_then(|many| u32::try_from(many).ok())
         .unwrap_or(REPLICATES);
-    let mut legs = Vec::new();
+    let mut experiments = Vec::new();
     for replicate in 1..=replicates {
         let forwards = replicate % 2 == 1;
         for of_baseline in [forwards, !forwards] {
@@ -117,7 +107,7 @@ pub(crate) fn legs(
             let name = format!("{name}-{replicate}-{arm}");
             let text = searching(campaign, program)?;
             let plan = parsed(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
-            legs.push(Leg {
+            experiments.push(CampaignExperiment {
                 name,
                 plan,
                 searches: Some(Search {
@@ -127,11 +117,10 @@ pub(crate) fn legs(
             });
         }
     }
-    Ok(legs)
+    Ok(experiments)
 }
 
-/// The plan's text without its replicates, with this program.
-fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> {
+fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<String> {
     let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
     let mut lines: Vec<String> = campaign
         .plan_text
@@ -139,20 +128,19 @@ fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> 
         .filter(|line| !is_replicates(line))
         .map(str::to_owned)
         .collect();
-    let Some(place) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
+    let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
         bail!(WrongUsage(format!(
             "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
         )));
     };
     lines.insert(
-        place + 1,
+        workload_line + 1,
         format!("binary = {}", quoted(&program.file.display().to_string())),
     );
     Ok(lines.join("\n") + "\n")
 }
 
-/// A plan of this text in this folder, with more lines at its beginning.
 fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
     let text = format!(
         "folder = {}\n{more}{text}",
@@ -160,7 +148,7 @@ fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow:
     );
     let added = 1 + more.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
-        // Lines as the plan's own file has them.
+        // Report line numbers of the plan's own file.
         mistakes
             .iter_mut()
             .for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
@@ -168,7 +156,7 @@ fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow:
     })
 }
 
-/// As a string of TOML, which JSON's strings are.
+/// A JSON string is a valid TOML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -183,8 +171,8 @@ mod tests {
             .unwrap()
     }
 
-    fn both() -> (Obtained, Obtained) {
-        let of = |file: &str, digest: &str| Obtained {
+    fn both() -> (ResolvedProgram, ResolvedProgram) {
+        let of = |file: &str, digest: &str| ResolvedProgram {
             file: file.into(),
             digest: digest.to_owned(),
         };
@@ -194,7 +182,7 @@ mod tests {
     #[test]
     fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
         let (campaign, (baseline, program)) = (example(), both());
-        let plan = legs(&campaign, "2.2.0", 2, (&baseline, &program))
+        let plan = experiments(&campaign, "2.2.0", 2, (&baseline, &program))
             .unwrap()
             .remove(0)
             .plan;
@@ -220,24 +208,24 @@ mod tests {
     #[test]
     fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
         let (mut campaign, (baseline, program)) = (example(), both());
-        let mut said = |text: &str| {
+        let mut problem = |text: &str| {
             campaign.plan_text = text.to_owned();
-            legs(&campaign, "2.2.0", 1, (&baseline, &program))
+            experiments(&campaign, "2.2.0", 1, (&baseline, &program))
                 .err()
                 .unwrap()
                 .to_string()
         };
         assert!(
-            said("name = \"x\"\n[[arm]]\nname = \"y\"\n")
+            problem("name = \"x\"\n[[arm]]\nname = \"y\"\n")
                 .contains("plan.toml: arm: the campaign sets it")
         );
-        let ordered = said("name = \"x\"\norder = \"shuffle\"\n");
+        let ordered = problem("name = \"x\"\norder = \"shuffle\"\n");
         assert!(
             ordered.contains("plan.toml: order: the campaign sets it"),
             "{ordered}"
         );
-        assert!(said("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
-        let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
+        assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
     }
 
@@ -250,17 +238,18 @@ mod tests {
             .replace("[workload]", "replicates = 2\n[workload]")
             .replace("duration = \"2h\"\n", "")
             + searching;
-        let legs = legs(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
-        let shown: Vec<(String, Option<&str>, u32)> = (legs.iter())
-            .map(|leg| {
+        let experiments = experiments(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
+        let shown: Vec<(String, Option<&str>, u32)> = (experiments.iter())
+            .map(|experiment| {
                 (
-                    leg.name.clone(),
-                    leg.plan
+                    experiment.name.clone(),
+                    experiment
+                        .plan
                         .workload
                         .binary
                         .as_ref()
                         .and_then(|path| path.to_str()),
-                    leg.plan.replicates,
+                    experiment.plan.replicates,
                 )
             })
             .collect();
@@ -274,6 +263,10 @@ mod tests {
             shown,
             expected.map(|(name, binary)| (format!("2.2.0-1-{name}"), Some(binary), 1))
         );
-        assert!(legs.iter().all(|leg| leg.plan.folder.ends_with(&leg.name)));
+        assert!(
+            experiments
+                .iter()
+                .all(|experiment| experiment.plan.folder.ends_with(&experiment.name))
+        );
     }
 }

@@ -1,74 +1,57 @@
-//! `campaign.toml`: what is measured, against what, and where programs come from.
-
 use anyhow::{Context as _, bail};
 use faultline_command::args::WrongUsage;
 use faultline_experiments::folder::digest;
-use faultline_settings::{Mistake, Mistakes, Table, Unique, number, several, text};
+use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
 use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-/// Name of the campaign's file in its folder.
 pub(crate) const FILE: &str = "campaign.toml";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Campaign {
-    /// Its folder, absolute.
+    /// Absolute.
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
-    /// The plan's file, absolute.
+    /// Absolute.
     pub(crate) plan: PathBuf,
     pub(crate) plan_text: String,
-    /// SHA-256 of it.
+    /// SHA-256.
     pub(crate) plan_digest: String,
-    /// Differences smaller than this share do not matter.
+    /// Smaller relative differences do not matter.
     pub(crate) margin: f64,
-    /// What every version is compared with.
     pub(crate) baseline: Program,
-    /// The versions in the file.
     pub(crate) programs: Vec<Program>,
-    /// How versions are built that do not say where they are.
-    pub(crate) get: Option<Get>,
-    /// Where new versions are published.
+    pub(crate) get: Option<BuildCommand>,
     pub(crate) watch: Option<Watch>,
 }
 
-/// A program under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// As in 2.1.14.
     pub(crate) version: String,
-    /// What it is, for people; may be empty.
     pub(crate) name: String,
-    /// Where it is, absolute; `None` if it is built.
+    /// Absolute; `None` if it is built.
     pub(crate) path: Option<PathBuf>,
 }
 
-/// How a version is built.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Get {
+pub(crate) struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub(crate) command: Vec<String>,
-    /// Where it puts the validator's program: relative to the folder, with `{version}`.
+    /// The built program, relative to the folder, with `{version}`.
     pub(crate) program: String,
 }
 
-/// Where versions are published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watch {
     pub(crate) range: VersionReq,
-    /// Prints versions, one a line; `None`: the index is asked.
+    /// Prints one version a line; `None`: use the index.
     pub(crate) command: Option<Vec<String>>,
     pub(crate) package: String,
-    /// A sparse index of Cargo's.
     pub(crate) index: String,
 }
 
 impl Campaign {
-    /// Reads the campaign in this folder.
-    ///
-    /// # Errors
-    /// Every mistake found, in a [`WrongUsage`]; a file cannot be read.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
         let file = folder.join(FILE);
@@ -90,8 +73,7 @@ impl Campaign {
     }
 }
 
-/// All of them, a line each.
-pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
+pub(crate) fn all(mistakes: &[ConfigError]) -> WrongUsage {
     WrongUsage(
         mistakes
             .iter()
@@ -102,7 +84,7 @@ pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaign {
+fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
         folder: folder.to_owned(),
@@ -124,7 +106,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
         );
     }
     let mut versions = Unique::default();
-    let mut new_program = |t: &mut Table<'_>, m: &mut Mistakes<'_>| {
+    let mut new_program = |t: &mut Table<'_>, m: &mut ConfigErrors<'_>| {
         let new = program(t, &path, m);
         let what = format!("version {}", new.version);
         if !new.version.is_empty() {
@@ -139,7 +121,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
     top.table("get", m, |t, m| {
         let command = t.need("command", m, command).unwrap_or_default();
         let program = t.need("program", m, text).unwrap_or_default();
-        campaign.get = Some(Get { command, program });
+        campaign.get = Some(BuildCommand { command, program });
     });
     top.table("watch", m, |t, m| {
         campaign.watch = Some(Watch {
@@ -170,7 +152,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
 fn program(
     t: &mut Table<'_>,
     path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> Program {
     Program {
         version: t
@@ -181,7 +163,7 @@ fn program(
     }
 }
 
-/// A version: a part of names of folders and arms.
+/// A version becomes part of folder and arm names.
 pub(crate) fn version(text: String) -> Result<String, String> {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -260,29 +242,29 @@ mod tests {
 
     #[test]
     fn every_mistake_is_named_with_its_line() {
-        let said =
+        let message =
             read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
                 .unwrap_err();
-        let said = said.to_string();
+        let message = message.to_string();
         for (line, words) in [(2, "margn"), (4, "a version has"), (6, "a range is as in")] {
             assert!(
-                said.contains(&format!(":{line}: ")) && said.contains(words),
-                "{words}: {said}"
+                message.contains(&format!(":{line}: ")) && message.contains(words),
+                "{words}: {message}"
             );
         }
-        let said = read("name = 'a'\n[baseline]\nversion = '1'\n")
+        let message = read("name = 'a'\n[baseline]\nversion = '1'\n")
             .unwrap_err()
             .to_string();
-        assert!(said.contains("[get] is missing"), "{said}");
+        assert!(message.contains("[get] is missing"), "{message}");
     }
 
     #[test]
     fn a_version_that_is_given_twice_is_refused_with_both_lines() {
         for (first, line) in [("2.1.14", 4), ("2.2.0", 7)] {
             let again = format!("{WHOLE}[[program]]\nversion = '{first}'\n");
-            let said = read(&again).unwrap_err().to_string();
+            let message = read(&again).unwrap_err().to_string();
             let wanted = format!("version {first} is given twice, in lines {line} and 15");
-            assert!(said.contains(&wanted), "{wanted}: {said}");
+            assert!(message.contains(&wanted), "{wanted}: {message}");
         }
     }
 }

@@ -1,7 +1,5 @@
-//! What is shown of a campaign besides its pages: where it stands, and all results as a table.
-
 use crate::settings::Campaign;
-use crate::store::{Listed, RunRow, Store};
+use crate::store::{ListedVersion, RunRow, Store};
 use crate::work;
 use crate::{compare, page};
 use faultline_analysis::export::{Values, named, write_columns};
@@ -10,7 +8,6 @@ use faultline_text::{clean, table};
 use serde::Serialize;
 use std::path::Path;
 
-/// One version of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Version {
     version: String,
@@ -23,7 +20,6 @@ struct Version {
     error: Option<String>,
 }
 
-/// Every version and what is next.
 pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
     let listed = work::list(campaign, store)?;
     let mut versions = Vec::new();
@@ -49,21 +45,21 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
             clean(&one.name),
         ]
     });
-    let mut said = table(&heads, rows.collect());
+    let mut lines = table(&heads, rows.collect());
     for (one, why) in versions
         .iter()
         .filter_map(|one| Some((one, one.error.as_ref()?)))
     {
-        said += &format!("{}: {}\n", one.version, clean(why));
+        lines += &format!("{}: {}\n", one.version, clean(why));
     }
-    Ok(said)
+    Ok(lines)
 }
 
 fn version(
     campaign: &Campaign,
     store: &Store,
-    one: &Listed,
-    all: &[Listed],
+    one: &ListedVersion,
+    all: &[ListedVersion],
 ) -> anyhow::Result<Version> {
     let version = &one.program.version;
     let is_own = |run: &&RunRow| match run.of_baseline {
@@ -91,10 +87,7 @@ fn version(
     })
 }
 
-/// Writes one row for each run and metric; how many.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// Writes one row for each run and metric; returns their number. Fails if the file exists.
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),

@@ -1,4 +1,4 @@
-//! Which versions are published: by Cargo's sparse index, or by a command that prints them.
+//! Published versions, from Cargo's sparse index or from a command that prints them.
 
 use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
@@ -12,20 +12,14 @@ use std::path::Path;
 use std::time::Duration;
 use ureq::config::Config;
 
-/// For the whole answer of an index.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest answer, in bytes.
-const LARGEST: u64 = 16 << 20;
-/// For a command that prints versions.
-const LONGEST: Duration = Duration::from_secs(600);
-/// Of the campaign's folder: what the command printed, and what it said besides.
-const PRINTED: &str = "watch.out";
-const SAID: &str = "watch.log";
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
+/// In bytes.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_OUTPUT: &str = "watch.out";
+const OUTPUT_LOG: &str = "watch.log";
 
-/// Versions that are published and in the range, oldest first. `None` if a signal asked to stop.
-///
-/// # Errors
-/// They cannot be had: no network, or the command failed.
+/// Within the range, oldest first. `None` if a signal asked to stop.
 pub(crate) fn published(
     campaign: &Campaign,
     watch: &Watch,
@@ -36,12 +30,12 @@ pub(crate) fn published(
             Some(text) => words(&text),
             None => return Ok(None),
         },
-        None => listed(&asked(watch)?)?,
+        None => listed(&releases(watch)?)?,
     };
     Ok(Some(matching(watch, &versions)))
 }
 
-/// What a command printed, with or without `v`.
+/// Removes a leading `v`.
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
@@ -56,7 +50,7 @@ fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
     versions.retain(|version| watch.range.matches(version));
     versions.sort();
     versions.dedup();
-    // What could not be a folder's name is left out.
+    // Skip versions that cannot be folder names.
     versions
         .iter()
         .filter_map(|version| settings::version(version.to_string()).ok())
@@ -68,10 +62,17 @@ fn printed(
     command: &[String],
     signals: &mut Signals,
 ) -> anyhow::Result<Option<String>> {
-    let [path, log] = [PRINTED, SAID].map(|name| campaign.folder.join(name));
+    let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
     let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     let outputs = (&made(&path)?, &made(&log)?);
-    let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else {
+    let Some(status) = ran(
+        command,
+        &campaign.folder,
+        outputs,
+        Some(COMMAND_TIMEOUT),
+        signals,
+    )?
+    else {
         return Ok(None);
     };
     ensure!(
@@ -84,7 +85,7 @@ fn printed(
         .with_context(|| path.display().to_string())
 }
 
-fn asked(watch: &Watch) -> anyhow::Result<String> {
+fn releases(watch: &Watch) -> anyhow::Result<String> {
     let name = watch.package.to_lowercase();
     let (one, two) = (
         name.get(..2).unwrap_or_default(),
@@ -92,10 +93,10 @@ fn asked(watch: &Watch) -> anyhow::Result<String> {
     );
     let url = format!("{}/{one}/{two}/{name}", watch.index);
     let config = Config::builder()
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(INDEX_TIMEOUT))
         .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
     let config = match url.starts_with("https:") {
-        true => config.tls_config(tls::trusting(None)?).build(),
+        true => config.tls_config(tls::client_config(None)?).build(),
         false => config.build(),
     };
     let mut answer = http::agent(config)
@@ -105,12 +106,11 @@ fn asked(watch: &Watch) -> anyhow::Result<String> {
     answer
         .body_mut()
         .with_config()
-        .limit(LARGEST)
+        .limit(MAX_ANSWER_BYTES)
         .read_to_string()
         .with_context(|| url)
 }
 
-/// One version in the index.
 #[derive(Deserialize)]
 struct Entry {
     vers: String,
@@ -118,7 +118,7 @@ struct Entry {
     yanked: bool,
 }
 
-/// Those that were not withdrawn.
+/// Versions that were not yanked.
 fn listed(text: &str) -> anyhow::Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -158,7 +158,7 @@ mod tests {
     fn an_index_is_asked_and_what_is_withdrawn_or_not_in_the_range_is_left_out() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
-        let asked = std::thread::scope(|scope| {
+        let releases = std::thread::scope(|scope| {
             let served = scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(found.unwrap(), ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
-        assert_eq!(asked, "GET /ag/av/agave-validator HTTP/1.1");
+        assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");
     }
 
     #[test]
@@ -185,13 +185,14 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let said = published(
+        let published_lines = published(
             &Campaign::default(),
             &watch(&address, None),
             &mut Signals::listen().unwrap(),
         );
         assert!(
-            said.unwrap_err()
+            published_lines
+                .unwrap_err()
                 .to_string()
                 .contains("/ag/av/agave-validator")
         );

@@ -1,11 +1,12 @@
-//! Runs the plan for what has no result. Every step can be repeated: a build whose digest is not kept is made again, an
-//! experiment continues by its own journal, and the rows of a round are kept in one transaction.
+//! Runs the plan for each version without a result. Every step can be repeated: a build without a
+//! stored digest is done again, an experiment continues from its journal, and a round's rows are
+//! one transaction.
 
-use crate::collected::{Collected, Round, collected};
+use crate::collected::{Round, RoundOutcome, collected};
 use crate::compare;
-use crate::programs::{self, Obtained};
+use crate::programs::{self, ResolvedProgram};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, Store};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store};
 use crate::{page, round, watch};
 use anyhow::Context as _;
 use faultline_command::clock;
@@ -17,36 +18,29 @@ use faultline_experiments::runner::Over;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Rounds at most: what the first finds has to be found again.
+/// The second round confirms the findings of the first.
 const ROUNDS: u32 = 2;
 
-/// How often damaged recordings of a version are repeated in one `campaign run`.
+/// Limit of repetitions because of damaged recordings, per version and `campaign run`.
 const REPEATS: u32 = 2;
 
 const SIGNAL: &str = "a signal asked to";
 
-/// How experiments are started.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Starting {
-    /// How cgroups are created.
+pub(crate) struct LaunchOptions {
     pub(crate) launcher: Launching,
-    /// The validator may vote.
     pub(crate) i_vote: bool,
 }
 
-/// How work on a version ended.
-enum Worked {
+enum VersionOutcome {
     Done,
-    /// Not, and no other can be worked on now.
+    /// Not done, and no other version can be run now.
     Stopped(String),
     Failed(String),
 }
 
-/// Brings the list up to date: what `campaign.toml` names is on it, and what it names no more is not.
-///
-/// # Errors
-/// The database cannot be read or written.
-pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Listed>> {
+/// Makes the list match `campaign.toml`.
+pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
@@ -66,25 +60,20 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
     store.listed()
 }
 
-/// Runs the plan for every version without a result, and renews the pages; why it stopped, if it did.
-///
-/// # Errors
-/// The campaign's files cannot be read or written.
 pub(crate) fn run(
     campaign: &Campaign,
     store: &mut Store,
-    starting: Starting,
+    starting: LaunchOptions,
 ) -> anyhow::Result<Result<(), String>> {
     let mut signals = Signals::listen().context("signals cannot be heard")?;
     list(campaign, store)?;
-    if look(campaign, store, &mut signals)?.is_none() {
+    if check_requests(campaign, store, &mut signals)?.is_none() {
         return Ok(Err(SIGNAL.to_owned()));
     }
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
         return Ok(Err(SIGNAL.to_owned()));
     };
-    // Mistakes of the plan come before anything is built for it.
-    round::legs(campaign, "0", 1, (&baseline, &baseline))?;
+    round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
     page::renew(campaign, store)?;
     let conditions = conditions(campaign, &baseline);
     let mut failed = Vec::new();
@@ -96,16 +85,16 @@ pub(crate) fn run(
         if stopped(&mut signals)? {
             return Ok(Err(SIGNAL.to_owned()));
         }
-        match version_done(
+        match run_version(
             campaign,
             store,
             (&one, &baseline, &conditions),
             starting,
             &mut signals,
         )? {
-            Worked::Done => store.found(&version, None, None)?,
-            Worked::Stopped(why) => return Ok(Err(why)),
-            Worked::Failed(why) => {
+            VersionOutcome::Done => store.found(&version, None, None)?,
+            VersionOutcome::Stopped(why) => return Ok(Err(why)),
+            VersionOutcome::Failed(why) => {
                 say(&format!("{version}: {why}"));
                 store.found(&version, None, Some(&why))?;
                 failed.push(version);
@@ -120,16 +109,14 @@ pub(crate) fn run(
     })
 }
 
-/// Whether this is a row of a pinned baseline, which is not under test.
-pub(crate) fn is_baseline(campaign: &Campaign, one: &Listed) -> bool {
+/// A pinned baseline is not under test.
+pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
     one.source == BASELINE || one.program.version == campaign.baseline.version
 }
 
-/// Source of the baseline's own row.
 pub(crate) const BASELINE: &str = "baseline";
 
-/// Plan and baseline of this campaign now.
-pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions {
+pub(crate) fn conditions(campaign: &Campaign, baseline: &ResolvedProgram) -> Conditions {
     Conditions {
         plan_digest: campaign.plan_digest.clone(),
         baseline: campaign.baseline.version.clone(),
@@ -137,8 +124,12 @@ pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions
     }
 }
 
-/// Adds what is published; without a network it says so. `None` if a signal asked to stop.
-fn look(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Result<Option<()>> {
+/// Adds published versions; reports a missing network. `None` if a signal asked to stop.
+fn check_requests(
+    campaign: &Campaign,
+    store: &Store,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<()>> {
     let Some(watched) = &campaign.watch else {
         return Ok(Some(()));
     };
@@ -169,19 +160,19 @@ fn look(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Re
     Ok(Some(()))
 }
 
-/// Whether a signal asked to stop: an experiment hears those that come while it runs, and nobody those between two of them.
+/// An experiment handles signals while it runs; this handles those between experiments.
 fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
     Ok(signals
         .wait(None, Duration::ZERO)?
         .iter()
-        .any(|heard| heard.stops().is_some()))
+        .any(|signal| signal.stops().is_some()))
 }
 
 fn baseline(
     campaign: &Campaign,
     store: &Store,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Obtained>> {
+) -> anyhow::Result<Option<ResolvedProgram>> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
     let same = listed.iter().find(|one| one.program.version == *version);
@@ -197,44 +188,43 @@ fn baseline(
     Ok(Some(obtained))
 }
 
-/// Everything that is left to be done for a version.
-fn version_done(
+fn run_version(
     campaign: &Campaign,
     store: &mut Store,
-    (one, baseline, conditions): (&Listed, &Obtained, &Conditions),
-    starting: Starting,
+    (one, baseline, conditions): (&ListedVersion, &ResolvedProgram, &Conditions),
+    starting: LaunchOptions,
     signals: &mut Signals,
-) -> anyhow::Result<Worked> {
+) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
-    // Of a version that is done nothing is obtained, and its file may be another by now.
+    // A finished version obtains no program, so its file may have changed.
     if let Err(error) = programs::unchanged(campaign, &one.program, one) {
-        return Ok(Worked::Failed(format!("{error:#}")));
+        return Ok(VersionOutcome::Failed(format!("{error:#}")));
     }
     let mut repeats = 0;
     while let Some(round) = next_round(campaign, store, version, conditions)? {
-        // Read anew: after a first round its digest is final.
+        // The first round makes the digest final.
         let listed = store.listed()?;
         let same = listed.iter().find(|one| one.program.version == *version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
-            Ok(None) => return Ok(Worked::Stopped(SIGNAL.to_owned())),
-            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+            Ok(None) => return Ok(VersionOutcome::Stopped(SIGNAL.to_owned())),
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
         };
         store.found(version, Some(&program.digest), None)?;
-        let legs = round::legs(campaign, version, round, (baseline, &program))?;
-        for leg in &legs {
+        let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
+        for experiment in &experiments {
             if stopped(signals)? {
-                return Ok(Worked::Stopped(SIGNAL.to_owned()));
+                return Ok(VersionOutcome::Stopped(SIGNAL.to_owned()));
             }
             say(&format!(
                 "{version}: round {round}, in {}",
-                leg.plan.folder.display()
+                experiment.plan.folder.display()
             ));
-            match advance(leg.plan.clone(), starting.launcher, starting.i_vote) {
+            match advance(experiment.plan.clone(), starting.launcher, starting.i_vote) {
                 Ok(Over::Finished) => {}
-                Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
-                Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
-                Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+                Ok(Over::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
+                Ok(Over::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
+                Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }
         let finished = Round {
@@ -243,34 +233,33 @@ fn version_done(
             program: &program,
             conditions,
         };
-        match collected(campaign, &finished, &legs, baseline) {
-            Ok(Collected::Rows(runs)) => store.add_runs(&runs)?,
-            Ok(Collected::Damaged(why)) if repeats < REPEATS => {
+        match collected(campaign, &finished, &experiments, baseline) {
+            Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
             }
-            Ok(Collected::Damaged(why) | Collected::NotStarted(why)) => {
-                return Ok(Worked::Failed(why));
+            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
+                return Ok(VersionOutcome::Failed(why));
             }
-            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
         }
     }
-    Ok(Worked::Done)
+    Ok(VersionOutcome::Done)
 }
 
-/// The round that is next for a version of the list, under the baseline that the list has.
 pub(crate) fn next(
     campaign: &Campaign,
     store: &Store,
-    one: &Listed,
-    all: &[Listed],
+    one: &ListedVersion,
+    all: &[ListedVersion],
 ) -> anyhow::Result<Option<u32>> {
     let version = &campaign.baseline.version;
     let baseline = all.iter().find(|one| one.program.version == *version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
         return Ok(Some(1));
     };
-    let baseline = Obtained {
+    let baseline = ResolvedProgram {
         file: PathBuf::new(),
         digest,
     };
@@ -278,8 +267,8 @@ pub(crate) fn next(
     next_round(campaign, store, &one.program.version, &conditions)
 }
 
-/// The round that is next: one with void runs, the first, or a second one where the first has found something; `None` if
-/// nothing is left.
+/// A round with void runs, the first round, or a second one if the first found a difference. `None`
+/// if nothing is left.
 fn next_round(
     campaign: &Campaign,
     store: &Store,
@@ -321,7 +310,7 @@ fn next_round(
     Ok(release.is_some_and(found).then_some(round + 1))
 }
 
-/// Now, in nanoseconds since 1970.
+/// Nanoseconds since 1970.
 pub(crate) fn now() -> i64 {
     let since: Duration = clock::now()
         .duration_since(SystemTime::UNIX_EPOCH)

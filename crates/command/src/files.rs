@@ -1,13 +1,12 @@
-//! Files that this program writes where others may write as well: a file is replaced, and never written through a symbolic
-//! link.
+//! Replaces files in folders where others may write too, and never writes through a symbolic link.
 
 use anyhow::{Context as _, bail};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Why no new file can be made at `path`, and what to do; `None` if nothing is known against it.
-pub fn why_not_new(path: &Path) -> Option<String> {
+/// Why no file can be created at `path`, with a remedy; `None` if nothing is known against it.
+pub fn creation_error(path: &Path) -> Option<String> {
     if path.symlink_metadata().is_ok() {
         let path = path.display();
         return Some(format!(
@@ -20,7 +19,6 @@ pub fn why_not_new(path: &Path) -> Option<String> {
     })
 }
 
-/// Says that there is no file at `path`: which of it is missing.
 pub fn missing(path: &Path) -> String {
     match missing_folder(path) {
         Some(folder) => format!("{}: no such folder: {folder}", path.display()),
@@ -28,7 +26,6 @@ pub fn missing(path: &Path) -> String {
     }
 }
 
-/// The folder of `path`, if there is none.
 fn missing_folder(path: &Path) -> Option<String> {
     let folder = path
         .parent()
@@ -37,22 +34,19 @@ fn missing_folder(path: &Path) -> Option<String> {
     missing.then(|| folder.display().to_string())
 }
 
-/// Names that are tried for a file that is being written.
 const MOST_TRIES: u32 = 100;
 
-/// A file that is being written, under another name in its folder; removed if it does not get its own.
-pub struct Part {
+/// A file that is written under a temporary name in its folder, and removed if it does not get its
+/// own.
+pub struct TempFile {
     file: File,
     path: Option<PathBuf>,
 }
 
-impl Part {
-    /// A new file beside `path`, which is left alone until [`Part::finish`].
-    ///
-    /// # Errors
-    /// The folder is not there, or cannot be written.
-    pub fn create(path: &Path) -> io::Result<Part> {
-        // Another try for what a process of the same number left that was killed.
+impl TempFile {
+    /// `path` stays as it is until [`TempFile::finish`].
+    pub fn create(path: &Path) -> io::Result<TempFile> {
+        // A killed process with the same PID may have left its file.
         let mut tries = 0..MOST_TRIES;
         loop {
             let mut name = path.as_os_str().to_owned();
@@ -62,7 +56,7 @@ impl Part {
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
                 made => {
-                    return Ok(Part {
+                    return Ok(TempFile {
                         file: made?,
                         path: Some(part),
                     });
@@ -75,7 +69,8 @@ impl Part {
         &self.file
     }
 
-    /// Gives it the name `to`. What had that name goes: of a symbolic link the link, and not the file that it leads to.
+    /// Renames the file to `to` and replaces what is there. A symbolic link is replaced, not
+    /// followed.
     pub fn finish(mut self, to: &Path) -> io::Result<()> {
         if let Some(path) = &self.path {
             fs::rename(path, to)?;
@@ -85,7 +80,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
@@ -93,19 +88,19 @@ impl Drop for Part {
     }
 }
 
-/// Writes a file of a report into `out` or a folder below, which is made if it is not there.
-///
-/// # Errors
-/// There is one already, unless `force`; the folder below is a symbolic link; the system refuses.
+/// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
+/// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
 pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    put_all(out, &[(path.to_owned(), text.to_owned())], force)
+    write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
-/// The same with several files. With `force` all are replaced, or none: each is written under another name first.
-///
-/// # Errors
-/// Those of [`put`]; one of the names is a folder's.
-pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::Result<()> {
+/// [`put`] for several files. `force` replaces all or none: each is first written under a temporary
+/// name.
+pub fn write_report_files(
+    out: &Path,
+    files: &[(PathBuf, String)],
+    force: bool,
+) -> anyhow::Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);
         if folder != out && folder.is_symlink() {
@@ -119,7 +114,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
             bail!("cannot write {}: it is a folder: remove it", path.display());
         }
         if !force && path.symlink_metadata().is_ok() {
-            bail!(is_there(path));
+            bail!(already_exists(path));
         }
     }
     let mut parts = Vec::new();
@@ -130,7 +125,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
         }
         let named = || format!("cannot write {}", path.display());
         if force {
-            let part = Part::create(path).with_context(named)?;
+            let part = TempFile::create(path).with_context(named)?;
             part.file().write_all(text.as_bytes()).with_context(named)?;
             parts.push((part, path));
         } else {
@@ -145,8 +140,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
     Ok(())
 }
 
-/// Says that a file of a report is there already.
-pub fn is_there(path: &Path) -> String {
+pub fn already_exists(path: &Path) -> String {
     format!(
         "{} is there already: choose another folder with --out, or overwrite with --force",
         path.display()
@@ -215,17 +209,21 @@ mod tests {
         let files = |text: &str| {
             ["page", "tables/a.csv", "tables/b.csv"].map(|name| (out.join(name), text.to_owned()))
         };
-        put_all(&out, &files("old"), false).unwrap();
-        let said = put_all(&out, &files("new"), false).unwrap_err().to_string();
+        write_report_files(&out, &files("old"), false).unwrap();
+        let said = write_report_files(&out, &files("new"), false)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("page is there already"), "{said}");
         fs::remove_file(out.join("tables/b.csv")).unwrap();
         fs::create_dir(out.join("tables/b.csv")).unwrap();
-        let said = put_all(&out, &files("new"), true).unwrap_err().to_string();
+        let said = write_report_files(&out, &files("new"), true)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("b.csv: it is a folder: remove it"), "{said}");
         let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
         assert_eq!([read("page"), read("tables/a.csv")], ["old", "old"]);
         fs::remove_dir(out.join("tables/b.csv")).unwrap();
-        put_all(&out, &files("new"), true).unwrap();
+        write_report_files(&out, &files("new"), true).unwrap();
         assert_eq!([read("page"), read("tables/b.csv")], ["new", "new"]);
         assert_eq!(fs::read_dir(out.join("tables")).unwrap().count(), 2);
     }

@@ -1,5 +1,3 @@
-//! An experiment that was begun: its folder, its plan and where it stands.
-
 use crate::folder::{self, Folder};
 use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
@@ -8,22 +6,18 @@ use anyhow::{Context, bail};
 use faultline_command::args::WrongUsage;
 use std::path::Path;
 
-/// The experiment in this folder, or of this plan.
-///
-/// # Errors
-/// There is no such file, or it is no plan.
+/// By folder or plan.
 pub fn find(path: &Path) -> anyhow::Result<Folder> {
-    let said = || path.display().to_string();
-    if std::fs::metadata(path).with_context(said)?.is_dir() {
-        return Ok(Folder::new(&std::path::absolute(path).with_context(said)?));
+    let file_name = || path.display().to_string();
+    if std::fs::metadata(path).with_context(file_name)?.is_dir() {
+        return Ok(Folder::new(
+            &std::path::absolute(path).with_context(file_name)?,
+        ));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan that an experiment was begun with, and where the experiment stands.
-///
-/// # Errors
-/// It was never begun, or its plan has been changed since.
+/// Fails if the plan was changed since.
 pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let standing = JournalState::of(&journal::read(&folder.journal())?);
     let begun = standing.begun.as_ref().with_context(|| {
@@ -41,10 +35,10 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
         );
     }
     let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
-        let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        WrongUsage(said.join("\n"))
+        let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        WrongUsage(file_name.join("\n"))
     })?;
-    // It may have been moved, with everything in it.
+    // The folder may have been moved.
     Ok((
         Plan {
             folder: folder.path().to_owned(),

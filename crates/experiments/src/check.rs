@@ -1,4 +1,4 @@
-//! What speaks against a plan on this host, before anything is run: facts are gathered first, then judged.
+//! Checks a plan on this host: facts are gathered first, then judged.
 
 mod access;
 mod cache;
@@ -19,7 +19,7 @@ mod switch;
 mod tools;
 mod vote;
 
-pub use disk::{Need, needs};
+pub use disk::{SpaceNeed, needs};
 pub use facts::{FolderFacts, HostFacts, LauncherFacts, Options, Stake, Switch};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
@@ -28,18 +28,14 @@ pub use tools::TOOLS;
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
 use serde::{Deserialize, Serialize};
 
-/// Something that speaks against a plan, or should be known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What follows; [`Severity::Ignore`] is a remark.
+    /// [`Severity::Ignore`] is a remark.
     pub severity: Severity,
-    /// What is so.
     pub what: String,
-    /// What can be done about it.
     pub remedy: String,
 }
 
-/// A list of findings that is being made.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 
@@ -60,13 +56,12 @@ impl Findings {
         self.add(Severity::Warn, what, remedy);
     }
 
-    fn remark(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+    fn ignore(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
         self.add(Severity::Ignore, what, remedy);
     }
 }
 
-/// Everything that speaks against the plan where these facts hold, each thing once, the gravest first. `i_vote` takes
-/// away what speaks against a validator that votes.
+/// Worst first. `i_vote` suppresses objections against a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
@@ -93,23 +88,23 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     all
 }
 
-/// The host as it is now. What may pass until a run begins is only warned of.
+/// Conditions that may pass before a run are only warnings.
 fn host(facts: &HostFacts, found: &mut Findings) {
-    for remark in &facts.host {
-        let severity = if remark.passes {
-            remark.severity.min(Severity::Warn)
+    for ignore in &facts.host {
+        let severity = if ignore.passes {
+            ignore.severity.min(Severity::Warn)
         } else {
-            remark.severity
+            ignore.severity
         };
         found.add(
             severity,
-            format!("the host, now: {}", remark.what),
+            format!("the host, now: {}", ignore.what),
             "it is looked at again before each run, by [host]",
         );
     }
 }
 
-/// The daemon calls a validator at the tip only once it has been near it for a while.
+/// The daemon requires some time near the tip.
 fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
@@ -126,8 +121,8 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// Arms that differ in nothing but their names.
-fn twins(plan: &Plan, found: &mut Findings) {
+/// Arms that differ only in their names.
+fn duplicate_arms(plan: &Plan, found: &mut Findings) {
     let names = |text: &String| text.contains("{arm}");
     let workload = &plan.workload;
     if workload
@@ -157,7 +152,6 @@ fn twins(plan: &Plan, found: &mut Findings) {
     }
 }
 
-/// What the plan can show at all.
 fn design(plan: &Plan, found: &mut Findings) {
     if plan.replicates < 3 && plan.search.is_none() {
         let runs = if plan.replicates == 1 {
@@ -182,12 +176,12 @@ fn design(plan: &Plan, found: &mut Findings) {
             "\"drop-files\"",
         );
     }
-    twins(plan, found);
+    duplicate_arms(plan, found);
     if plan.concurrent.is_some() || plan.search.is_some() {
         return;
     }
     if plan.arms.len() < 2 {
-        found.remark(
+        found.ignore(
             "there is one arm, so nothing is compared",
             "name a second arm, or read it as a description",
         );
@@ -195,11 +189,11 @@ fn design(plan: &Plan, found: &mut Findings) {
     }
     let turns = plan.arms.len() as u32;
     match plan.order {
-        Order::Abba if plan.replicates % 2 == 1 => found.remark(
+        Order::Abba if plan.replicates % 2 == 1 => found.ignore(
             "ABBA cancels a steady drift only with an even number of replicates",
             format!("replicates = {}", plan.replicates + 1),
         ),
-        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.remark(
+        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.ignore(
             format!("a Latin square of {turns} arms is whole after {turns} replicates, or a multiple of it"),
             format!("replicates = {}", plan.replicates.next_multiple_of(turns)),
         ),

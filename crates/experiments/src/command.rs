@@ -1,5 +1,3 @@
-//! The subcommands of `experiment`.
-
 mod changed;
 mod dry_run;
 mod launcher;
@@ -20,7 +18,7 @@ use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, R
 use crate::plan::Plan;
 use anyhow::{Context, bail};
 use faultline_command::clock;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_command::output::{print, say};
 use faultline_isolation::folders::{self, Init, Purpose};
 use faultline_kernel::HostRoot;
@@ -29,19 +27,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// From SIGTERM to SIGKILL for what a runner that was killed left behind.
+/// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
-/// Does what was asked; the exit code.
-///
-/// # Errors
-/// It cannot be done, or the experiment was stopped or gave up.
 pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
         Experiment::Init(args) => init(args),
         Experiment::Plan(args) => {
-            let (said, code) = plan_command::plan(args, facts(args.launcher))?;
-            print(&said).map(|()| code)
+            let (printed, code) = plan_command::plan(args, facts(args.launcher))?;
+            print(&printed).map(|()| code)
         }
         Experiment::Run(args) => run_plan(args),
         Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
@@ -56,8 +50,7 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     for folder in &args.folders {
-        // One that is not there yet is nobody's.
-        let _held = match folder.is_dir() {
+        let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
                 folder,
                 Purpose::Work,
@@ -87,20 +80,17 @@ fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
     let _lock = Lock::take(&folder.lock())?;
-    make_way(&folder)?;
+    remove_unlocked(&folder)?;
     let launcher = launcher(which)?;
     launcher::refuse(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     keep(&folder.plan(), plan.text.as_bytes())?;
     let turns = schedule(&plan);
-    let mut world = Real::new(launcher)?;
-    Runner::begin(plan, turns, &mut world)?.run()
+    let mut system = Real::new(launcher)?;
+    Runner::begin(plan, turns, &mut system)?.run()
 }
 
-/// Runs a plan, from its beginning or from where a runner has left it.
-///
-/// # Errors
-/// It cannot be run, or a file of the experiment cannot be read or written.
+/// Runs a plan from its beginning, or continues it.
 pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
@@ -116,8 +106,8 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Ove
     go_on(plan, &standing)
 }
 
-/// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
-fn make_way(folder: &Folder) -> anyhow::Result<()> {
+/// Refuses an existing experiment; removes remains without a first journal line.
+fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
     let path = folder.journal();
     if !path.exists() {
         return Ok(());
@@ -131,10 +121,9 @@ fn make_way(folder: &Folder) -> anyhow::Result<()> {
     std::fs::remove_file(&path).with_context(|| path.display().to_string())
 }
 
-/// Writes a file so that it outlives a power cut.
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
-        let part = Part::create(path)?;
+        let part = TempFile::create(path)?;
         part.file().write_all(bytes)?;
         part.file().sync_all()?;
         part.finish(path)
@@ -167,8 +156,8 @@ fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
         .as_ref()
         .map(|begun| begun.launcher.clone())
         .unwrap_or_default();
-    let mut world = Real::new(launcher::named(&name)?)?;
-    Runner::resume(plan, &mut world)?.run()
+    let mut system = Real::new(launcher::named(&name)?)?;
+    Runner::resume(plan, &mut system)?.run()
 }
 
 fn ended(over: Over) -> anyhow::Result<u8> {
@@ -185,13 +174,13 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
     let path = folder.lock();
-    if let Holder::Somebody(pid) = lock::holder(&path)? {
+    if let Holder::Process(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid =
             pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
         let process = pidfd_open(pid, PidfdFlags::empty());
-        // Only while the lock is held is this still its holder's number.
-        if let (Ok(process), Holder::Somebody(_)) = (process, lock::holder(&path)?) {
+        // Only a held lock guarantees that the pid is its holder's.
+        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(&path)?) {
             pidfd_send_signal(&process, Signal::TERM)
                 .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
             say(&format!(
@@ -201,7 +190,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         }
         stop::wait(&path)?;
     }
-    // A runner that was killed leaves what it ran.
+    // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let name = standing
         .begun
@@ -216,7 +205,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
-    // It may have come to its end meanwhile.
+    // It may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let (next, shown) = if finished {
         ("report", "shows its results")

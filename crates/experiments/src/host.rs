@@ -1,5 +1,3 @@
-//! Whether the host is fit for a run.
-
 use crate::plan::{Begin, HostRules, Lane, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_isolation::folders;
@@ -8,42 +6,33 @@ use faultline_kernel::HostRoot;
 use faultline_text::bytes;
 use std::path::Path;
 
-/// Something about the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
-    /// What follows.
+pub struct HostFinding {
     pub severity: Severity,
-    /// Whether it may pass by itself, so that waiting for a while makes sense.
+    /// May pass by itself, so that waiting makes sense.
     pub passes: bool,
-    /// What, and what to do.
     pub what: String,
 }
 
-/// One that has no arguments to be identified by.
+/// Its process has no arguments to identify it by.
 const FIREDANCER: &str = "firedancer";
 
-/// What is known of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HostSnapshot {
-    /// Its state; disks are those that are written to.
     pub(crate) state: HostState,
-    /// CPUs that are used, before a run.
     pub(crate) busy: Option<f64>,
-    /// Groups of this experiment that are there.
     pub(crate) groups: Vec<String>,
-    /// Who has files of the plan's folders open, in words.
     pub(crate) users: Vec<String>,
 }
 
-/// What there is to say against a run now, but for other load and what is left of earlier runs.
-pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
+/// Without other load and leftovers of earlier runs.
+pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     remarks(
         &plan.host,
-        &look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
+        &host_state(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
     )
 }
 
-/// The folders that a run in this lane fills.
 pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
     [
         Some(&lane.ledger),
@@ -55,8 +44,7 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
     .map(|path| path.as_path())
 }
 
-/// Looks at the host.
-pub(crate) fn look(
+pub(crate) fn host_state(
     plan: &Plan,
     root: &HostRoot,
     folder: &Path,
@@ -80,7 +68,7 @@ pub(crate) fn look(
     }
 }
 
-/// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
+/// Counts space that clearing will free. Only where it may matter, because it walks over all files.
 fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let short = |disk: &Disk| {
         disk.free
@@ -107,17 +95,16 @@ fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     }
 }
 
-/// By a process's name, as the kernel cuts it.
+/// The kernel truncates process names.
 fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// What there is to say against a run now.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
+pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, passes: bool, what: String| {
-        all.push(Remark {
+        all.push(HostFinding {
             severity,
             passes,
             what,
@@ -176,7 +163,7 @@ pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
     for user in &seen.users {
         say(rules.leftovers, true, format!("{user}: end it"));
     }
-    // It is another one's, and may be meant to run, as a cluster of one's own does.
+    // May be intended, as in a private cluster.
     for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
         let what = format!(
             "another validator runs: process {} ({})",
@@ -281,7 +268,7 @@ mod tests {
                 ..HostSnapshot::default()
             },
         );
-        let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
+        let passes: Vec<bool> = found.iter().map(|finding| finding.passes).collect();
         assert_eq!(passes, [true, false], "{found:?}");
     }
 }

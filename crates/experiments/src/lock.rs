@@ -1,5 +1,4 @@
-//! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it. And
-//! one experiment at a time for each folder that runs work in.
+//! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
 use super::host::folders_of;
 use super::plan::{Begin, Plan};
@@ -14,42 +13,33 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The lock, held until it is dropped or the process ends.
+/// Held until dropped, or the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// Who runs an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody.
-    Nobody,
-    /// This process; `None` if it has not said its number yet.
-    Somebody(Option<u32>),
+    Free,
+    /// `None` if the pid is not written yet.
+    Process(Option<u32>),
 }
 
 impl Lock {
-    /// Takes it and writes this process's number into it.
-    ///
-    /// # Errors
-    /// Another runner has it, or the file cannot be made.
+    /// Fails if another runner has it.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        let held = |who| {
+        let message = |who| {
             format!(
                 "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
             )
         };
-        Self::take_or(path, held)
+        Self::take_or(path, message)
     }
 
-    /// [`Lock::take`], with other words where another process has it: they are given ` (process N)`.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn take_or(path: &Path, held: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
-        let said = || path.display().to_string();
-        // What is in it belongs to its holder until the lock is ours.
-        // Nor is it another file, to which a link leads.
+    /// `held` makes the error from ` (process N)`.
+    pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
+        let file_name = || path.display().to_string();
+        // Until locked, the content belongs to its holder. No symbolic link is followed.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
         let open = OpenOptions::new()
             .read(true)
@@ -58,27 +48,23 @@ impl Lock {
             .truncate(false)
             .custom_flags(flags)
             .open(path);
-        let mut file = open.with_context(said)?;
+        let mut file = open.with_context(file_name)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                anyhow::bail!(held(who));
+                anyhow::bail!(message(who));
             }
-            Err(error) => return Err(error).with_context(said),
+            Err(error) => return Err(error).with_context(file_name),
         }
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .with_context(said)?;
+            .with_context(file_name)?;
         Ok(Lock(file))
     }
 }
 
-/// Takes every folder that runs of this plan work in, and the one that they copy from: no other experiment may clear or fill
-/// one between two steps of a run, nor between two runs.
-///
-/// # Errors
-/// Another experiment has one of them, or it is not there.
+/// No other experiment may clear or fill a folder between two steps or runs.
 pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let root = HostRoot::default();
     let work = plan
@@ -95,24 +81,20 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
         .collect()
 }
 
-/// Who holds the lock now.
-///
-/// # Errors
-/// It cannot be looked at.
 pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
         open => open.with_context(|| path.display().to_string())?,
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(Holder::Nobody),
-        Err(Errno::WOULDBLOCK) => Ok(Holder::Somebody(number(path))),
+        Ok(()) => Ok(Holder::Free),
+        Err(Errno::WOULDBLOCK) => Ok(Holder::Process(number(path))),
         Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
 }
 
-/// Whether a process was made to stand still by a signal or a debugger; not, if nobody can say.
-pub fn stands_still(pid: u32) -> bool {
+/// By a signal or a debugger; false if unknown.
+pub fn is_suspended(pid: u32) -> bool {
     let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
     let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);
     matches!(state, Ok(State::Stopped | State::TracingStop))
@@ -135,10 +117,10 @@ mod tests {
     fn one_holds_the_lock_until_it_is_dropped_and_the_other_is_told_who() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
         let lock = Lock::take(&path).unwrap();
         let own = std::process::id();
-        assert_eq!(holder(&path).unwrap(), Holder::Somebody(Some(own)));
+        assert_eq!(holder(&path).unwrap(), Holder::Process(Some(own)));
         assert!(
             Lock::take(&path)
                 .unwrap_err()
@@ -146,7 +128,7 @@ mod tests {
                 .contains(&format!("process {own}"))
         );
         drop(lock);
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
         assert!(Lock::take(&path).is_ok());
     }
 }

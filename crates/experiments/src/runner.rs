@@ -1,12 +1,12 @@
-//! Runs a plan: turn after turn, step after step, each written down before it is taken.
+//! Runs a plan; each step is journaled before it is taken.
 
 mod end;
 mod job;
 mod real;
 mod search;
 mod searching;
+pub mod system;
 mod turn;
-pub mod world;
 
 pub use real::Real;
 
@@ -19,63 +19,50 @@ use super::targets::{self, Target};
 use faultline_isolation::Evidence;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::World;
+use system::System;
 
-/// From SIGTERM to SIGKILL for what an earlier runner left behind.
+/// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
-/// How an experiment came to its end, or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// Every run has its result.
     Finished,
-    /// Not all have, as the runner was asked to stop or has no room; why, and what to do.
+    /// By request or a full disk; with a remedy.
     Stopped(String),
-    /// Not all have, as a run failed too often; why, and what to do.
+    /// After too many failures; with a remedy.
     GaveUp(String),
 }
 
-/// What ends the work on a turn before its runs have all their results.
 #[derive(Debug)]
-enum Halt {
-    /// Somebody asked to stop.
-    Asked(String),
-    /// There is no room on the disk.
-    NoRoom(String),
-    /// A run could not be made.
+enum TurnError {
+    StoppedBy(String),
+    DiskFull(String),
     Failed {
-        /// Which.
         run: u32,
-        /// Why.
         why: String,
     },
-    /// The journal cannot be written: nothing more is done.
+    /// Nothing more is done without a journal.
     Journal(anyhow::Error),
 }
 
-/// One experiment that is being run. Whoever makes it holds the lock.
+/// Its creator holds the lock.
 pub struct Runner<'w> {
     plan: Plan,
     folder: Folder,
     scope: String,
     journal: Journal,
     standing: JournalState,
-    world: &'w mut dyn World,
-    /// When the last run ended.
-    rested: Option<Duration>,
-    /// The recorders that a Prometheus is told of, by run.
-    told: BTreeMap<u32, Target>,
+    system: &'w mut dyn System,
+    last_run_ended: Option<Duration>,
+    /// In the Prometheus target file, by run.
+    announced: BTreeMap<u32, Target>,
 }
 
 impl<'w> Runner<'w> {
-    /// Begins an experiment: its first line is written.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
-    pub fn begin(plan: Plan, turns: Vec<Turn>, world: &'w mut dyn World) -> anyhow::Result<Self> {
+    pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
-        let (name, launcher) = (plan.name.clone(), world.launcher().name().to_owned());
+        let (name, launcher) = (plan.name.clone(), system.launcher().name().to_owned());
         let (file, seed) = (plan.file.clone(), plan.seed);
         let planned = Entry::Planned {
             name,
@@ -85,33 +72,29 @@ impl<'w> Runner<'w> {
             launcher,
             turns,
         };
-        let mut runner = Runner::new(plan, folder, journal, world);
+        let mut runner = Runner::new(plan, folder, journal, system);
         runner.write(planned)?;
         Ok(runner)
     }
 
-    /// Goes on with one that was begun.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub fn resume(plan: Plan, world: &'w mut dyn World) -> anyhow::Result<Self> {
+    pub fn resume(plan: Plan, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
-        let mut runner = Runner::new(plan, folder, journal, world);
+        let mut runner = Runner::new(plan, folder, journal, system);
         runner.standing = JournalState::of(&lines);
         let ends = lines
             .iter()
             .rev()
             .find(|line| matches!(line.entry, Entry::RunEnded { .. }));
         if let Some(last) = ends {
-            let now = runner.world.now();
+            let now = runner.system.now();
             let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
-            runner.rested = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
+            runner.last_run_ended = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
         }
         Ok(runner)
     }
 
-    fn new(plan: Plan, folder: Folder, journal: Journal, world: &'w mut dyn World) -> Self {
+    fn new(plan: Plan, folder: Folder, journal: Journal, system: &'w mut dyn System) -> Self {
         let scope = folder.scope(&plan.name);
         Runner {
             plan,
@@ -119,24 +102,19 @@ impl<'w> Runner<'w> {
             scope,
             journal,
             standing: JournalState::default(),
-            world,
-            rested: None,
-            told: BTreeMap::new(),
+            system,
+            last_run_ended: None,
+            announced: BTreeMap::new(),
         }
     }
 
-    /// Runs what is left.
-    ///
-    /// # Errors
-    /// The journal cannot be written, or what an earlier runner left cannot be ended. What runs is ended then, and the
-    /// experiment can be resumed.
+    /// On an error, current runs are stopped and the experiment can be resumed.
     pub fn run(mut self) -> anyhow::Result<Over> {
         self.write(Entry::Runner {
             pid: std::process::id(),
-            boot: self.world.boot(),
+            boot: self.system.boot(),
         })?;
         self.tidy_up()?;
-        // Of a runner that was killed.
         self.announce();
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
@@ -146,11 +124,11 @@ impl<'w> Runner<'w> {
                     .map(Over::GaveUp);
             }
             match self.turn(&turn, attempt) {
-                Ok(()) | Err(Halt::Failed { .. }) => {}
-                Err(Halt::Asked(why) | Halt::NoRoom(why)) => {
+                Ok(()) | Err(TurnError::Failed { .. }) => {}
+                Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
                     return self.stop(why).map(Over::Stopped);
                 }
-                Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
+                Err(TurnError::Journal(error)) => return Err(self.cannot_write(error)),
             }
         }
         if !self.standing.finished {
@@ -159,9 +137,9 @@ impl<'w> Runner<'w> {
         Ok(Over::Finished)
     }
 
-    /// Ends what an earlier runner left, and says that its runs were cut off.
+    /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn tidy_up(&mut self) -> anyhow::Result<()> {
-        let swept = self.world.launcher().sweep(&self.scope, SWEEP_GRACE)?;
+        let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         let open: Vec<(u32, u32)> = self
             .standing
             .unended()
@@ -181,8 +159,8 @@ impl<'w> Runner<'w> {
                 notes,
                 stopped_unix_ns: None,
             };
-            self.world
-                .tell(&format!("run {run} was cut off and will be repeated"));
+            self.system
+                .print(&format!("run {run} was cut off and will be repeated"));
             self.write(Entry::RunEnded {
                 run,
                 attempt,
@@ -192,27 +170,27 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
-    /// Tells a Prometheus of the recorders that there are. One that hears nothing is no reason to end a run.
+    /// Failures of the Prometheus target file do not end a run.
     fn announce(&mut self) {
         let file = targets::file(&self.plan, &self.folder);
-        let all: Vec<Target> = self.told.values().cloned().collect();
-        if let Err(error) = self.world.announce(&file, &all) {
-            self.world.tell(&format!(
+        let all: Vec<Target> = self.announced.values().cloned().collect();
+        if let Err(error) = self.system.announce(&file, &all) {
+            self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"
             ));
         }
     }
 
-    /// Writes a line, and takes it into account.
+    /// Also updates the state.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
-        let line = Line::new(self.world.now().unix_ns, entry);
+        let line = Line::new(self.system.now().unix_ns, entry);
         self.journal.append(&line)?;
         self.standing.take(&line);
         Ok(())
     }
 
     fn stop(&mut self, why: String) -> anyhow::Result<String> {
-        // On a full disk the lines before this one say enough.
+        // On a full disk, the earlier lines are sufficient.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
     }

@@ -1,11 +1,10 @@
-//! Searches the least memory in one run: which headroom over what cannot be reclaimed is enough to keep up.
+//! Searches the minimum headroom over unreclaimable memory in one run.
 //!
-//! A state machine without a host: readings with their times go in, limits and lines of the journal come out. The limit
-//! follows the unreclaimable memory, so it never asks for what cannot be given; only page cache is squeezed.
-//!
-//! Dwells without a limit come first and then every fourth time, as the reference. The others try one headroom each: down
-//! step by step to the first failure, then as [`faultline_stats::staircase`] says, at last both ends of the interval three
-//! times each at double length.
+//! A state machine without a host: readings go in, limits and journal lines come out. The limit
+//! follows unreclaimable memory, so only page cache is squeezed. References are dwells without a
+//! limit: at the beginning, then every fourth dwell. The others try one headroom each: stepwise
+//! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
+//! three times each at double length.
 
 mod aim;
 mod answer;
@@ -18,58 +17,53 @@ mod reference;
 
 pub use answer::{Answer, Confirmed, Memory, Outcome};
 pub use evidence::{Evidence, Verdict};
-pub use messages::{Act, Line, Reading, Replayed};
+pub use messages::{Action, Line, Reading, Replayed};
 
 use crate::plan::Search;
-use aim::Aim;
+use aim::DwellPurpose;
 use approach::{Approach, page};
 use dwell::Dwell;
-use faultline_stats::staircase::{self, Next, Staircase, Wanted};
+use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use growth::Growth;
 use reference::References;
 use std::time::Duration;
 
-/// More slots behind, and the limit is lifted at once.
-const LOST: u64 = 20;
-/// More stall of memory in percent (`full`, 10 s), and the limit is lifted at once.
+/// With more slots behind, the limit is lifted.
+const MAX_SLOTS_BEHIND: u64 = 20;
+/// With more stall in percent (`full`, 10 s), the limit is lifted.
 const STALLED: f64 = 20.0;
-/// A limit that depends on what was not read for so long is lifted.
-const BLIND: Duration = Duration::from_secs(5);
-/// Why, if the recorder is at work all the while.
+/// Without data for this long, the limit is lifted.
+const MAX_DATA_AGE: Duration = Duration::from_secs(5);
+/// The reason if the recorder still works.
 const SILENT: &str = "the validator has stopped answering";
-/// Why a dwell has failed that the validator did not outlive.
+/// The reason if this happens during a dwell.
 pub(crate) const ENDED: &str = "the validator ended";
-/// References before anything is tried.
+/// Before the first trial.
 const REFERENCES: usize = 2;
-/// Dwells from one reference to the next.
-const BETWEEN: usize = 3;
-/// Void dwells in a row that end the search.
+const REFERENCE_INTERVAL: usize = 3;
+/// Consecutive ones end the search.
 const VOIDS: usize = 5;
-/// Most dwells of the staircase.
 const DWELLS: usize = 50;
-/// So many times `settle`, and an approach is over as it is; and a recovery, of `settle` and `dwell`.
-const PATIENCE: u32 = 4;
-/// A recovery may take so long in any case.
+/// Multiples of `settle` for an approach, of `settle` plus `dwell` for a recovery.
+const TIMEOUT_FACTOR: u32 = 4;
 const RECOVERED: Duration = Duration::from_secs(60);
-/// A group with so much of its limit in use is full: page cache fills it.
+/// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL: f64 = 0.97;
-/// Refaults may be so many times those of a reference, and a few more, where the page cache has come back.
+/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULTS_MORE`.
 const REFAULTS: f64 = 1.2;
 const REFAULTS_MORE: f64 = 10.0;
 
 #[derive(Debug)]
 enum Stage {
-    /// On the way to the tip; since when it is there.
+    /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
-    /// Without a limit, until it is as before.
+    /// Without a limit, until the state is as before.
     Recovering(Duration),
-    /// On the way to a limit, from this time on.
-    Approaching(Aim, Duration, Dwell),
-    Dwelling(Aim, Dwell),
+    Approaching(DwellPurpose, Duration, Dwell),
+    Dwelling(DwellPurpose, Dwell),
     Over,
 }
 
-/// One search.
 #[derive(Debug)]
 pub struct Machine {
     rules: Search,
@@ -80,21 +74,20 @@ pub struct Machine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// The first reading, and after the start the first at the tip.
+    /// After the start, the first reading at the tip.
     began: Option<Duration>,
-    /// Highest unreclaimable memory before it had been at the tip for `settle`.
+    /// Peak unreclaimable memory until the validator was at the tip for `settle`.
     start: u64,
     since_reference: usize,
     voids: usize,
-    again: Option<Aim>,
+    again: Option<DwellPurpose>,
 }
 
 impl Machine {
-    /// A search by these rules, of a validator that is at the tip when at most `at_tip` slots behind. A limit is `hard` if a
-    /// write into a full group fails, as with cgroup version 1, where a validator ends itself then. `None` for rules that no
-    /// plan can have.
+    /// At most `at_tip` slots behind is at the tip. A limit is `hard` if a write into a full cgroup
+    /// fails: with cgroup v1, a validator then exits. `None` for invalid rules.
     pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
-        let wanted = Wanted {
+        let wanted = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
             most: DWELLS,
@@ -103,7 +96,7 @@ impl Machine {
             staircase: Staircase::new(wanted)?,
             approach: Approach::new(rules.settle),
             rules,
-            at_tip: at_tip.min(LOST),
+            at_tip: at_tip.min(MAX_SLOTS_BEHIND),
             hard,
             references: References::default(),
             growth: Growth::default(),
@@ -116,8 +109,8 @@ impl Machine {
         })
     }
 
-    /// Takes a reading, later than the last one.
-    pub fn look(&mut self, reading: &Reading) -> Vec<Act> {
+    /// Readings must be in order.
+    pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
         let mut acts = Vec::new();
         let danger = self.approach.watch(reading);
@@ -142,13 +135,12 @@ impl Machine {
         acts
     }
 
-    /// The interval so far, in bytes of headroom, once anything failed; for people who watch.
+    /// In bytes of headroom, for display.
     pub fn bracket(&self) -> staircase::Interval {
         self.staircase.interval()
     }
 
-    /// Takes that the validator has ended by itself: nothing is tried any more. The line of the dwell that was cut short, if it was
-    /// under a limit.
+    /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
         let (Stage::Approaching(aim, _, dwell) | Stage::Dwelling(aim, dwell)) =
             std::mem::replace(&mut self.stage, Stage::Over)
@@ -161,7 +153,7 @@ impl Machine {
             why: vec![ENDED.to_owned()],
             ..evidence
         });
-        let confirms = matches!(aim, Aim::Confirm { .. });
+        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
         Some(Line::Dwell {
             headroom: Some(headroom),
             confirms,
@@ -170,9 +162,9 @@ impl Machine {
         })
     }
 
-    fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {
+    fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Action>) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
-        // Also where it is near: who has just begun to follow knows an old tip, and is near that.
+        // Also near the tip: a validator that just began knows an old tip.
         self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -183,9 +175,9 @@ impl Machine {
         }
     }
 
-    fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Act>) {
+    fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Action>) {
         let waited = reading.at.saturating_sub(since);
-        let patience = ((self.rules.settle + self.rules.dwell) * PATIENCE).max(RECOVERED);
+        let patience = ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(RECOVERED);
         let calm = self.references.refaults().is_none_or(|usual| {
             self.approach
                 .refaults()
@@ -194,8 +186,8 @@ impl Machine {
         if waited >= self.rules.settle && self.is_near(reading) && calm {
             self.next(reading, acts);
         } else if waited > patience && self.is_near(reading) {
-            // More is read from the disk than before, whatever the limit: that is usual from now on.
-            self.again = Some(Aim::Reference);
+            // Disk reads rose independently of the limit, so a new reference is needed.
+            self.again = Some(DwellPurpose::Reference);
             self.next(reading, acts);
         } else if waited > patience {
             let why = format!(
@@ -210,10 +202,10 @@ impl Machine {
 
     fn approaching(
         &mut self,
-        (aim, since, dwell): (Aim, Duration, Dwell),
+        (aim, since, dwell): (DwellPurpose, Duration, Dwell),
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         if aim.headroom().is_some() && danger.is_some() {
             return self.conclude(aim, dwell, danger, reading, acts);
@@ -228,17 +220,17 @@ impl Machine {
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;
-        // On the way down it waits for nothing but the next step.
+        // On the way down only the next step is due.
         let still = reading
             .at
             .saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
-        let patient = still < self.rules.settle * PATIENCE;
+        let patient = still < self.rules.settle * TIMEOUT_FACTOR;
         if settled && there && full && self.is_near(reading) {
             self.dwell(aim, reading);
         } else if patient || reading.behind.is_none() {
             self.stage = Stage::Approaching(aim, since, dwell);
         } else if reading.behind.is_some_and(|behind| behind <= self.at_tip) {
-            // A group that never fills its limit, or a tip that others are behind of as well.
+            // The cgroup never fills, or the whole cluster is behind.
             self.dwell(aim, reading);
         } else {
             self.conclude(
@@ -251,9 +243,9 @@ impl Machine {
         }
     }
 
-    fn dwell(&mut self, aim: Aim, reading: &Reading) {
+    fn dwell(&mut self, aim: DwellPurpose, reading: &Reading) {
         let length = self.rules.dwell
-            * if matches!(aim, Aim::Confirm { .. }) {
+            * if matches!(aim, DwellPurpose::Confirm { .. }) {
                 2
             } else {
                 1
@@ -263,11 +255,11 @@ impl Machine {
 
     fn dwelling(
         &mut self,
-        aim: Aim,
+        aim: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         let danger = danger.filter(|_| aim.headroom().is_some());
         self.growth.take(reading);
@@ -281,38 +273,38 @@ impl Machine {
 
     fn conclude(
         &mut self,
-        aim: Aim,
+        aim: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         let limited = self.approach.limit().is_some();
-        // Before anything else, be it written down or not.
+        // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.approach.lift(acts);
             if limited {
-                acts.push(Act::Line(Line::Limit {
+                acts.push(Action::Line(Line::Limit {
                     headroom: None,
                     why: danger.to_owned(),
                 }));
             }
         }
         let (verdict, evidence) = match aim {
-            Aim::Reference => dwell.reference(self.at_tip, &self.references, danger),
+            DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references, danger),
             _ => dwell.verdict(self.at_tip, &self.references, danger),
         };
-        if aim == Aim::Reference && verdict == Verdict::KeptUp {
+        if aim == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        let confirms = matches!(aim, Aim::Confirm { .. });
+        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
         let line = Line::Dwell {
             headroom: aim.headroom(),
             confirms,
             verdict,
             evidence: Box::new(evidence),
         };
-        acts.push(Act::Line(line));
+        acts.push(Action::Line(line));
         self.count(aim, verdict);
         if self.voids >= VOIDS {
             let why = format!(
@@ -329,7 +321,7 @@ impl Machine {
         self.stage = Stage::Recovering(reading.at);
     }
 
-    fn count(&mut self, aim: Aim, verdict: Verdict) {
+    fn count(&mut self, aim: DwellPurpose, verdict: Verdict) {
         self.again = None;
         if verdict == Verdict::Void {
             self.voids += 1;
@@ -340,16 +332,15 @@ impl Machine {
         self.since_reference += 1;
         let kept_up = verdict == Verdict::KeptUp;
         match aim {
-            Aim::Reference => self.since_reference = 0,
-            Aim::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
-            Aim::Confirm { headroom, high } => {
+            DwellPurpose::Reference => self.since_reference = 0,
+            DwellPurpose::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
+            DwellPurpose::Confirm { headroom, high } => {
                 self.staircase.confirm(headroom as f64, high, kept_up)
             }
         }
     }
 
-    /// Begins the next dwell, or ends the search.
-    fn next(&mut self, reading: &Reading, acts: &mut Vec<Act>) {
+    fn next(&mut self, reading: &Reading, acts: &mut Vec<Action>) {
         let floor = self.floor();
         let aim = match self
             .again
@@ -359,29 +350,31 @@ impl Machine {
             Some(aim) => aim,
             None => match self.choose(reading, acts) {
                 Err(outcome) => return self.end(outcome, acts),
-                Ok(_) if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => {
-                    Aim::Reference
+                Ok(_)
+                    if self.references.len() < REFERENCES
+                        || self.since_reference >= REFERENCE_INTERVAL =>
+                {
+                    DwellPurpose::Reference
                 }
                 Ok(aim) => aim,
             },
         };
         match aim.headroom() {
             None if self.approach.limit().is_some() => {
-                // What a limit took has to come back first.
+                // The page cache has to recover first.
                 self.lift("for a reference", acts);
                 self.again = Some(aim);
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
-            // It has been without a limit, and near the tip, for long enough.
             None => return self.dwell(aim, reading),
             headroom => {
-                let why = if matches!(aim, Aim::Confirm { .. }) {
+                let why = if matches!(aim, DwellPurpose::Confirm { .. }) {
                     "to confirm"
                 } else {
                     "to try"
                 };
-                acts.push(Act::Line(Line::Limit {
+                acts.push(Action::Line(Line::Limit {
                     headroom,
                     why: why.to_owned(),
                 }));
@@ -390,13 +383,17 @@ impl Machine {
         self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
-    fn choose(&mut self, reading: &Reading, acts: &mut Vec<Act>) -> Result<Aim, Outcome> {
+    fn choose(
+        &mut self,
+        reading: &Reading,
+        acts: &mut Vec<Action>,
+    ) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.floor(floor as f64);
         loop {
             let aim = match self.staircase.next_trial() {
-                Next::Try(headroom) => Aim::Probe(page(headroom as u64)),
-                Next::Confirm { h, high } => Aim::Confirm {
+                Next::Try(headroom) => DwellPurpose::Probe(page(headroom as u64)),
+                Next::Confirm { h, high } => DwellPurpose::Confirm {
                     headroom: page(h as u64),
                     high,
                 },
@@ -411,7 +408,7 @@ impl Machine {
                     });
                 }
             };
-            let Aim::Confirm {
+            let DwellPurpose::Confirm {
                 headroom,
                 high: false,
             } = aim
@@ -421,7 +418,7 @@ impl Machine {
             if headroom > floor {
                 return Ok(aim);
             }
-            acts.push(Act::Line(Line::untried(
+            acts.push(Action::Line(Line::untried(
                 headroom,
                 floor / 2,
                 reading.unreclaimable,
@@ -430,8 +427,8 @@ impl Machine {
         }
     }
 
-    /// No headroom up to here is tried under a hard limit: the limit would be lifted when memory rises so again, if that is in
-    /// time, and what is full by then cannot write.
+    /// Under a hard limit, no smaller headroom is tried. Memory could rise again too fast to lift
+    /// the limit, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.hard {
             self.approach.burst().saturating_mul(2)
@@ -440,7 +437,6 @@ impl Machine {
         }
     }
 
-    /// Whether it is as near to the tip as without a limit.
     fn is_near(&self, reading: &Reading) -> bool {
         reading
             .behind
@@ -454,9 +450,9 @@ impl Machine {
         }
     }
 
-    fn lift(&mut self, why: &str, acts: &mut Vec<Act>) {
+    fn lift(&mut self, why: &str, acts: &mut Vec<Action>) {
         if self.approach.limit().is_some() {
-            acts.push(Act::Line(Line::Limit {
+            acts.push(Action::Line(Line::Limit {
                 headroom: None,
                 why: why.to_owned(),
             }));
@@ -464,7 +460,7 @@ impl Machine {
         self.approach.lift(acts);
     }
 
-    fn end(&mut self, outcome: Outcome, acts: &mut Vec<Act>) {
+    fn end(&mut self, outcome: Outcome, acts: &mut Vec<Action>) {
         self.lift("the search is over", acts);
         self.stage = Stage::Over;
         let confirmed = self
@@ -478,7 +474,7 @@ impl Machine {
             &self.growth,
             self.rules.horizon,
         );
-        acts.push(Act::Over(Box::new(answer)));
+        acts.push(Action::Over(Box::new(answer)));
     }
 }
 

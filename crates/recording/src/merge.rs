@@ -1,7 +1,5 @@
-//! Joins the pieces of one run.
-
 use crate::error::{At, Error};
-use crate::file::{self, Part, duration, nanos};
+use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
 use crate::schema::{Role, TABLES, TableSpec};
@@ -12,34 +10,29 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Rows at a time.
 const CHUNK: usize = 1000;
 
-/// What a merge joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
-    /// Sessions of the result.
     pub sessions: u64,
-    /// Ticks of the result.
     pub ticks: u64,
-    /// How long nothing was recorded between one recording and the next, in the order of time.
+    /// Times without a recording between successive recordings.
     pub gaps: Vec<Duration>,
 }
 
-/// One of the recordings, and when it was made.
-struct Piece {
+struct SourceRecording {
     recording: Recording,
     began: Duration,
     ended: Duration,
 }
 
-/// Joins recordings of one run, given in any order, into a new one: sessions in the order of time, ids numbered anew, an
-/// event `gap` before each session that follows another recording. The pieces stay as they are.
+/// Joins recordings of one run, given in any order, into a new file. Sessions are in the order of
+/// time, ids are renumbered, and an event `gap` precedes each session that follows another
+/// recording.
 ///
 /// # Errors
-///
-/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time, [`Error::OtherLabels`] if they are of
-/// different runs, and everything that opening can say.
+/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time,
+/// [`Error::OtherLabels`] if they are of different runs.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
     let mut pieces = from
         .iter()
@@ -47,7 +40,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
         .collect::<Result<Vec<_>, Error>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check(&pieces, to)?;
-    let part = Part::new(to)?;
+    let part = TempFile::new(to)?;
     File::create_new(part.path()).at(part.path())?;
     let conn = file::open_to_write(part.path(), &file::RECORDING)?;
     let labels = pieces
@@ -101,7 +94,7 @@ fn name(recording: &Recording) -> String {
         .into_owned()
 }
 
-fn piece(path: &Path) -> Result<Piece, Error> {
+fn piece(path: &Path) -> Result<SourceRecording, Error> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
     let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
@@ -115,14 +108,14 @@ fn piece(path: &Path) -> Result<Piece, Error> {
         .ended
         .unwrap_or(last.started)
         .max(last_tick.map_or(Duration::ZERO, duration));
-    Ok(Piece {
+    Ok(SourceRecording {
         began: first.started,
         ended,
         recording,
     })
 }
 
-fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
+fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     if pieces.len() < 2 {
         return Err(Error::Unmergeable {
             path: to.to_owned(),
@@ -131,7 +124,7 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
-        let words = |piece: &Piece| {
+        let words = |piece: &SourceRecording| {
             let pairs = piece
                 .recording
                 .labels()
@@ -139,7 +132,7 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
                 .map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(", ")
         };
-        let whole = |piece: &Piece| std::fs::canonicalize(piece.recording.path()).ok();
+        let whole = |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
         if whole(earlier).is_some() && whole(earlier) == whole(later) {
             let path = later.recording.path().to_owned();
             return Err(Error::Unmergeable {
@@ -169,7 +162,6 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is added to the ids of a piece.
 #[derive(Debug, Clone, Copy)]
 struct Offsets {
     session: i64,
@@ -196,10 +188,15 @@ impl Offsets {
     }
 }
 
-/// The ids that names have in the result, by (role, id in the piece).
+/// Ids of names in the result, by (role, id in the piece).
 type Names = HashMap<(Role, i64), i64>;
 
-fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<(), Error> {
+fn add(
+    conn: &Connection,
+    piece: &SourceRecording,
+    offsets: Offsets,
+    to: &Path,
+) -> Result<(), Error> {
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn
@@ -239,13 +236,12 @@ fn renumber(role: Role, id: i64, offsets: Offsets, names: &Names) -> i64 {
     }
 }
 
-/// The role of a table's own ids, if it is one of names.
 fn names_of(table: &TableSpec) -> Option<Role> {
     let role = table.columns.first()?.role;
     matches!(role, Role::Pool | Role::Device | Role::Series).then_some(role)
 }
 
-/// A name keeps the id that it has in the result, or gets the next.
+/// Reuses the id in the result, or takes the next.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,
@@ -281,7 +277,7 @@ fn add_name(
     Ok(())
 }
 
-/// Tells that nothing was recorded between two pieces: at the beginning of the later one's first session.
+/// Adds an event `gap` at the beginning of the later piece's first session.
 fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlite::Result<()> {
     let detail = serde_json::json!({
         "from_unix_ns": nanos(from), "to_unix_ns": nanos(to), "seconds": to.saturating_sub(from).as_secs_f64(), "reason": "merge",

@@ -1,4 +1,4 @@
-//! The format, once: tables, columns, kinds. The writer, the reader, merge and docs/RECORDING.md follow it.
+//! The format. Writer, reader, merge and docs/RECORDING.md follow it.
 
 mod columns;
 mod fixed;
@@ -19,25 +19,20 @@ use faultline_catalog::metrics::{
 };
 use faultline_catalog::{Metric, Unit};
 
-/// SQLite's `application_id` of a recording: "FLTL".
+/// "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
 
-/// SQLite's `user_version` of a recording: the version of this format.
+/// SQLite's `user_version`: the version of the format.
 pub const FORMAT: i32 = 1;
 
-/// How a column's numbers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A whole number: SQLite's INTEGER.
     Integer,
-    /// A number with a fraction: SQLite's REAL.
     Real,
-    /// SQLite's TEXT.
     Text,
 }
 
 impl Kind {
-    /// SQLite's name of the type.
     pub const fn sql(self) -> &'static str {
         match self {
             Kind::Integer => "INTEGER",
@@ -50,16 +45,13 @@ impl Kind {
 /// A column of a wide sample table: one series of the catalog.
 #[derive(Debug)]
 pub struct Column {
-    /// The column's name.
     pub name: &'static str,
-    /// Which metric it holds.
     pub metric: &'static Metric,
-    /// With which label values, in the metric's order.
+    /// Label values, in the metric's order.
     pub labels: &'static [&'static str],
 }
 
 impl Column {
-    /// How it is kept.
     pub fn kind(&self) -> Kind {
         match self.metric.unit {
             Unit::Seconds | Unit::Ratio | Unit::Sol => Kind::Real,
@@ -68,23 +60,17 @@ impl Column {
     }
 }
 
-/// A wide sample table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// The followed process.
     Process,
-    /// Its cgroup.
     Cgroup,
-    /// The machine.
     Host,
-    /// The validator.
     Validator,
-    /// The daemon.
     Daemon,
 }
 
 impl Table {
-    /// All of them, in the order of the file.
+    /// In the order of the file.
     pub const ALL: [Table; 5] = [
         Table::Process,
         Table::Cgroup,
@@ -93,7 +79,6 @@ impl Table {
         Table::Daemon,
     ];
 
-    /// The table's name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Table::Process => "process_sample",
@@ -104,7 +89,6 @@ impl Table {
         }
     }
 
-    /// Who reads it, in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Table::Process => "The followed process, from /proc.",
@@ -117,7 +101,7 @@ impl Table {
         }
     }
 
-    /// Its columns beside `tick`, in the order of the file.
+    /// Without `tick`, in the order of the file.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Table::Process => columns::PROCESS,
@@ -128,13 +112,12 @@ impl Table {
         }
     }
 
-    /// The column with this name; `None` if there is none.
     pub fn column(self, name: &str) -> Option<&'static Column> {
         self.columns().iter().find(|column| column.name == name)
     }
 }
 
-/// The table and column that hold the series `metric{labels}`; `None` if it is kept elsewhere or not at all.
+/// `None` if the series is stored elsewhere or not at all.
 pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
     let find = |table: Table| {
         let column = table

@@ -1,4 +1,4 @@
-//! Settings in TOML: read key by key, with every mistake and its line instead of the first one only.
+//! Reads TOML settings key by key, and reports every mistake with its line.
 
 mod table;
 mod unique;
@@ -13,33 +13,29 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
-/// Most mistakes of the language that are looked at: the rest comes of them.
+/// Syntax errors that are reported: later ones follow from these.
 const MOST_OF_SYNTAX: usize = 20;
-/// Characters of a line that are shown.
 const LONGEST_SHOWN: usize = 120;
 
-/// One thing wrong with settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// The file, if it is to be named.
+pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// Its line, from 1; `None` for the command line and for what is missing.
+    /// From 1; `None` for the command line and for what is missing.
     pub line: Option<usize>,
-    /// What is wrong, where, and what to do.
     pub what: String,
 }
 
-impl Mistake {
-    /// Of no line of a file.
+impl ConfigError {
     pub fn new(what: impl Into<String>) -> Self {
-        Mistake {
+        ConfigError {
             file: None,
             line: None,
             what: what.into(),
         }
     }
 
-    /// Whether the value of `key`, such as `metrics.listen`, is what is wrong, or the key itself is written wrongly.
+    /// Whether it concerns the value of `key`, such as `metrics.listen`, or the spelling of the key
+    /// itself.
     pub fn is_about(&self, key: &str) -> bool {
         let named = self
             .what
@@ -55,7 +51,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => write!(f, "{}:{line}: {}", file.display(), self.what),
@@ -66,32 +62,33 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Reads a text with `sections`, which takes the keys that it knows and finishes the table. Where the text is no TOML, only what
-/// the parser can tell; `None` then.
+/// `sections` takes the known keys and finishes the table. For text that is not TOML, returns
+/// `None` and only the parser's errors.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, true), sections)
 }
 
-/// [`read`], but no mistake of the language repeats its line: there may be a key in it, as addresses of nodes have them.
+/// [`read`], but syntax errors do not repeat the line, which may contain a key, as addresses of
+/// nodes do.
 pub fn read_secret<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, false), sections)
 }
 
 fn read_lines<T>(
     text: &str,
     (file, shown): (Option<&Path>, bool),
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
-    let mut m = Mistakes {
+    let mut m = ConfigErrors {
         file,
         text,
         found: Vec::new(),
@@ -104,25 +101,22 @@ fn read_lines<T>(
     (Some(read), m.in_order())
 }
 
-/// The mistakes of one text.
 #[derive(Debug)]
-pub struct Mistakes<'a> {
+pub struct ConfigErrors<'a> {
     file: Option<&'a Path>,
     text: &'a str,
-    found: Vec<Mistake>,
+    found: Vec<ConfigError>,
 }
 
-impl Mistakes<'_> {
-    /// At a line, if it is known.
+impl ConfigErrors<'_> {
     pub fn push(&mut self, line: Option<usize>, what: impl Into<String>) {
-        self.found.push(Mistake {
+        self.found.push(ConfigError {
             file: self.file.map(Path::to_owned),
             line,
             what: what.into(),
         });
     }
 
-    /// The line of a byte offset.
     pub fn line(&self, offset: usize) -> Option<usize> {
         Some(
             self.text
@@ -131,29 +125,26 @@ impl Mistakes<'_> {
         )
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// In the order of the file; those without a line first.
-    fn in_order(mut self) -> Vec<Mistake> {
+    fn in_order(mut self) -> Vec<ConfigError> {
         self.found.sort_by_key(|mistake| mistake.line);
         self.found
     }
 
-    /// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
-    /// only the first is told. Whether the line is `shown` as well.
+    /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
+    /// the first error is reported. `shown`: with the line's text.
     fn syntax(&mut self, errors: &[toml::de::Error], shown: bool) {
         let unclosed = errors
             .iter()
             .any(|error| error.message().contains("unclosed"));
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let mut errors: Vec<_> = errors.iter().collect();
         errors.sort_by_key(|error| error.span().map(|span| span.start));
         for error in errors
@@ -161,7 +152,7 @@ impl Mistakes<'_> {
             .take(if unclosed { 1 } else { MOST_OF_SYNTAX })
         {
             let line = error.span().and_then(|span| self.line(span.start));
-            if !told.insert(line) {
+            if !reported.insert(line) {
                 continue;
             }
             let written = line

@@ -1,5 +1,3 @@
-//! Times, amounts and texts for people.
-
 mod foreign;
 mod parse;
 mod time;
@@ -13,7 +11,7 @@ pub fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
+/// With thousands in groups and a real minus: `−1,234.50`. `not a number` if it is not finite.
 pub fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
@@ -94,8 +92,8 @@ pub fn bytes_f64(number: f64) -> String {
     bytes(number as u64)
 }
 
-/// A size that somebody set: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, in which two decimals
-/// tell it exactly; rounded to two decimals of the largest if there is none.
+/// A configured size: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, that
+/// shows it exactly with two decimals; else rounded to two decimals of the largest.
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let fitting = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
@@ -112,7 +110,6 @@ pub fn size(number: u64) -> String {
     )
 }
 
-/// Lines under their heads, columns as wide as what is in them.
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![
         heads

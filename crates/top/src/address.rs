@@ -1,26 +1,21 @@
-//! Where the page is: an address as people write it.
-
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use ureq::http::Uri;
 
-/// Where a daemon listens unless it is told otherwise.
-pub(crate) const USUAL: &str = "http://127.0.0.1:9912/status";
-/// Its socket under the shipped unit. It is there also where the port has moved, and wants TLS.
-pub(crate) const USUAL_SOCKET: &str = "/run/faultlined/metrics.sock";
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:9912/status";
+/// The daemon's socket under the shipped unit. It exists even if the port was changed or needs TLS.
+pub(crate) const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
-/// What is asked for, and the socket of this host it is asked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
     pub(crate) url: String,
-    /// The daemon's unix socket; `None` for a host and port.
+    /// The daemon's; `None` for a host and port.
     pub(crate) socket: Option<PathBuf>,
 }
 
 impl Address {
-    /// That of the daemon of this host: its socket, if somebody listens there and this user may connect; the usual port
-    /// else.
+    /// The daemon of this host: its socket if this user can connect to it, else the default port.
     pub(crate) fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Address {
@@ -28,7 +23,7 @@ impl Address {
                 socket: Some(socket.to_owned()),
             },
             Err(_) => Address {
-                url: USUAL.to_owned(),
+                url: DEFAULT_URL.to_owned(),
                 socket: None,
             },
         }
@@ -59,7 +54,7 @@ impl Address {
         } else {
             format!("http://{text}")
         };
-        // What stands before an @ may be a password.
+        // The part before an @ may be a password.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
         let uri: Uri = whole
             .parse()
@@ -92,7 +87,7 @@ impl Address {
         })
     }
 
-    /// Whether nobody between here and there can read a password: it is encrypted, or stays on this host.
+    /// Whether nobody can read a password on the way: it is encrypted, or stays on this host.
     pub(crate) fn keeps_secrets(&self) -> bool {
         let host = self
             .url
@@ -112,7 +107,6 @@ impl Address {
         })
     }
 
-    /// As the head of the screen says it.
     pub(crate) fn shown(&self) -> String {
         match &self.socket {
             Some(socket) => socket.display().to_string(),
@@ -132,9 +126,9 @@ mod tests {
     #[test]
     fn addresses_are_taken_as_people_write_them() {
         let url = |text: &str| Address::read(text).unwrap().url;
-        assert_eq!(url("127.0.0.1:9912"), USUAL);
-        assert_eq!(url("http://127.0.0.1:9912/"), USUAL);
-        assert_eq!(url(USUAL), USUAL);
+        assert_eq!(url("127.0.0.1:9912"), DEFAULT_URL);
+        assert_eq!(url("http://127.0.0.1:9912/"), DEFAULT_URL);
+        assert_eq!(url(DEFAULT_URL), DEFAULT_URL);
         assert_eq!(url("[::1]:9912"), "http://[::1]:9912/status");
         assert_eq!(
             url("https://node.example.org/faultline/status?a=b"),
@@ -185,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("metrics.sock");
         let usual = Address {
-            url: USUAL.to_owned(),
+            url: DEFAULT_URL.to_owned(),
             socket: None,
         };
         assert_eq!(Address::of_this_host(&socket), usual, "there is none");

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A status, or what came instead of it, in words.
 pub(crate) type Answer = Result<Box<Status>, String>;
 
-/// The thread that asks; it ends by itself once this is dropped, after the question under way.
+/// The thread ends once this is dropped, after the present request.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     answers: Receiver<Answer>,
@@ -20,17 +20,14 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Asks now and then once an interval, counted from question to question.
-    ///
-    /// # Errors
-    /// The system gives no thread.
+    /// Requests at once and then once an interval, from request to request.
     pub(crate) fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
-        let (tell, answers) = channel();
+        let (sender, answers) = channel();
         let (stop, stopped) = channel();
         let ask = move || {
             loop {
                 let begun = clock::uptime();
-                if tell.send(client.fetch()).is_err() {
+                if sender.send(client.fetch()).is_err() {
                     return;
                 }
                 let rest = interval.saturating_sub(clock::uptime().saturating_sub(begun));
@@ -48,7 +45,6 @@ impl Fetcher {
         })
     }
 
-    /// The next answer, if one has come.
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }

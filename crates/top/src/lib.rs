@@ -27,24 +27,21 @@ use session::Session;
 use state::State;
 use std::path::Path;
 use std::time::Duration;
-use view::{Look, Scene};
+use view::{Scene, Theme};
 
-/// Columns of a screen that is not on a terminal.
 const COLUMNS: u16 = 80;
 
-/// Pages that a single screen waits for at most: half a minute at the usual interval. Pushes of the validator are 10 s apart.
+/// Most pages that a single screen waits for: half a minute at the default interval. The validator
+/// pushes every 10 s.
 const MAX_PAGES: u32 = 30;
-/// A wait for more pages is reported after this time.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
-/// Shows a daemon's figures, until a key or a signal ends it, or once as text.
-///
-/// # Errors
-/// [`WrongUsage`] for an address that is none; a file that cannot be used; with `--once`, a daemon that does not answer.
+/// Runs until a key or a signal ends it, or prints one screen. Fails with [`WrongUsage`] for an
+/// invalid address, and with `--once` if the daemon does not answer.
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let address = match &args.address {
         Some(text) => Address::read(text).map_err(WrongUsage)?,
-        None => Address::of_this_host(Path::new(address::USUAL_SOCKET)),
+        None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     let login = args.user.clone().zip(args.password_file.clone());
     let access = Access {
@@ -56,24 +53,24 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     }
     let client = Client::new(&address, &access, args.interval)?;
     let variable = |name: &str| std::env::var(name).ok();
-    let look = Look::of_environment(variable);
+    let theme = Theme::of_environment(variable);
     let session = Session::new(State::new(args.interval));
     let blind = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
     let live = !args.once && !blind && isatty(std::io::stdout()) && isatty(std::io::stdin());
     if live {
         let fetcher = Fetcher::start(client, args.interval)?;
-        return live::run(&fetcher, session, &address.shown(), look);
+        return live::run(&fetcher, session, &address.shown(), theme);
     }
-    once(&client, session, &address.shown(), look, args.interval)
+    once(&client, session, &address.shown(), theme, args.interval)
 }
 
-/// One screen of two samples of each source: a rate needs both. A source without a second sample in [`MAX_PAGES`] pages shows
-/// dashes.
+/// One screen from two samples of each source, because a rate needs both. A source without a second
+/// sample in [`MAX_PAGES`] pages shows dashes.
 fn once(
     client: &Client,
     mut session: Session,
     address: &str,
-    look: Look,
+    theme: Theme,
     interval: Duration,
 ) -> anyhow::Result<u8> {
     let began = clock::uptime();
@@ -82,7 +79,6 @@ fn once(
     for page in 1..=MAX_PAGES {
         match client.fetch() {
             Ok(page) => session.take(Ok(page), live::moment()),
-            // Two pages are enough.
             Err(_) if page > 2 => break,
             Err(what) => anyhow::bail!("{address}: {what}"),
         }
@@ -111,7 +107,7 @@ fn once(
         session: &session,
         address,
         now: live::moment(),
-        look: look.without_colours(),
+        theme: theme.without_colours(),
     };
     print(&view::plain(&scene, width))?;
     Ok(0)

@@ -1,12 +1,12 @@
 //! What is known after all answers so far: figures with their past, pools, and what happened.
 
-mod course;
 mod events;
+mod history;
 mod pools;
 mod slots;
 
-pub(crate) use course::Course;
 pub(crate) use events::Event;
+pub(crate) use history::History;
 pub(crate) use pools::Order;
 
 use crate::fetch::Answer;
@@ -19,16 +19,13 @@ use slots::SlotTimes;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// A source silent for this long, or three intervals where that is longer, has no rate.
-const LONGEST: Duration = Duration::from_secs(60);
-/// Events that are kept.
+/// A source without a sample for this long, or three intervals if that is longer, has no rate.
+const STALE_AFTER: Duration = Duration::from_secs(60);
 const MOST_EVENTS: usize = 20;
 
-/// A moment, by the clock that never jumps and by the one on the wall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) uptime: Duration,
-    /// Nanoseconds since 1970.
     pub(crate) unix_ns: i64,
 }
 
@@ -39,14 +36,13 @@ pub(crate) struct ScrapeError {
     pub(crate) what: String,
 }
 
-/// Everything the view shows, and nothing of how.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     interval: Duration,
     status: Status,
     taken: Option<Moment>,
     error: Option<ScrapeError>,
-    courses: BTreeMap<Figure, Course>,
+    histories: BTreeMap<Figure, History>,
     pools: Pools,
     slots: SlotTimes,
     events: VecDeque<Event>,
@@ -61,14 +57,13 @@ impl State {
         }
     }
 
-    /// Takes in what came.
     pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
         match answer {
             Ok(status) => self.status(*status, at),
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
                 self.error = Some(ScrapeError { since, what });
-                self.courses.values_mut().for_each(Course::gap);
+                self.histories.values_mut().for_each(History::gap);
             }
         }
     }
@@ -76,11 +71,11 @@ impl State {
     fn status(&mut self, status: Status, at: Moment) {
         let samples = Samples {
             status: &status,
-            longest: LONGEST.max(self.interval * 3).as_secs_f64(),
+            longest: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
         };
         for figure in Figure::ALL {
-            let course = self.courses.entry(*figure).or_default();
-            course.take(*figure, &samples);
+            let history = self.histories.entry(*figure).or_default();
+            history.take(*figure, &samples);
         }
         self.pools.take(&samples);
         self.slots.take(&samples);
@@ -113,25 +108,21 @@ impl State {
 
     /// A level, or a counter's rate per second.
     pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
-        self.course(figure).and_then(Course::newest)
+        self.history(figure).and_then(History::newest)
     }
 
-    /// A figure's past.
-    pub(crate) fn course(&self, figure: Figure) -> Option<&Course> {
-        self.courses.get(&figure)
+    pub(crate) fn history(&self, figure: Figure) -> Option<&History> {
+        self.histories.get(&figure)
     }
 
-    /// The pools, the first by `order` first.
     pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
         self.pools.sorted(order)
     }
 
-    /// Program cache time per replayed slot in the last push that told of slots.
     pub(crate) fn slots(&self) -> &SlotTimes {
         &self.slots
     }
 
-    /// What happened, the newest first.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }

@@ -1,14 +1,12 @@
-//! The state as a screen: from what is known to cells, and nothing else.
-
 mod events;
 mod foot;
 mod help;
-mod look;
 mod pools;
 mod row;
 mod rows;
+mod theme;
 
-pub(crate) use look::Look;
+pub(crate) use theme::Theme;
 
 use crate::session::Session;
 use crate::state::{Moment, State};
@@ -17,28 +15,22 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-/// Narrower or lower than this nothing can be read.
-const LEAST: (u16, u16) = (40, 8);
-/// From here on the pools are beside the figures, not below them.
+const MIN_SIZE: (u16, u16) = (40, 8);
+/// From this width on, the pools are next to the figures.
 const WIDE: u16 = 137;
-/// Columns for the pools there.
 const POOLS_WIDTH: u16 = 67;
-/// Lines of the foot.
 const FOOT: u16 = 2;
-/// Lines of pools, with their head: these they have in any case, and so many before plots grow at their cost.
 const LEAST_POOLS: u16 = 4;
 const MANY_POOLS: u16 = 30;
-/// Lines that are kept for what happened, where the pools are elsewhere: a gap, a title, four events.
+/// Lines for events if the pools are elsewhere: a gap, a title, four events.
 const EVENTS: u16 = 6;
 
-/// What is drawn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) session: &'a Session,
-    /// Whom the page is asked of.
     pub(crate) address: &'a str,
     pub(crate) now: Moment,
-    pub(crate) look: Look,
+    pub(crate) theme: Theme,
 }
 
 impl Scene<'_> {
@@ -47,14 +39,12 @@ impl Scene<'_> {
     }
 }
 
-/// Fills the area.
 pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    fill(scene, area, row::TALLEST, buffer);
+    fill(scene, area, row::MAX_PLOT_HEIGHT, buffer);
 }
 
-/// The same with plots of at most so many lines.
 fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         let words = format!("{} by {} is too small for this", area.width, area.height);
         Line::from(words).render(area, buffer);
         return;
@@ -71,7 +61,7 @@ fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
     scrub(buffer);
 }
 
-/// Whatever came into a cell from a page or an error, it is nothing that steers the terminal.
+/// Text of a page or an error must not control the terminal.
 fn scrub(buffer: &mut Buffer) {
     for cell in buffer
         .content
@@ -93,25 +83,24 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let pools =
         u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
     let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
-    let room = body
+    let available = body
         .height
         .saturating_sub(if wide { EVENTS } else { pools });
     let more = rows::more(scene);
-    if rows.len() + more.len() <= usize::from(room) {
+    if rows.len() + more.len() <= usize::from(available) {
         rows.extend(more);
     }
-    let tall = row::height_of_plots(&rows, room, tallest);
+    let tall = row::height_of_plots(&rows, available, tallest);
     let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
     let (figures, below) = if wide {
         cut_right(body, width_of_figures(body.width))
     } else {
-        // What has no room is left out from the end: pools before figures.
         cut_below(body, heights.min(body.height))
     };
-    row::draw(&rows, tall, scene.look, figures, buffer);
+    row::draw(&rows, tall, scene.theme, figures, buffer);
     let left = pools::draw(scene, below, buffer);
-    let (_, beside) = cut_below(figures, heights);
-    events::draw(scene, if wide { beside } else { left }, buffer);
+    let (_, graphic) = cut_below(figures, heights);
+    events::draw(scene, if wide { graphic } else { left }, buffer);
 }
 
 fn width_of_figures(width: u16) -> u16 {
@@ -122,7 +111,6 @@ fn width_of_figures(width: u16) -> u16 {
     }
 }
 
-/// The first `height` lines, and the rest.
 fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let rest = Rect {
@@ -133,7 +121,6 @@ fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     (Rect { height, ..area }, rest)
 }
 
-/// The first `width` columns, and the rest.
 fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     let rest = Rect {
@@ -144,11 +131,10 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
     (Rect { width, ..area }, rest)
 }
 
-/// A screen of that width as plain text, as high as it needs to be for every pool.
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
-    let width = width.clamp(LEAST.0, 400);
+    let width = width.clamp(MIN_SIZE.0, 400);
     let rows = rows::rows(scene, width_of_figures(width)).len() + rows::more(scene).len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= WIDE {
@@ -163,7 +149,7 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     text(&buffer)
 }
 
-/// The cells without colours, without blanks at the ends of lines and without empty lines at the end.
+/// Without colours, blanks at the ends of lines, and empty lines at the end.
 pub(crate) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let lines = buffer

@@ -1,5 +1,3 @@
-//! From the file's text to a [`Config`].
-
 mod datapoints;
 
 use super::values::{address, label, user_id};
@@ -7,25 +5,21 @@ use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::rpc::PROBES;
-use faultline_settings::{Mistake, Mistakes, Table, distinct, flag, text, time, whole};
+use faultline_settings::{ConfigError, ConfigErrors, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Reads and parses the file.
-///
-/// Every mistake found; one if the file cannot be read. The configuration has defaults in the place of what is wrong.
-pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
+/// Returns every error; only one if the file cannot be read. Invalid values have their defaults.
+pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
     match read(path) {
         Ok(text) => parse_all(&text),
-        Err(what) => (Config::default(), vec![Mistake::new(what)]),
+        Err(what) => (Config::default(), vec![ConfigError::new(what)]),
     }
 }
 
-/// Parses a configuration.
-///
 /// # Errors
-/// Every mistake found. Where the text is no TOML, only what the parser can tell.
-pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
+/// Every error found. For invalid TOML, only the parser's.
+pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (config, mistakes) = parse_all(text);
     if mistakes.is_empty() {
         Ok(config)
@@ -34,13 +28,13 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     }
 }
 
-fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
+fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
     let (config, mistakes) = faultline_settings::read(text, None, sections);
     (config.unwrap_or_default(), mistakes)
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
+fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
     top.table("sampling", m, |t, m| {
@@ -68,7 +62,8 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         c.labels.run = t.take("run", m, text);
     });
     top.table("log", m, |t, m| c.log = log(t, m));
-    // One way in, not two: the log switches the listener off unless someone asks for both, which is a mistake.
+    // One input, not two: a log disables the listener unless the file enables both, which is an
+    // error.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", m, |t, m| ingest(t, &mut c, m));
     top.table("forward", m, |t, m| {
@@ -124,7 +119,7 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     c
 }
 
-fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("enabled", &mut c.probe.enabled, m, flag);
     t.set("method", &mut c.probe.method, m, |v| {
         let method = text(v)?;
@@ -139,7 +134,7 @@ fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("enabled", &mut c.validator.enabled, m, flag);
     c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
     t.set(
@@ -164,9 +159,9 @@ fn public_key(text: String) -> Result<PublicKey, String> {
     })
 }
 
-fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
-    let ways = ["pid", "ledger", "unit", "process_name"];
-    let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
+fn target(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    let keys = ["pid", "ledger", "unit", "process_name"];
+    let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
     if given.len() > 1 {
         t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
     }
@@ -189,7 +184,7 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("listen", &mut c.metrics.listen, m, address);
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
     t.set(
@@ -209,7 +204,7 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
+fn log(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Option<Log> {
     let given = (t.has("file"), t.has("journal"));
     let file = t.take("file", m, text);
     let journal = t.take("journal", m, text);
@@ -225,11 +220,11 @@ fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
     None
 }
 
-fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
-    let asked = t.has("listen") || t.has("db");
+fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    let is_set = t.has("listen") || t.has("db");
     t.set("enabled", &mut c.ingest.enabled, m, flag);
     t.set("listen", &mut c.ingest.listen, m, address);
-    if c.log.is_some() && (c.ingest.enabled || (asked && !t.has("enabled"))) {
+    if c.log.is_some() && (c.ingest.enabled || (is_set && !t.has("enabled"))) {
         t.refuse(
             "datapoints would be counted twice: keep either [ingest] or [log]",
             m,
@@ -264,7 +259,11 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     }
 }
 
-fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) -> Option<Forward> {
+fn forward(
+    t: &mut Table<'_>,
+    files: &mut Vec<PathBuf>,
+    m: &mut ConfigErrors<'_>,
+) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
@@ -296,7 +295,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) ->
         _ => {
             let missing = t.missing(&["url", "db", "user", "password_file"]);
             match (t.has("metrics_config_file"), missing.len()) {
-                // What is wrong with the values is told already.
+                // Errors of the values are reported already.
                 (false, 0) | (true, 4) => {}
                 (true, _) => {
                     t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
@@ -317,7 +316,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) ->
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let before = m.len();
     t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
     t.set("at_tip_for", &mut c.phase.at_tip_for, m, time);
@@ -331,7 +330,7 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     }
 }
 
-fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn record(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     c.record.file = t.take("file", m, |v| text(v).map(PathBuf::from));
     let read = t.every("labels", m, |name, value| match c.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
@@ -340,7 +339,7 @@ fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     c.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let (second, before) = (Duration::from_secs(1), m.len());
     c.flight.enabled = t.take("enabled", m, flag);
     c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
@@ -371,7 +370,7 @@ fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
     }
 }
 
-/// A name as it is in `Host:`, without a port, in lower case.
+/// A `Host:` value without port, in lower case.
 fn host_name(name: String) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() <= 253 && name.chars().all(plain) && name.trim_matches('.').len() == name.len() {
@@ -383,7 +382,7 @@ fn host_name(name: String) -> Result<String, String> {
     }
 }
 
-/// Addresses are not repeated where they are wrong: they may hold a password.
+/// The error does not repeat the address, which may contain a password.
 fn http_url(url: String) -> Result<String, String> {
     if url.starts_with("http://") || url.starts_with("https://") {
         Ok(url.trim_end_matches('/').to_owned())
@@ -392,7 +391,7 @@ fn http_url(url: String) -> Result<String, String> {
     }
 }
 
-/// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http, and knows no users.
+/// Without a trailing slash. A validator serves plain http without users.
 pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
     let server = url
@@ -408,11 +407,11 @@ pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
     Ok(format!("http://{server}"))
 }
 
-/// The content of the file that the key names, without its last newline: secrets stay out of the configuration.
+/// The content of the file that the key names, without its last newline.
 fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = PathBuf::from(text(value)?);
     let content = match read(&path) {
-        // It may be the secret itself.
+        // The value may be the secret itself.
         Err(_) if !is_in_a_folder(&path) => {
             let what =
                 "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";

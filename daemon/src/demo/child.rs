@@ -1,9 +1,7 @@
-//! The stand-in's process: its threads, and what each of them does.
-
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
-use super::{MARK, METRICS_CONFIG, READY, story};
+use super::{MARK, METRICS_CONFIG, READY, timeline};
 use crate::clock::Clock;
 use crate::supervisor::{Stage, Stop};
 use anyhow::Context;
@@ -27,7 +25,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Threads of a validator that have nothing to do here.
 const IDLE: [&str; 16] = [
     "solPohTickProd",
     "solGossip",
@@ -46,23 +43,20 @@ const IDLE: [&str; 16] = [
     "rocksdb:low",
     "rocksdb:high",
 ];
-/// Threads that execute transactions: they allocate and free.
 const HANDLERS: [&str; 4] = [
     "solScHandler00",
     "solScHandler01",
     "solScHandler02",
     "solScHandler03",
 ];
-/// What each of them allocates in every round: 64 pages, so that all make about 2,500 minor faults a second.
+/// Bytes that each handler allocates per round: 64 pages, so that all make about 2,500 minor faults
+/// a second.
 const HANDLED: usize = 256 << 10;
-/// From one bit of work to the next.
 const ROUND: Duration = Duration::from_millis(100);
-/// How long the other side of a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Everything that the threads share.
 #[derive(Debug)]
-struct Scene {
+struct DemoState {
     clock: Clock,
     /// Unix time of the start.
     started: Duration,
@@ -71,13 +65,13 @@ struct Scene {
     rpc_address: SocketAddr,
 }
 
-impl Scene {
+impl DemoState {
     fn uptime(&self) -> Duration {
         self.clock.now().uptime
     }
 
     fn node_state(&self) -> NodeState {
-        story::node_state(
+        timeline::node_state(
             &self.recording,
             self.rpc_address,
             self.started,
@@ -86,7 +80,6 @@ impl Scene {
     }
 }
 
-/// Is the stand-in until it is killed.
 pub(super) fn run() -> anyhow::Result<()> {
     die_with_parent()?;
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
@@ -100,7 +93,7 @@ pub(super) fn run() -> anyhow::Result<()> {
         .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
     let clock = Clock::start();
-    let scene = Arc::new(Scene {
+    let scene = Arc::new(DemoState {
         clock,
         started: clock.now().unix,
         recording: Arc::new(Recording::embedded()?),
@@ -119,7 +112,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     runtime.block_on(serve(Arc::clone(&scene), stage.stop()))
 }
 
-/// Has the kernel end this process with the thread that started it.
+/// The kernel ends this process with the thread that started it.
 fn die_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
     let daemon = std::env::var(MARK)
@@ -133,7 +126,6 @@ fn die_with_parent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A runtime whose threads are called as those that answer a validator's JSON-RPC.
 fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let count = AtomicUsize::new(0);
     let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
@@ -146,9 +138,8 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("no runtime")
 }
 
-/// Starts the threads.
 fn cast(
-    scene: &Arc<Scene>,
+    scene: &Arc<DemoState>,
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
@@ -182,12 +173,10 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
-/// On standard error, to whoever still listens.
 pub(super) fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline demo: {words}");
 }
 
-/// Works in every round until told to stop, or until it cannot.
 fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
     while !stop.sleep(ROUND) {
         if let Err(error) = work() {
@@ -197,16 +186,16 @@ fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
     }
 }
 
-fn read_cold_file(scene: &Scene, stop: Stop) {
+fn read_cold_file(scene: &DemoState, stop: Stop) {
     match ColdFile::make(&scene.ledger.join("demo-accounts")) {
         Ok(mut file) => rounds(&stop, || file.read(memory::reads(scene.uptime()))),
         Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
     }
-    // A validator without this thread is none.
+    // The daemon recognizes a running validator by this thread.
     idle(stop);
 }
 
-fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
+fn push(scene: &DemoState, config: &MetricsConfig, stop: &Stop) {
     let mut replay = Replay::new(Arc::clone(&scene.recording));
     let mut due = Duration::from_secs(1);
     let mut failed = false;
@@ -217,11 +206,11 @@ fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
             say(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
-        due = story::next_push(due);
+        due = timeline::next_push(due);
     }
 }
 
-/// One push, over a connection of its own as validators before 4.x make it.
+/// Uses a new connection for each push, as validators before 4.x do.
 fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     let url = config.write_url();
     let (host, path) = url
@@ -243,10 +232,9 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens JSON-RPC once services run, and answers from then on. The port is that of the socket handed over as standard
-/// input.
-async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
-    tokio::time::sleep(story::RUNNING.saturating_sub(scene.uptime())).await;
+/// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
+async fn serve(scene: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
+    tokio::time::sleep(timeline::RUNNING.saturating_sub(scene.uptime())).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
@@ -268,7 +256,7 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
 }
 
 async fn answer_rpc(
-    scene: Arc<Scene>,
+    scene: Arc<DemoState>,
     request: Request<Incoming>,
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();

@@ -1,12 +1,11 @@
-//! The validator of a given ledger folder.
-//!
-//! Three traces lead from the folder to the process, the best first: who listens on `admin.rpc`, who holds the lock on
-//! `ledger.lock`, who was started with `--ledger`. The last two are open to any user, the first to the folder's owner.
+//! Finds the validator of a ledger folder. In order: the listener on `admin.rpc`, the holder of the
+//! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can use the
+//! first; any user can use the others.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::{Predecessor, without_pretenders};
+use super::owner::{PreviousUsers, without_pretenders};
 use super::scan::named_like_a_validator;
-use super::{Around, Found, Target, process};
+use super::{Found, SearchContext, Target, process};
 use crate::socket;
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
@@ -15,11 +14,10 @@ use faultline_kernel::{ErrorKind, HostRoot};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The folder, absolute.
 #[derive(Debug)]
 pub(super) struct ByLedger {
     folder: PathBuf,
-    found: Predecessor,
+    found: PreviousUsers,
 }
 
 impl ByLedger {
@@ -27,19 +25,19 @@ impl ByLedger {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         ByLedger {
             folder,
-            found: Predecessor::default(),
+            found: PreviousUsers::default(),
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        let listener = self.by_socket(around, &mut problems);
-        if let Some(target) = listener.or_else(|| self.by_lock(around, &mut problems)) {
-            return Ok(self.found.remember(around, target));
+        let listener = self.by_socket(context, &mut problems);
+        if let Some(target) = listener.or_else(|| self.by_lock(context, &mut problems)) {
+            return Ok(self.found.remember(context, target));
         }
-        match self.by_argument(around, &mut problems) {
+        match self.by_argument(context, &mut problems) {
             Choice::Running(target) | Choice::Lone(target) => {
-                return Ok(self.found.remember(around, target));
+                return Ok(self.found.remember(context, target));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
@@ -54,9 +52,14 @@ impl ByLedger {
         Err(problems)
     }
 
-    /// The listener is the validator whatever its program is called, unless it is known to be something else.
-    fn by_socket(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
-        if !around.own_procfs {
+    /// Accepts the listener whatever its program is called, unless it is known to be something
+    /// else.
+    fn by_socket(
+        &self,
+        context: &SearchContext<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Target> {
+        if !context.own_procfs {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
@@ -64,15 +67,15 @@ impl ByLedger {
             Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
         };
         let path = socket.clone();
-        let listening = around.paths.call(ANSWERS_WITHIN, move || listener(&path));
+        let listening = context.paths.call(ANSWERS_WITHIN, move || listener(&path));
         let Ok(listening) = listening.map_err(|unanswered| {
             problems.push(refused(Status::Broken, &unanswered.to_string()));
         }) else {
             return None;
         };
         match listening {
-            Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
-                // Without arguments it is being torn down.
+            Ok(Some(pid)) => match process::inspect(context.root, pid, "admin.rpc") {
+                // A process without arguments is exiting.
                 Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
                     return Some(seen.target);
                 }
@@ -83,7 +86,7 @@ impl ByLedger {
                 Status::Forbidden,
                 "its listener is outside of this pid namespace",
             )),
-            // Nobody listens: no validator, or one that is just starting or ending.
+            // No listener: no validator, or one that is starting or ending.
             Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             Err(Errno::ACCESS | Errno::PERM) => {
                 problems.push(refused(
@@ -96,10 +99,14 @@ impl ByLedger {
         None
     }
 
-    fn by_lock(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
+    fn by_lock(
+        &mut self,
+        context: &SearchContext<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Target> {
         let lock = self.folder.join("ledger.lock");
-        let (root, file) = (around.root.clone(), lock.clone());
-        let locked = around.paths.call(ANSWERS_WITHIN, move || {
+        let (root, file) = (context.root.clone(), lock.clone());
+        let locked = context.paths.call(ANSWERS_WITHIN, move || {
             let mut problems = Vec::new();
             (lock_holders(&root, &file, &mut problems), problems)
         });
@@ -108,21 +115,21 @@ impl ByLedger {
             (Vec::new(), vec![Problem::new(Status::Broken, words)])
         });
         problems.extend(found);
-        let found = candidates(around, &holders, "ledger.lock", problems);
-        match choose(self.found.of_the_same_user(around, found, problems)) {
+        let found = candidates(context, &holders, "ledger.lock", problems);
+        match choose(self.found.of_the_same_user(context, found, problems)) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::None | Choice::Several(_) => None,
         }
     }
 
-    fn by_argument(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Choice {
-        match named_like_a_validator(around.root) {
+    fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
+        match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                let mut found = candidates(around, &named.pids, "scan", problems);
-                found.retain(|one| process::has_ledger(around, &one.target, &self.folder));
-                let found = self.found.of_the_same_user(around, found, problems);
-                choose(without_pretenders(around, found))
+                let mut found = candidates(context, &named.pids, "scan", problems);
+                found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
+                let found = self.found.of_the_same_user(context, found, problems);
+                choose(without_pretenders(context, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));
@@ -132,12 +139,12 @@ impl ByLedger {
     }
 }
 
-/// Who listens on a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
+/// Peer of a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
 pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
     let socket = socket::connect(path)?;
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    // rustix's own reader of these credentials has no room for the 0 of a process outside of the namespace; tokio's has,
-    // but wants a runtime around.
+    // rustix cannot represent pid 0 of a process outside of the namespace. tokio can, but needs a
+    // runtime.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -146,7 +153,7 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         let _entered = runtime.enter();
         tokio::net::UnixStream::from_std(socket).and_then(|stream| stream.peer_cred())
     };
-    // Dropping it would not be allowed to a caller who is on a runtime himself.
+    // Dropping it would panic for a caller on a runtime.
     runtime.shutdown_background();
     let pid = credentials.map_err(errno)?.pid();
     Ok(pid
@@ -154,8 +161,8 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         .filter(|&pid| pid != 0))
 }
 
-/// Who holds a `flock` on a file. Nobody is found on file systems whose files have another device than the kernel lists
-/// their locks under (btrfs, overlayfs).
+/// Holders of a `flock` on a file. Finds none on btrfs and overlayfs: the kernel lists their locks
+/// under another device than the file's.
 pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Problem>) -> Vec<u32> {
     let stat = match rustix::fs::stat(file) {
         Ok(stat) => stat,

@@ -1,20 +1,18 @@
-//! The process with a given number.
-
 use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
-use super::{Around, Found, Target, names};
+use super::{Found, SearchContext, Target, names};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 
-/// Whatever has the number at the first look is followed, with descendants the validator below it: a wrapper or a start
-/// script stays its parent. Numbers are used again: later on it must be a validator, or the same program as before.
+/// The first search accepts any process with this pid, or the validator below it, because a wrapper
+/// or start script stays its parent. Pids are reused: later it must be a validator or the same
+/// program as before.
 #[derive(Debug)]
 pub(super) struct ByPid {
     pid: u32,
     pub(super) with_descendants: bool,
-    looked: bool,
-    /// The process that had the number at the first look.
+    has_searched: bool,
     given: Option<ProcessId>,
 }
 
@@ -23,16 +21,16 @@ impl ByPid {
         ByPid {
             pid,
             with_descendants,
-            looked: false,
+            has_searched: false,
             given: None,
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
-        let first = !std::mem::replace(&mut self.looked, true);
-        let seen = match process::look(around.root, self.pid, "pid") {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+        let first = !std::mem::replace(&mut self.has_searched, true);
+        let seen = match process::inspect(context.root, self.pid, "pid") {
             Ok(seen) => seen,
-            Err(error) => return Err(vec![self.problem(around, &error)]),
+            Err(error) => return Err(vec![self.problem(context, &error)]),
         };
         if first {
             self.given = Some(seen.target.process);
@@ -42,13 +40,13 @@ impl ByPid {
         }
         let (pid, comm) = (self.pid, &seen.target.comm);
         if self.given == Some(seen.target.process) {
-            let found = || Descendants::of(around.root, pid)?.validator(around);
+            let found = || Descendants::of(context.root, pid)?.validator(context);
             if self.with_descendants
                 && let Some(validator) = found()
             {
                 return Ok(validator);
             }
-            if around
+            if context
                 .before
                 .is_some_and(|before| before.found_by == DESCENDANT)
             {
@@ -57,22 +55,22 @@ impl ByPid {
             }
             return Ok(seen.target);
         }
-        if around.before.is_some_and(|before| is_same(before, &seen)) {
+        if context.before.is_some_and(|before| is_same(before, &seen)) {
             return Ok(seen.target);
         }
         let words = format!("the number {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(Status::Gone, words)])
     }
 
-    fn problem(&self, around: &Around<'_>, error: &ReadError) -> Problem {
+    fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
-        if let Some(hidden) = names::hidden(around.root, pid) {
+        if let Some(hidden) = names::hidden(context.root, pid) {
             return hidden;
         }
         if error.kind() != ErrorKind::Gone {
             return process::problem(error);
         }
-        let stat = around
+        let stat = context
             .root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse);
         let words = if stat.is_ok_and(|stat| stat.has_ended()) {

@@ -1,39 +1,38 @@
-//! The only validator of the host, by looking at every process.
-
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::{Predecessor, without_pretenders};
-use super::{Around, Found, Target, names, process};
+use super::owner::{PreviousUsers, without_pretenders};
+use super::{Found, SearchContext, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
 use std::time::Duration;
 
-/// A process that is called like a validator and is alone is believed after this time without a validator's threads.
+/// Accepts a lone candidate without a validator's threads after this time.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Remembers who was alone since when.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     lone: Option<(ProcessId, Stamp)>,
-    found: Predecessor,
+    found: PreviousUsers,
 }
 
 impl Scan {
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        let all = match named_like_a_validator(around.root) {
+        let all = match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                candidates(around, &named.pids, "scan", &mut problems)
+                candidates(context, &named.pids, "scan", &mut problems)
             }
             Err(error) => return Err(vec![process::problem(&error)]),
         };
-        let possible = successors(around.before, all, &mut problems);
-        let possible = self.found.of_the_same_user(around, possible, &mut problems);
-        match choose(without_pretenders(around, possible)) {
-            Choice::Running(target) => return Ok(self.found.remember(around, target)),
-            Choice::Lone(target) if self.is_believed(&target, around) => {
-                return Ok(self.found.remember(around, target));
+        let possible = successors(context.before, all, &mut problems);
+        let possible = self
+            .found
+            .of_the_same_user(context, possible, &mut problems);
+        match choose(without_pretenders(context, possible)) {
+            Choice::Running(target) => return Ok(self.found.remember(context, target)),
+            Choice::Lone(target) if self.is_believed(&target, context) => {
+                return Ok(self.found.remember(context, target));
             }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
@@ -51,25 +50,24 @@ impl Scan {
         Err(problems)
     }
 
-    fn is_believed(&mut self, target: &Target, around: &Around<'_>) -> bool {
+    fn is_believed(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let since = match self.lone {
             Some((process, since)) if process == target.process => since,
-            _ => around.now,
+            _ => context.now,
         };
         self.lone = Some((target.process, since));
-        !around.patient || around.now.since(since) >= PATIENCE
+        !context.will_retry || context.now.since(since) >= PATIENCE
     }
 }
 
-/// The processes called like a validator's program.
 pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
     names::named(root, |comm: Comm| {
         Program::of_comm(&comm.to_str_lossy()).is_some()
     })
 }
 
-/// Without those that work on another ledger than the validator followed before: on a host with two, the other one is
-/// not the successor of the one that ended.
+/// Drops those with another ledger than the previous validator: on a host with two validators, the
+/// other one is not the successor.
 fn successors(
     before: Option<&Target>,
     all: Vec<Candidate>,

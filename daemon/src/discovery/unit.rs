@@ -1,13 +1,12 @@
-//! The validator of a systemd unit.
+//! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two files, and is
+//! right even if the main process is a shell or Frankendancer's supervisor.
 //!
-//! The unit's cgroup is asked first: two files, no program to start, and the right answer also where the main process is
-//! a start-up shell or Frankendancer's supervisor. systemd itself is asked (through `systemctl`, which unlike a D-Bus
-//! library costs nothing while it is not needed) only when the cgroup does not settle it: for the cgroup of a unit that
-//! is known by an alias, and for the main one of several validators.
+//! `systemctl` only resolves aliases and selects among several validators. It costs nothing while
+//! unused, unlike a D-Bus library.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::systemctl::{self, Shown};
-use super::{Around, Found, names, process};
+use super::systemctl::{self, UnitStatus};
+use super::{Found, SearchContext, names, process};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::HostRoot;
 use std::collections::VecDeque;
@@ -15,26 +14,22 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// systemd is not asked more often than this.
 const ASK_EVERY: Duration = Duration::from_secs(10);
-/// Folders of slices that are looked through for the unit at most.
 const MOST_SLICES: usize = 4096;
-/// How far below the unit's cgroup its processes are looked for: a unit with `Delegate=` may have made cgroups of its own.
+/// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;
 
-/// The unit, and where its cgroup was last.
 #[derive(Debug)]
 pub(super) struct ByUnit {
     name: String,
     folder: Option<PathBuf>,
-    /// What is started to ask systemd.
     pub(super) systemctl: OsString,
-    asked: Option<Stamp>,
-    shown: Option<Shown>,
+    requested_at: Option<Stamp>,
+    shown: Option<UnitStatus>,
 }
 
 impl ByUnit {
-    /// A name without a suffix is that of a service, as for `systemctl`.
+    /// As for `systemctl`, a name without a suffix is a service.
     pub(super) fn new(name: &str) -> Self {
         let whole = [".service", ".scope", ".slice"]
             .iter()
@@ -48,29 +43,29 @@ impl ByUnit {
             name,
             folder: None,
             systemctl: "systemctl".into(),
-            asked: None,
+            requested_at: None,
             shown: None,
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        self.find_folder(around);
+        self.find_folder(context);
         let mut pids = self
             .folder
             .as_ref()
             .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
             .unwrap_or_default();
-        let mut choice = choose(candidates(around, &pids, "unit", &mut problems));
-        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around) {
+        let mut choice = choose(candidates(context, &pids, "unit", &mut problems));
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(context) {
             problems.clear();
-            self.find_folder(around);
+            self.find_folder(context);
             pids = self
                 .folder
                 .as_ref()
                 .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
                 .unwrap_or_default();
-            choice = choose(candidates(around, &pids, "unit", &mut problems));
+            choice = choose(candidates(context, &pids, "unit", &mut problems));
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
@@ -81,26 +76,26 @@ impl ByUnit {
                     .as_ref()
                     .and_then(|shown| shown.main_pid)
                     .filter(is_one);
-                match main.map(|main| process::look(around.root, main, "unit")) {
+                match main.map(|main| process::inspect(context.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
                     _ => problems.push(ambiguous(&found)),
                 }
             }
             Choice::None => problems.push(Problem::new(
                 Status::Absent,
-                self.nobody(around.root, &pids),
+                self.not_found(context.root, &pids),
             )),
         }
         Err(problems)
     }
 
-    fn nobody(&self, root: &HostRoot, pids: &[u32]) -> String {
+    fn not_found(&self, root: &HostRoot, pids: &[u32]) -> String {
         let name = &self.name;
         if self.folder.is_none() {
             return format!("the unit {name} has no cgroup: it does not run, or is not known here");
         }
         let describe = |&pid: &u32| {
-            let seen = process::look(root, pid, "unit").ok()?;
+            let seen = process::inspect(root, pid, "unit").ok()?;
             Some(format!("{pid} {}", seen.script.unwrap_or(seen.target.comm)))
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
@@ -116,9 +111,9 @@ impl ByUnit {
         }
     }
 
-    /// The folder known before, the one that systemd named, or the one that has the unit's name.
-    fn find_folder(&mut self, around: &Around<'_>) {
-        let cgroup = &around.root.cgroup;
+    /// The cached folder, the one from systemd, or the one with the unit's name.
+    fn find_folder(&mut self, context: &SearchContext<'_>) {
+        let cgroup = &context.root.cgroup;
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
             return;
         }
@@ -143,17 +138,17 @@ impl ByUnit {
         self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
     }
 
-    /// Asks systemd, unless it was asked a moment ago; whether it answered. Its process numbers mean something only in
-    /// its own pid namespace.
-    fn ask(&mut self, around: &Around<'_>) -> bool {
+    /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
+    /// valid in its own pid namespace.
+    fn ask(&mut self, context: &SearchContext<'_>) -> bool {
         let lately = self
-            .asked
-            .is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
-        if !around.own_procfs || lately {
+            .requested_at
+            .is_some_and(|requested_at| context.now.since(requested_at) < ASK_EVERY);
+        if !context.own_procfs || lately {
             return false;
         }
-        self.asked = Some(around.now);
-        match systemctl::show(&self.systemctl, &self.name, around) {
+        self.requested_at = Some(context.now);
+        match systemctl::show(&self.systemctl, &self.name, context) {
             Ok(shown) => {
                 self.shown = Some(shown);
                 true
@@ -166,7 +161,8 @@ impl ByUnit {
     }
 }
 
-/// A control group as a path below a hierarchy's top; `None` for the top itself, and for one that leads elsewhere.
+/// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
+/// outside.
 fn inner(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let downwards = path
@@ -175,7 +171,7 @@ fn inner(control_group: &str) -> Option<PathBuf> {
     (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-/// The folder of a unit, which is always in slices, or in the service of a user's own systemd.
+/// A unit's folder is always in slices, or in the service of a user's own systemd.
 fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
     if inner(name)?.components().count() != 1 {
         return None;
@@ -196,17 +192,17 @@ fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
         };
         let parents = entries
             .flatten()
-            .filter(|entry| entry.file_name().to_str().is_some_and(may_hold_units));
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_unit_folder));
         waiting.extend(parents.map(|entry| entry.path()));
     }
     None
 }
 
-fn may_hold_units(name: &str) -> bool {
+fn is_unit_folder(name: &str) -> bool {
     name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
 }
 
-/// The processes in a cgroup and in those below it. Numbers from outside the reader's pid namespace read 0.
+/// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
 fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text

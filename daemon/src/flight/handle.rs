@@ -1,6 +1,4 @@
-//! What others hold of a flight recorder: they ask for a save and see how it stands.
-
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, ReadingList, Status};
 use parking_lot::{Condvar, Mutex};
@@ -9,17 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// So many requests may wait for the recorder's next turn.
 const MOST_REQUESTS: usize = 8;
 
-/// Why a recording was saved, as the metric counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The kernel killed the validator for lack of memory.
     OomKill,
     Exit,
     Behind,
-    /// It was at the tip, and its slot stands still.
+    /// It was at the tip, and its slot does not advance.
     Stall,
     Request,
 }
@@ -44,25 +39,21 @@ impl Reason {
     }
 }
 
-/// Who wants a recording saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    Unasked,
-    /// Who may send the daemon a signal.
+pub enum SaveOrigin {
+    Automatic,
+    /// A signal to the daemon.
     Operator,
-    /// Whoever reaches its pages.
+    /// An HTTP request.
     Page,
 }
 
-/// How a save ended: where the recording is, or why there is none.
 pub(super) type Outcome = Result<PathBuf, String>;
 
-/// A request, and who waits for its outcome.
 #[derive(Debug)]
-pub struct Asked {
-    /// In the words of whoever asked; may be empty.
+pub struct SaveRequest {
     pub text: String,
-    pub wish: Wish,
+    pub origin: SaveOrigin,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
@@ -77,52 +68,49 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    requests: Vec<Asked>,
+    requests: Vec<SaveRequest>,
     saves: [u64; Reason::ALL.len()],
     failures: u64,
     problem: Option<String>,
-    under_way: usize,
+    in_progress: usize,
 }
 
 impl Handle {
-    /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
-    pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
+    /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
+    pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.0.state.lock();
         if state.requests.len() >= MOST_REQUESTS {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        state.requests.push(Asked {
+        state.requests.push(SaveRequest {
             text: text.to_owned(),
-            wish,
+            origin,
             answer,
         });
         Some(answered)
     }
 
-    pub(super) fn take_requests(&self) -> Vec<Asked> {
+    pub(super) fn take_requests(&self) -> Vec<SaveRequest> {
         std::mem::take(&mut self.0.state.lock().requests)
     }
 
-    /// A save begins; [`ended`](Self::ended) follows.
     pub(super) fn begun(&self) {
-        self.0.state.lock().under_way += 1;
+        self.0.state.lock().in_progress += 1;
     }
 
-    /// Waits until no save is under way, or until `patience` is over.
     pub(super) fn wait(&self, patience: Duration) {
         let mut state = self.0.state.lock();
-        let under_way = |state: &mut State| state.under_way > 0;
+        let in_progress = |state: &mut State| state.in_progress > 0;
         let waited = self
             .0
             .all_done
-            .wait_while_for(&mut state, under_way, patience);
+            .wait_while_for(&mut state, in_progress, patience);
         if waited.timed_out() {
             tracing::warn!("the flight recorder's last save is still running");
         }
     }
 
-    /// A save has ended.
     pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
         let mut state = self.0.state.lock();
         state.problem = None;
@@ -133,29 +121,27 @@ impl Handle {
                 state.problem = Some(format!("the flight recorder could not save: {why}"));
             }
         }
-        state.under_way = state.under_way.saturating_sub(1);
+        state.in_progress = state.in_progress.saturating_sub(1);
         self.0.all_done.notify_all();
     }
 
-    /// How it stands: counts since the daemon's start, and what was wrong with the last save.
-    pub fn tell(&self, finding: &mut Finding) {
+    pub fn report(&self, output: &mut SourceOutput) {
         let state = self.0.state.lock();
         for reason in Reason::ALL {
             let count = state.saves[reason as usize];
             let labels = [reason.name().into()];
-            finding.readings.counter(&d::FLIGHT_SAVES, labels, count);
+            output.readings.counter(&d::FLIGHT_SAVES, labels, count);
         }
-        finding
+        output
             .readings
             .counter(&d::FLIGHT_FAILURES, [], state.failures);
         let problem = state.problem.clone();
-        finding
+        output
             .problems
             .extend(problem.map(|what| Problem::new(Status::Broken, what)));
     }
 }
 
-/// Adds to a finding how the flight recorder stands, if there is one.
-pub fn readings(flight: Option<Handle>) -> impl Fn(&mut Finding) + Send {
-    move |finding| flight.iter().for_each(|flight| flight.tell(finding))
+pub fn readings(flight: Option<Handle>) -> impl Fn(&mut SourceOutput) + Send {
+    move |output| flight.iter().for_each(|flight| flight.report(output))
 }

@@ -1,6 +1,4 @@
-//! One request to the upstream.
-
-use super::queue::Parcel;
+use super::queue::QueuedPush;
 use crate::clock::Clock;
 use crate::config;
 use crate::connector::Connector;
@@ -20,12 +18,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection idles for at most three of Agave's pushes.
+/// At most three of Agave's push intervals.
 const IDLE: Duration = Duration::from_secs(30);
-/// About how much of an answer is read; Influx explains itself in less.
 const ANSWER_BYTES: usize = 4096;
 const EXCERPT_CHARS: usize = 200;
-/// The longest `Retry-After` believed.
+/// Maximum accepted `Retry-After`.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC
@@ -34,25 +31,22 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Why forwarding cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No URL that a request can be sent to. The text is not shown: it may hold a password.
+    /// Not a usable URL. The text is not shown: it may contain a password.
     #[error("[forward] url: an address like http://influx.example.org:8086 is wanted")]
     Url,
-    /// User and password in the URL.
     #[error(
         "[forward] url: user and password do not belong in the url; give user and password_file"
     )]
     UserInfo,
-    /// An https upstream, and nothing to check its certificate with.
+    /// An https upstream without root certificates.
     #[error(
         "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
     )]
     Roots(String),
 }
 
-/// What one attempt gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attempt {
     Sent,
@@ -66,13 +60,11 @@ pub(super) enum Attempt {
     },
 }
 
-/// The upstream and a connection that is kept.
 pub(super) struct Upstream {
     client: Client<HttpsConnector<Connector>, Sending>,
-    /// Everything but the precision.
     target: String,
     name: String,
-    /// The password as it may be repeated, the longest form first.
+    /// Encodings of the password in a response, the longest first.
     secrets: Vec<String>,
 }
 
@@ -113,21 +105,20 @@ impl Upstream {
         })
     }
 
-    /// Scheme, host and port.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends the parcel once; everything together may take `timeout`.
-    pub(super) async fn send(&self, parcel: &Arc<Parcel>, timeout: Duration) -> Attempt {
-        match tokio::time::timeout(timeout, self.attempt(parcel)).await {
+    /// Sends it once; `timeout` covers everything.
+    pub(super) async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
+        match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
             Ok(attempt) => attempt,
             Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
         }
     }
 
-    async fn attempt(&self, parcel: &Arc<Parcel>) -> Attempt {
-        let request = match self.request(parcel) {
+    async fn attempt(&self, queued_push: &Arc<QueuedPush>) -> Attempt {
+        let request = match self.request(queued_push) {
             Ok(request) => request,
             Err(error) => return failed(error.to_string()),
         };
@@ -137,15 +128,18 @@ impl Upstream {
         }
     }
 
-    fn request(&self, parcel: &Arc<Parcel>) -> Result<Request<Sending>, hyper::http::Error> {
-        let mut request = Request::post(format!("{}{}", self.target, parcel.precision.word()));
-        if parcel.gzip {
+    fn request(
+        &self,
+        queued_push: &Arc<QueuedPush>,
+    ) -> Result<Request<Sending>, hyper::http::Error> {
+        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.word()));
+        if queued_push.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         request.body(Sending {
-            parcel: Arc::clone(parcel),
+            queued_push: Arc::clone(queued_push),
             next: 0,
-            left: parcel.bytes,
+            left: queued_push.bytes,
         })
     }
 
@@ -153,7 +147,7 @@ impl Upstream {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
-        // Read also when it is of no interest: only then the connection can be used again.
+        // Read even if it is not needed: only then the connection can be reused.
         let body = beginning(response.into_body()).await;
         if status.is_success() {
             return Attempt::Sent;
@@ -173,10 +167,10 @@ impl Upstream {
         }
     }
 
-    /// The beginning of an answer, fit for a log: one line, without the query of our request and without the password,
-    /// should the upstream repeat them.
+    /// The start of a response for the log: one line, without our query and without the password,
+    /// if the upstream repeats them.
     fn excerpt(&self, body: &[u8]) -> String {
-        // The rest of a password that was cut in two would not be known for one.
+        // A password cut at the end would not be recognized.
         let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
         let whole = if body.len() < ANSWER_BYTES {
             body
@@ -197,7 +191,7 @@ impl Upstream {
     }
 }
 
-/// How a password may be repeated: as it is, escaped as we send it and as others do, and as text in HTML or JSON.
+/// Possible encodings of a password: plain, our escapes, common escapes, HTML and JSON text.
 fn forms(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY).to_string();
     let html = |amp: &str, quote: &str| {
@@ -231,7 +225,6 @@ fn forms(password: &str) -> Vec<String> {
     forms
 }
 
-/// The same escapes with small letters.
 fn lower(escaped: &str) -> String {
     let mut left = 0;
     let small = |c: char| {
@@ -245,27 +238,27 @@ fn lower(escaped: &str) -> String {
     escaped.chars().map(small).collect()
 }
 
-/// Without what follows a question mark up to the next space or quote, if it looks like the query of a push.
+/// Removes text from a question mark to the next space or quote if it looks like a push's query.
 fn without_queries(text: &str) -> String {
-    let mut kept = String::new();
+    let mut retained = String::new();
     let mut rest = text;
     while let Some((before, query)) = rest.split_once('?') {
         let end = query
             .find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>'))
             .unwrap_or(query.len());
         let (query, after) = query.split_at(end);
-        kept += before;
-        kept += if query.contains("p=") {
+        retained += before;
+        retained += if query.contains("p=") {
             "?(hidden)"
         } else {
             "?"
         };
         if !query.contains("p=") {
-            kept += query;
+            retained += query;
         }
         rest = after;
     }
-    kept + rest
+    retained + rest
 }
 
 fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
@@ -294,7 +287,6 @@ fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
         .wrap_connector(Connector { limit: CONNECT }))
 }
 
-/// What came of an answer's body until it was enough or broke off.
 async fn beginning(mut body: Incoming) -> Vec<u8> {
     let mut read = Vec::new();
     while read.len() < ANSWER_BYTES
@@ -312,16 +304,15 @@ fn failed(reason: String) -> Attempt {
     }
 }
 
-/// The rest of a reason, if the upstream asks for a longer wait than it is given.
 fn too_long(retry_after: Option<Duration>) -> String {
-    let asked = retry_after.filter(|delay| *delay > LONGEST_WAIT);
-    asked.map_or_else(String::new, |asked| {
-        let [asked, longest] = [asked, LONGEST_WAIT].map(faultline_text::time);
-        format!("; it asks for no requests for {asked}, and is tried again in {longest}")
+    let requested_delay = retry_after.filter(|delay| *delay > LONGEST_WAIT);
+    requested_delay.map_or_else(String::new, |requested_delay| {
+        let [requested_delay, longest] = [requested_delay, LONGEST_WAIT].map(faultline_text::time);
+        format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
     })
 }
 
-/// An error and what caused it: the outermost text alone says "client error".
+/// An error with its causes: the outermost text alone says "client error".
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -333,9 +324,8 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A parcel on its way out, piece by piece and with a known length.
 struct Sending {
-    parcel: Arc<Parcel>,
+    queued_push: Arc<QueuedPush>,
     next: usize,
     left: u64,
 }
@@ -348,7 +338,7 @@ impl Body for Sending {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.parcel.pieces.get(self.next).cloned();
+        let piece = self.queued_push.pieces.get(self.next).cloned();
         self.next += 1;
         self.left -= piece
             .as_ref()
@@ -443,7 +433,7 @@ mod tests {
         c.credentials.password = "p+w=d/ %&\u{e9}'\"x".into();
         let upstream = Upstream::new(&c).ok().unwrap();
         let escaped = "p%2Bw%3Dd%2F%20%25%26%C3%A9%27%22x";
-        for said in [
+        for problem in [
             c.credentials.password.clone(),
             escaped.to_owned(),
             escaped.to_ascii_lowercase(),
@@ -452,9 +442,9 @@ mod tests {
             "p+w=d/ %&amp;\u{e9}&#39;&quot;x".to_owned(),
         ] {
             assert_eq!(
-                upstream.excerpt(format!("no {said} here").as_bytes()),
+                upstream.excerpt(format!("no {problem} here").as_bytes()),
                 "no (hidden) here",
-                "{said}"
+                "{problem}"
             );
         }
         let query = format!("no /x/write?db=d&u=u&p={escaped}&precision=n, sorry");

@@ -1,5 +1,3 @@
-//! Pushes that wait for the upstream, oldest first, within a bound.
-
 use super::{Handle, Precision};
 use crate::clock::Clock;
 use crate::push_memory::{Budget, Permit};
@@ -11,15 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A copy grows by pieces of this size, so that no reallocation moves megabytes and what it costs is what it is charged.
+/// A copy grows by pieces of this size, so that no reallocation moves megabytes and its cost equals
+/// its charge.
 ///
-/// Each is a mapping of its own: it goes back to the kernel with the copy, while an allocator would keep megabytes of
-/// holes between longer-lived allocations.
+/// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
+/// keep megabytes of holes between longer-lived allocations.
 const PIECE: u32 = 64 * 1024;
-/// A last piece shorter than this goes to the heap: mappings are counted, and small pushes may be many.
+/// A shorter last piece goes to the heap: the number of mappings is limited, and small pushes may
+/// be many.
 const SHORT: usize = 16 * 1024;
 
-/// What became of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Sent,
@@ -39,14 +38,14 @@ impl Outcome {
     }
 }
 
-/// A complete body. Its bytes are charged as long as anybody holds it, a request in progress included.
+/// A complete body. Its bytes are charged while anything holds it, including a running request.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct QueuedPush {
     pub(super) pieces: Vec<Bytes>,
     pub(super) bytes: u64,
     pub(super) precision: Precision,
     pub(super) gzip: bool,
-    /// Uptime at which its last byte came.
+    /// Uptime of its last byte.
     pub(super) arrived: Duration,
     _permit: Option<Permit>,
 }
@@ -62,9 +61,9 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    parcels: VecDeque<Arc<Parcel>>,
+    queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first parcel is being sent now: it may arrive, so it cannot be dropped and called lost.
+    /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
     sending: bool,
     /// Requests and bytes with each outcome since the start.
     tally: [(u64, u64); RESULTS.len()],
@@ -81,80 +80,76 @@ impl Queue {
         }
     }
 
-    /// How many wait, and their bytes; one that is being sent still waits.
+    /// Count and bytes, including the one being sent.
     pub(super) fn waiting(&self) -> (u64, u64) {
         let waiting = self.waiting.lock();
-        (waiting.parcels.len() as u64, waiting.bytes)
+        (waiting.queued_pushes.len() as u64, waiting.bytes)
     }
 
-    /// Requests and bytes with this outcome since the start.
     pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
         self.waiting.lock().tally[outcome as usize]
     }
 
-    /// The oldest parcel, which from now on is being sent; waits until there is one.
-    pub(super) async fn first(&self) -> Arc<Parcel> {
+    /// Waits for the oldest item and marks it as being sent.
+    pub(super) async fn first(&self) -> Arc<QueuedPush> {
         loop {
-            if let Some(parcel) = self.try_first() {
-                return parcel;
+            if let Some(queued_push) = self.try_first() {
+                return queued_push;
             }
             self.arrived.notified().await;
         }
     }
 
-    /// The oldest parcel, which from now on is being sent; `None` if none waits.
-    pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
+    pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
         let mut waiting = self.waiting.lock();
-        let parcel = waiting.parcels.front().cloned();
-        waiting.sending = parcel.is_some();
-        parcel
+        let queued_push = waiting.queued_pushes.front().cloned();
+        waiting.sending = queued_push.is_some();
+        queued_push
     }
 
-    /// The parcel that was being sent has an outcome.
     pub(super) fn done(&self, outcome: Outcome) {
         let mut waiting = self.waiting.lock();
         waiting.sending = false;
         waiting.drop_oldest(outcome);
     }
 
-    /// The parcel that was being sent did not arrive and waits again. Parcels older than `give_up_after` are lost.
+    /// The sent item waits again. Items older than `give_up_after` are lost.
     pub(super) fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut waiting = self.waiting.lock();
         waiting.sending = false;
         while waiting
-            .parcels
+            .queued_pushes
             .front()
-            .is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after)
+            .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived) >= give_up_after)
         {
             waiting.drop_oldest(Outcome::Lost);
         }
     }
 
-    /// Gives up everything; how many pushes and bytes that were.
     pub(super) fn clear(&self) -> (u64, u64) {
         let mut waiting = self.waiting.lock();
         waiting.sending = false;
-        let left = (waiting.parcels.len() as u64, waiting.bytes);
+        let left = (waiting.queued_pushes.len() as u64, waiting.bytes);
         while waiting.drop_oldest(Outcome::Lost) {}
         left
     }
 
-    fn add(&self, parcel: Parcel) {
+    fn add(&self, queued_push: QueuedPush) {
         let mut waiting = self.waiting.lock();
-        while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
+        while waiting.bytes.saturating_add(queued_push.bytes) > self.limit {
             if !waiting.drop_oldest(Outcome::Lost) {
-                return waiting.count(Outcome::Lost, parcel.bytes);
+                return waiting.count(Outcome::Lost, queued_push.bytes);
             }
         }
-        waiting.bytes += parcel.bytes;
-        waiting.parcels.push_back(Arc::new(parcel));
+        waiting.bytes += queued_push.bytes;
+        waiting.queued_pushes.push_back(Arc::new(queued_push));
         drop(waiting);
         self.arrived.notify_one();
     }
 
-    /// Bytes for a copy that grows; older parcels give way.
-    fn room(&self, bytes: u32) -> Option<Permit> {
+    /// Charges bytes for a growing copy. Drops older items if necessary.
+    fn reserve(&self, bytes: u32) -> Option<Permit> {
         loop {
             if let Some(permit) = self.budget.copy(bytes) {
                 return Some(permit);
@@ -167,13 +162,13 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Drops the oldest parcel that is not being sent and counts it; false if there is none.
+    /// Drops and counts the oldest item that is not being sent; false if there is none.
     fn drop_oldest(&mut self, outcome: Outcome) -> bool {
-        let Some(parcel) = self.parcels.remove(usize::from(self.sending)) else {
+        let Some(queued_push) = self.queued_pushes.remove(usize::from(self.sending)) else {
             return false;
         };
-        self.bytes = self.bytes.saturating_sub(parcel.bytes);
-        self.count(outcome, parcel.bytes);
+        self.bytes = self.bytes.saturating_sub(queued_push.bytes);
+        self.count(outcome, queued_push.bytes);
         true
     }
 
@@ -184,14 +179,12 @@ impl Waiting {
     }
 }
 
-/// The copy of a body that is still arriving.
 #[derive(Debug)]
 pub struct Copy {
     handle: Handle,
     precision: Precision,
     gzip: bool,
     pieces: Vec<Bytes>,
-    /// The piece being filled, and how far it is.
     last: Option<MmapMut>,
     filled: usize,
     bytes: u64,
@@ -215,7 +208,7 @@ impl Copy {
         }
     }
 
-    /// Takes the next bytes as they came. Never waits: without room the copy is given up.
+    /// Never blocks: without memory it gives up the copy.
     pub fn add(&mut self, mut chunk: &[u8]) {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
         if self.bytes > self.handle.0.queue.limit {
@@ -232,15 +225,16 @@ impl Copy {
                 continue;
             }
             let (now, later) = chunk.split_at(free.len().min(chunk.len()));
-            if let Some(place) = free.get_mut(..now.len()) {
-                place.copy_from_slice(now);
+            if let Some(slot) = free.get_mut(..now.len()) {
+                slot.copy_from_slice(now);
             }
             self.filled += now.len();
             chunk = later;
         }
     }
 
-    /// The body is complete: it joins the queue, or counts as lost if it was given up. An empty one is forgotten.
+    /// Queues the complete body, or counts it as lost if it was given up. An empty one is
+    /// discarded.
     pub fn complete(mut self) {
         if self.given_up {
             let mut waiting = self.handle.0.queue.waiting.lock();
@@ -255,7 +249,7 @@ impl Copy {
             let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
             drop(permit.split(permit.num_permits().saturating_sub(used)));
         }
-        queue.add(Parcel {
+        queue.add(QueuedPush {
             pieces: std::mem::take(&mut self.pieces),
             bytes: self.bytes,
             precision: self.precision,
@@ -266,7 +260,7 @@ impl Copy {
     }
 
     fn next_piece(&mut self) {
-        let Some(permit) = self.handle.0.queue.room(PIECE) else {
+        let Some(permit) = self.handle.0.queue.reserve(PIECE) else {
             return self.give_up();
         };
         match &mut self.permit {
@@ -280,7 +274,7 @@ impl Copy {
         }
     }
 
-    /// The piece being filled is done: its untouched pages cost nothing.
+    /// The piece's untouched pages cost nothing.
     fn keep_last(&mut self) {
         let Some(last) = self.last.take() else { return };
         let filled = std::mem::take(&mut self.filled);

@@ -1,21 +1,18 @@
-//! The task that empties the queue.
-
 use super::client::{Attempt, Upstream};
-use super::queue::{Outcome, Parcel};
+use super::queue::{Outcome, QueuedPush};
 use super::{Health, Shared};
 use crate::supervisor::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When things are tried again and given up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// The first pause after a failure; it doubles with every further one ...
+    /// First pause after a failure; it doubles with every further one ...
     pub(super) first: Duration,
     pub(super) longest: Duration,
-    /// What one attempt may take: connecting, sending, and the answer.
+    /// Timeout of one attempt: connect, send and response.
     pub(super) attempt: Duration,
-    /// How long the queue is still emptied after the signal to stop.
+    /// Maximum time to empty the queue after the stop signal.
     pub(super) drain: Duration,
 }
 
@@ -26,7 +23,6 @@ const PACE: Pace = Pace {
     drain: Duration::from_secs(5),
 };
 
-/// The forwarding task before it runs.
 pub struct Forwarder {
     shared: Arc<Shared>,
     upstream: Upstream,
@@ -42,14 +38,13 @@ impl Forwarder {
         }
     }
 
-    /// The same at another pace.
     #[cfg(test)]
     pub(super) fn at(self, pace: Pace) -> Self {
         Forwarder { pace, ..self }
     }
 
-    /// Sends until `stop`, then for at most 5 s more what still waits; the rest is counted as lost and logged. Stop the
-    /// listener first: what it takes after this has ended stays in the queue.
+    /// Sends until `stop`, then drains for at most 5 s; the rest counts as lost and is logged. Stop
+    /// the listener first: later pushes would stay in the queue.
     pub async fn run(self, stop: Stop) {
         let grace = async {
             stop.wait().await;
@@ -71,17 +66,16 @@ impl Forwarder {
         }
     }
 
-    /// Returns when `stop` is given and nothing waits.
     async fn work(&self, stop: &Stop) {
         let mut failures = 0;
         let mut stopping = false;
-        while let Some(parcel) = self.next(stop).await {
-            let Some(wait) = self.attempt(&parcel, failures).await else {
+        while let Some(push) = self.next(stop).await {
+            let Some(wait) = self.attempt(&push, failures).await else {
                 failures = 0;
                 continue;
             };
-            // Held no longer than needed: it may be dropped from the queue during the pause.
-            drop(parcel);
+            // Released early: the queue may drop it during the pause.
+            drop(push);
             failures = failures.saturating_add(1);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
@@ -93,18 +87,17 @@ impl Forwarder {
         }
     }
 
-    async fn next(&self, stop: &Stop) -> Option<Arc<Parcel>> {
+    async fn next(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
         tokio::select! {
             biased;
-            parcel = self.shared.queue.first() => Some(parcel),
+            push = self.shared.queue.first() => Some(push),
             () = stop.wait() => None,
         }
     }
 
-    /// Tries once; how long to wait before the next try if that failed.
-    async fn attempt(&self, parcel: &Arc<Parcel>, failures: u32) -> Option<Duration> {
+    async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
-        match self.upstream.send(parcel, self.pace.attempt).await {
+        match self.upstream.send(push, self.pace.attempt).await {
             Attempt::Sent => {
                 self.becomes(Health::Well);
                 queue.done(Outcome::Sent);

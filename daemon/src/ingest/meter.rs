@@ -1,5 +1,3 @@
-//! What the listener counts.
-
 use crate::auth_failures::AuthFailures;
 use crate::socket::Peer;
 use faultline_catalog::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
@@ -9,22 +7,19 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     Taken,
     Bad,
     Unauthorized,
-    /// Of a page in a browser.
     FromAPage,
-    /// Of another user than the validator's, or of one that is not known.
     AnotherUser,
     UnknownPath,
     NotPost,
     Late,
     TooLarge,
     UnknownCoding,
-    /// The body broke off: nobody is there to be answered.
+    /// The body broke off: nobody receives a response.
     Cut,
 }
 
@@ -98,7 +93,6 @@ impl Code {
     }
 }
 
-/// The listener's counters. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Meter {
     auth_failures: AuthFailures,
@@ -122,8 +116,7 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total`, `faultline_ingest_connections` and
-    /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
+    /// Probes (`/ping`, `/health`) do not count as requests.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
         for code in Code::ALL {
@@ -136,7 +129,6 @@ impl Meter {
         out.push(self.auth_failures.reading());
     }
 
-    /// Counts a push with other credentials than the configured ones.
     pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
         self.auth_failures.note(peer, now);
     }
@@ -149,7 +141,6 @@ impl Meter {
         self.counts.lock().bytes += bytes as u64;
     }
 
-    /// Counts a connection as open until the guard is dropped.
     pub(super) fn connection(&self) -> OpenConnection {
         self.counts.lock().connections += 1;
         OpenConnection(Arc::clone(&self.counts))

@@ -1,5 +1,3 @@
-//! The followed process, as JSON.
-
 use super::host::describe_location;
 use super::{put, put_problems, redact, shown};
 use crate::discovery::Target;
@@ -15,8 +13,8 @@ use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Variables whose values are kept: they change what is measured, and hold no secrets.
-const KEPT_VALUES: [&str; 13] = [
+/// Environment variables whose values are kept: they affect measurements and contain no secrets.
+const RECORDED_VARIABLES: [&str; 13] = [
     "AGAVE_PROGRAM_CACHE_ENTRIES",
     "GLIBC_TUNABLES",
     "LD_PRELOAD",
@@ -32,14 +30,11 @@ const KEPT_VALUES: [&str; 13] = [
     "_RJEM_MALLOC_CONF_2_CONF_HARDER",
 ];
 
-/// More folders are left out.
 const MOST_FOLDERS: usize = 32;
 
-/// Longer arguments are cut; more of them are left out.
 const MOST_ARGUMENTS: usize = 512;
 const LONGEST_ARGUMENT: usize = 4096;
 
-/// Everything that can be told at once; what is unknown is left out.
 pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "pid", Some(target.process.pid));
@@ -58,7 +53,7 @@ pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
         Ok(files) if files.id() == target.process => {
-            look(root, target, &files, &mut out, &mut problems)
+            inspect(root, target, &files, &mut out, &mut problems)
         }
         Ok(files) => put_problems(
             &mut out,
@@ -70,7 +65,7 @@ pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     out
 }
 
-fn look(
+fn inspect(
     root: &HostRoot,
     target: &Target,
     files: &ProcessFiles,
@@ -84,13 +79,13 @@ fn look(
         (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
     );
     let environment = take(
-        files.environment(|name| KEPT_VALUES.contains(&name)),
+        files.environment(|name| RECORDED_VARIABLES.contains(&name)),
         problems,
     );
     put(out, "environment", environment.map(|found| {
         let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
-        let kept = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
-        json!({ "names": names, "values": kept.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
+        let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
+        json!({ "names": names, "values": recorded.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
     }));
     put(
         out,
@@ -116,7 +111,7 @@ fn look(
     }
 }
 
-/// Where the process keeps what it keeps. Looks its folders up, whose file systems may never answer.
+/// Resolves the process's folders; their file systems may never answer.
 pub(super) fn folders(
     root: &HostRoot,
     target: &Target,
@@ -144,7 +139,7 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
     Ok(words.map(|word| cut(&word.to_string_lossy())).collect())
 }
 
-/// A right that is missing is no news for the problems of a manifest but for people: all of it is told.
+/// Unlike a tick, a manifest reports missing rights too.
 fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -195,7 +190,6 @@ fn level(level: &CgroupLevel) -> Value {
     json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
 }
 
-/// Where a process keeps what it keeps.
 struct Folders<'a> {
     root: &'a HostRoot,
     pid: u32,

@@ -1,9 +1,8 @@
-//! The addresses that the daemon listens on, looked at from outside, and whether the validator's pushes lead there.
-//!
-//! Nothing is bound: a port that is bound here for a moment would be refused to a daemon that starts in that moment.
+//! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
+//! Binds nothing: a daemon that starts at that moment could not bind the port.
 
 use super::report::Check;
-use super::rights::{METRICS_CONFIG, ProcessLook};
+use super::rights::{METRICS_CONFIG, ProcessInspection};
 use crate::config::{Config, Log};
 use crate::ingest;
 use crate::sources::rpc::reachable;
@@ -19,24 +18,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Connecting and answering together.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// An answer tells by its beginning whose it is.
+/// The start of a response identifies the server.
 const MOST_BYTES: usize = 4096;
 
-/// Who listens at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listener {
-    /// The port is free.
-    Nobody,
+    Closed,
     Faultlined,
-    /// Another program, or one that does not say what it is.
+    /// Another program, or one that does not identify itself.
     Other,
-    /// A connection is taken, and no answer comes.
+    /// Accepts the connection without a response.
     Silent,
 }
 
-/// Asks `path` of whoever listens; `is_ours` knows a faultlined by its answer.
+/// Requests `path`; `is_ours` recognizes a faultlined by its response.
 async fn listener(
     address: SocketAddr,
     path: &str,
@@ -46,10 +42,10 @@ async fn listener(
     let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
         return Listener::Other;
     };
-    let asked = async {
+    let pollers = async {
         match TcpStream::connect(address).await {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Nobody,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Closed,
             // An address that this machine does not have.
             Err(_) => return Listener::Silent,
         }
@@ -72,7 +68,7 @@ async fn listener(
             Listener::Other
         }
     };
-    tokio::time::timeout(PATIENCE, asked)
+    tokio::time::timeout(PATIENCE, pollers)
         .await
         .unwrap_or(Listener::Silent)
 }
@@ -84,7 +80,6 @@ async fn ingest_listener(address: SocketAddr) -> Listener {
     .await
 }
 
-/// The port for pushes.
 pub(super) async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
         return Check::off(
@@ -100,7 +95,6 @@ pub(super) async fn ingest(config: &Config) -> Check {
     )
 }
 
-/// The port of /metrics.
 pub(super) async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
     let found = listener(listen, "/", |_, body| {
@@ -123,7 +117,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match found {
         _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
-        Listener::Nobody => Check::ok(
+        Listener::Closed => Check::ok(
             name,
             format!("{listen} is free; no faultlined listens there now"),
         ),
@@ -143,8 +137,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
     }
 }
 
-/// Whether the validator was started with the address of our listener.
-pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
+pub(super) async fn push(config: &Config, seen: &ProcessInspection) -> Check {
     let name = "push";
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
@@ -191,15 +184,14 @@ pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
     }
 }
 
-/// Where the pushes go, and whether they are taken there.
 async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
     let (name, listen) = ("push", config.ingest.listen);
     let leads = lead(&pushed.host, listen);
     let elsewhere = match leads {
-        Lead::Elsewhere(Some(address)) if address.ip().is_loopback() => {
+        PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
         }
-        _ => Listener::Nobody,
+        _ => Listener::Closed,
     };
     let accepted = config
         .ingest
@@ -208,35 +200,35 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
         .is_none_or(|wanted| ingest::accepts(wanted, pushed));
     let host = address_of(&pushed.host);
     match (leads, elsewhere) {
-        (Lead::Here, _) if config.ingest.credentials.is_none() => Check::ok(
+        (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(
             name,
             format!(
                 "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
             ),
         ),
-        (Lead::Here, _) if accepted => Check::ok(
+        (PushDestination::Here, _) if accepted => Check::ok(
             name,
             format!("the validator pushes to {host}, with the credentials of [ingest]"),
         ),
-        (Lead::Here, _) => Check::attention(
+        (PushDestination::Here, _) => Check::attention(
             name,
             format!(
                 "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
             ),
             set,
         ),
-        (Lead::Elsewhere(_), Listener::Faultlined) => Check::ok(
+        (PushDestination::Elsewhere(_), Listener::Faultlined) => Check::ok(
             name,
             format!(
                 "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
             ),
         ),
-        (Lead::Elsewhere(_), _) => Check::attention(
+        (PushDestination::Elsewhere(_), _) => Check::attention(
             name,
             format!("the validator pushes to {host}, not to {listen}"),
             set + "; the server it pushes to now can have the same from [forward]",
         ),
-        (Lead::Unknown, _) => Check::off(
+        (PushDestination::Unknown, _) => Check::off(
             name,
             format!("the validator pushes to {host}; whether that is {listen} is not known"),
         ),
@@ -254,22 +246,21 @@ fn remedy(config: &Config) -> String {
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
 }
 
-/// Where a push goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum PushDestination {
     Here,
-    /// To another address, or to one that is no address of http.
+    /// Another address, or a non-http URL.
     Elsewhere(Option<SocketAddr>),
-    /// To a name that is not looked up.
+    /// A name that is not resolved.
     Unknown,
 }
 
-fn lead(host: &str, listen: SocketAddr) -> Lead {
+fn lead(host: &str, listen: SocketAddr) -> PushDestination {
     let Ok(uri) = host.parse::<Uri>() else {
-        return Lead::Elsewhere(None);
+        return PushDestination::Elsewhere(None);
     };
     if uri.scheme_str() != Some("http") {
-        return Lead::Elsewhere(None);
+        return PushDestination::Elsewhere(None);
     }
     let port = uri.port_u16().unwrap_or(80);
     let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -279,18 +270,18 @@ fn lead(host: &str, listen: SocketAddr) -> Lead {
         name => name.parse::<IpAddr>().ok(),
     };
     match ip {
-        _ if port != listen.port() && ip.is_none() => Lead::Elsewhere(None),
-        None => Lead::Unknown,
+        _ if port != listen.port() && ip.is_none() => PushDestination::Elsewhere(None),
+        None => PushDestination::Unknown,
         Some(ip)
             if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) =>
         {
-            Lead::Here
+            PushDestination::Here
         }
-        Some(ip) => Lead::Elsewhere(Some(SocketAddr::new(ip, port))),
+        Some(ip) => PushDestination::Elsewhere(Some(SocketAddr::new(ip, port))),
     }
 }
 
-/// Scheme, host and port: a path or a user may be secrets.
+/// Scheme, host and port: a path or a user may be secret.
 fn address_of(host: &str) -> String {
     let uri: Option<Uri> = host.parse().ok();
     let parts = uri
@@ -307,7 +298,7 @@ fn address_of(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn leads(host: &str) -> Lead {
+    fn leads(host: &str) -> PushDestination {
         lead(host, "127.0.0.1:9913".parse().unwrap())
     }
 
@@ -318,7 +309,7 @@ mod tests {
             "http://localhost:9913",
             "http://127.0.0.1:9913/prefix",
         ] {
-            assert_eq!(leads(here), Lead::Here, "{here}");
+            assert_eq!(leads(here), PushDestination::Here, "{here}");
         }
         for elsewhere in [
             "http://127.0.0.1:8086",
@@ -328,22 +319,22 @@ mod tests {
             "",
         ] {
             assert!(
-                matches!(leads(elsewhere), Lead::Elsewhere(_)),
+                matches!(leads(elsewhere), PushDestination::Elsewhere(_)),
                 "{elsewhere}"
             );
         }
         assert!(matches!(
             leads("http://metrics.example.org:8086"),
-            Lead::Elsewhere(None)
+            PushDestination::Elsewhere(None)
         ));
-        assert_eq!(leads("http://this-host:9913"), Lead::Unknown);
+        assert_eq!(leads("http://this-host:9913"), PushDestination::Unknown);
         assert_eq!(
             lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
-            Lead::Here
+            PushDestination::Here
         );
         assert_eq!(
             lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
-            Lead::Here
+            PushDestination::Here
         );
     }
 

@@ -1,8 +1,8 @@
-//! How each recorder stands, for the tick and the web.
+//! The state of each recorder, for the tick and the web.
 
 use super::Handle;
 use crate::discovery::Following;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, ReadingList, Source, Status};
 use faultline_kernel::ProcessId;
@@ -10,10 +10,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
+/// How long a removed file or dropped entries are shown: longer than a scrape interval.
 pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 
-/// One recorder's account: written by its thread, read at the tick.
 #[derive(Debug)]
 pub struct Account {
     /// The label value: `record` or `flight`.
@@ -44,12 +43,10 @@ impl Account {
         self.state.lock().rows += rows;
     }
 
-    /// Ticks, points and events were not recorded.
     pub fn dropped(&self, entries: u64) {
         self.state.lock().dropped += entries;
     }
 
-    /// What is wrong now; `None`: nothing.
     pub fn say(&self, problem: Option<Problem>) {
         self.state.lock().problem = problem;
     }
@@ -60,25 +57,23 @@ impl Account {
         (state.rows, state.dropped)
     }
 
-    /// What was said last.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().problem.clone()
     }
 }
 
-/// The recorder as a source of a tick: tells how it stands, and notes who is followed, so that the tick is recorded with
-/// its own process.
+/// The recorder as a source: reports its state, and stores the target so that each tick is recorded
+/// with its process.
 pub(super) struct RecorderSource {
     pub(super) handle: Handle,
     pub(super) following: Following,
-    /// Adds to each finding.
-    pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
-    /// What had found no room in the queue by the last look, and the uptime until which that is shown.
+    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
+    /// The queue's dropped entries at the last poll, and the uptime until which that is shown.
     pub(super) lost: (u64, Duration),
 }
 
 impl RecorderSource {
-    /// That entries found no room in the queue lately. The words stay the same, so that they are logged once.
+    /// A problem if the queue dropped entries recently. A constant text, so that it is logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.handle.queue.lost();
         if std::mem::replace(&mut self.lost.0, lost) < lost {
@@ -90,9 +85,9 @@ impl RecorderSource {
         })
     }
 
-    fn note(&self, look: &Look<'_>) {
+    fn note(&self, context: &SampleContext<'_>) {
         let mut seen = self.handle.seen.lock();
-        if seen.target.as_deref() == look.target {
+        if seen.target.as_deref() == context.target {
             return;
         }
         let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
@@ -100,7 +95,7 @@ impl RecorderSource {
         seen.ended = ended
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
-        seen.target = look.target.map(|target| Arc::new(target.clone()));
+        seen.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 
@@ -109,33 +104,33 @@ impl Poll for RecorderSource {
         Source::Recorder
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        self.note(look);
-        // What is wrong with a file is a state, told at every tick.
-        let mut finding = Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        self.note(context);
+        // Problems of a file are a state, reported at every tick.
+        let mut output = SourceOutput {
             repeated: true,
-            ..Finding::default()
+            ..SourceOutput::default()
         };
-        finding.problems = self
+        output.problems = self
             .handle
             .accounts
             .iter()
             .filter_map(|account| account.problem())
             .collect();
-        finding.up = finding.problems.is_empty();
-        finding.problems.extend(self.overrun(look.now.uptime));
-        (self.more)(&mut finding);
-        finding.readings.extend(self.handle.marks.readings());
+        output.up = output.problems.is_empty();
+        output.problems.extend(self.overrun(context.now.uptime));
+        (self.more)(&mut output);
+        output.readings.extend(self.handle.marks.readings());
         let lost = self.handle.queue.lost();
         for account in &self.handle.accounts {
             let (rows, dropped) = account.counts();
-            finding
+            output
                 .readings
                 .counter(&d::RECORDER_ROWS, [account.name.into()], rows);
-            finding
+            output
                 .readings
                 .counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost);
         }
-        finding
+        output
     }
 }

@@ -1,29 +1,26 @@
-//! How many marks were set, by kind.
-
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Text};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Kinds that are counted apart: a label may not grow with time.
+/// Maximum separate kinds: label values must not grow with time.
 const MOST: usize = 16;
-/// Kinds of a search, which always are: it can begin after many others.
+/// Kinds of a search, always counted separately: it can begin after many others.
 const SEARCH: [&str; 4] = ["kept_up", "failed", "void", "reference"];
-/// What others count as, and marks without a kind.
+/// Counts further kinds, and marks without a kind.
 const OTHER: &str = "other";
 
-/// Marks by kind. Anybody may set some.
 #[derive(Debug, Default)]
 pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
-        let has_room = |kind: &&str| {
+        let is_counted = |kind: &&str| {
             SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
         };
-        let kind = kind.filter(has_room).unwrap_or(OTHER);
+        let kind = kind.filter(is_counted).unwrap_or(OTHER);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(counts.insert(kind.into(), 1)),

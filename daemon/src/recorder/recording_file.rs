@@ -1,52 +1,48 @@
-//! One file being recorded: a transaction for what a turn brings, and what happens when the disk does not take it.
+//! One recording: a transaction per turn, and recovery from disk errors.
 
-mod kept;
-mod place;
+mod file_identity;
+mod retained;
 
 use super::account::{Account, SHOW_FOR};
 use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
-use kept::KeptEntries;
-use place::FileIdentity;
+use file_identity::FileIdentity;
+use retained::RetainedEntries;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From checkpoint to checkpoint: what a power cut may cost.
+/// Checkpoint interval: the maximum loss of a power cut.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
-/// The first pause after a failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
-/// again after growing pauses, and once it works again the events are written and one more says what is missing. A file
-/// that was removed or replaced is begun anew.
+/// A recording being written. During a failure it drops and counts ticks and points, keeps events,
+/// and retries after growing pauses. After recovery it writes the kept events and one that names
+/// the loss. A removed or replaced file is created again.
 pub struct RecordingFile {
     path: PathBuf,
     opening: Opening,
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
-    place: FileIdentity,
+    file_identity: FileIdentity,
     account: Arc<Account>,
     process: Option<Arc<Followed>>,
-    kept: KeptEntries,
-    /// What was lost since the last time that something could be written.
+    retained: RetainedEntries,
     lost: u64,
-    trouble: Option<Trouble>,
-    /// The uptime until which it is shown that the file was removed.
+    failure: Option<WriteFailure>,
+    /// Uptime until which the removed file is shown.
     shown_until: Option<Duration>,
     written: Stamp,
     checkpointed: Stamp,
 }
 
-/// Since when nothing is written.
 #[derive(Debug)]
-struct Trouble {
+struct WriteFailure {
     since: Stamp,
     pause: Duration,
     next: Duration,
@@ -54,11 +50,11 @@ struct Trouble {
 }
 
 impl RecordingFile {
-    /// Creates the file, or goes on with a recording of the same labels, and writes that the daemon has started. On a full
-    /// disk it is tried again like everything else: room may come.
+    /// Creates the file, or continues a recording of the same labels, and records the daemon's
+    /// start. Retries a full disk like any other failure.
     ///
     /// # Errors
-    /// The file cannot be made or written, or is not what can be gone on with.
+    /// The file cannot be created or written, or cannot be continued.
     pub fn open(
         path: &Path,
         opening: &Opening,
@@ -72,12 +68,12 @@ impl RecordingFile {
             path: path.to_owned(),
             opening: opening.clone(),
             writer: None,
-            place: FileIdentity::of(path),
+            file_identity: FileIdentity::of(path),
             account,
             process: None,
-            kept: KeptEntries::default(),
+            retained: RetainedEntries::default(),
             lost: 0,
-            trouble: None,
+            failure: None,
             shown_until: None,
             written: started,
             checkpointed: started,
@@ -96,14 +92,14 @@ impl RecordingFile {
         Ok(file)
     }
 
-    /// For what else can be done with the file, between two turns; `None` while there is none.
+    /// For other uses of the file between two turns; `None` without a file.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         self.writer.as_mut()
     }
 
-    /// Closes a file that is not at its path any more: the next try begins a new one.
-    fn look_for_the_file(&mut self, now: Stamp) {
-        let Some(what) = self.place.changed() else {
+    /// Closes a file that is not at its path any more: the next attempt creates a new one.
+    fn check_file(&mut self, now: Stamp) {
+        let Some(what) = self.file_identity.changed() else {
             return;
         };
         let Some(mut writer) = self.writer.take() else {
@@ -114,8 +110,8 @@ impl RecordingFile {
             self.path.display()
         );
         tracing::error!(recorder = self.account.name(), why);
-        // Whoever moved it shall have all of it.
-        let closed = if self.place.log_is_foreign() {
+        // Completes the moved file for its new owner.
+        let closed = if self.file_identity.log_is_foreign() {
             writer.checkpoint()
         } else {
             writer.finish(now)
@@ -123,43 +119,43 @@ impl RecordingFile {
         if let Err(error) = closed {
             tracing::warn!(%error, "the end of the existing recording may be lost");
         }
-        self.place.remove_log();
-        self.kept.begin_with(self.process.as_ref());
+        self.file_identity.remove_log();
+        self.retained.begin_with(self.process.as_ref());
         self.account
             .say(Some(Problem::new(Status::Gone, why.clone())));
         self.shown_until = Some(now.uptime + SHOW_FOR);
-        let trouble = Trouble {
+        let failure = WriteFailure {
             since: self.written,
             pause: FIRST_PAUSE / 2,
             next: now.uptime,
             why,
         };
-        self.trouble.get_or_insert(trouble).next = now.uptime;
+        self.failure.get_or_insert(failure).next = now.uptime;
     }
 
-    /// Writes what was kept, what came, and what is missing; rows.
     fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut opening = self.opening.clone();
             opening.session.started = now;
             let opened = Writer::append(&self.path, &opening);
             self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
-            self.place = FileIdentity::of(&self.path);
+            self.file_identity = FileIdentity::of(&self.path);
         }
-        let Some(trouble) = &self.trouble else {
+        let Some(failure) = &self.failure else {
             return self.write(entries, entries.len());
         };
-        let seconds = now.since(trouble.since).as_secs_f64();
-        let detail = json!({ "why": trouble.why, "entries": self.lost, "seconds": seconds });
-        let mut all = self.kept.take(self.process.as_ref());
+        let seconds = now.since(failure.since).as_secs_f64();
+        let detail = json!({ "why": failure.why, "entries": self.lost, "seconds": seconds });
+        let mut all = self.retained.take(self.process.as_ref());
         all.extend_from_slice(entries);
         let without_gap = all.len();
         all.push(Entry::event(now, EventKind::Gap, &detail));
         self.write(&all, without_gap)
     }
 
-    /// Writes in one transaction, and one more for each change of process, so that what has failed can be tried again: the
-    /// writer goes on with the process of the last one. Of what is not written the first `keep` of all are kept or lost.
+    /// One transaction, plus one per change of process, so that a failed write can be repeated: the
+    /// writer continues with its last process. Of the unwritten entries, the first `keep` are kept
+    /// or lost.
     fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -183,43 +179,42 @@ impl RecordingFile {
         Ok(rows)
     }
 
-    /// Keeps what can be told later, and counts the rest.
+    /// Keeps events and counts the rest as lost.
     fn lose(&mut self, entries: &[Entry]) {
-        let lost = self.kept.keep(entries);
+        let lost = self.retained.keep(entries);
         self.account.dropped(lost);
         self.lost += lost;
     }
 
     fn failed(&mut self, error: &Error, now: Stamp) {
         let (path, why) = (self.path.display(), error.to_string());
-        let pause = match &self.trouble {
+        let pause = match &self.failure {
             None => {
                 tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
                 FIRST_PAUSE
             }
-            Some(trouble) => (trouble.pause * 2).min(LONGEST_PAUSE),
+            Some(failure) => (failure.pause * 2).min(LONGEST_PAUSE),
         };
         self.account.say(Some(Problem::new(
             Status::Broken,
             format!("not recorded, tried again: {why}"),
         )));
-        let trouble = self.trouble.get_or_insert(Trouble {
+        let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
             pause,
             next: now.uptime,
             why,
         });
-        (trouble.pause, trouble.next) = (pause, now.uptime + pause);
+        (failure.pause, failure.next) = (pause, now.uptime + pause);
         self.shown_until = None;
     }
 
-    /// It was written, again perhaps.
     fn worked(&mut self, rows: u64, now: Stamp) {
         self.account.wrote(rows);
         self.written = now;
         let lost = std::mem::take(&mut self.lost);
-        if let Some(trouble) = self.trouble.take() {
-            let seconds = now.since(trouble.since).as_secs();
+        if let Some(failure) = self.failure.take() {
+            let seconds = now.since(failure.since).as_secs();
             tracing::info!(
                 recorder = self.account.name(),
                 seconds,
@@ -239,9 +234,8 @@ impl RecordingFile {
         }
     }
 
-    /// Moves what was written from the log into the file, from time to time.
     fn checkpoint(&mut self, now: Stamp) {
-        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.trouble.is_some() {
+        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.failure.is_some() {
             return;
         }
         self.checkpointed = now;
@@ -249,7 +243,7 @@ impl RecordingFile {
             return;
         };
         if let Err(error) = writer.checkpoint() {
-            // What is in the log is safe there; the next turn shows whether it takes more.
+            // The log keeps its data; the next turn shows whether it accepts more.
             writer.rollback();
             tracing::warn!(recorder = self.account.name(), %error, "cannot checkpoint the recording");
         }
@@ -278,20 +272,20 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
             seen: followed.seen,
             manifest: followed.manifest.clone(),
         }),
-        Entry::Known(described) => writer.describe_process(&described.manifest),
+        Entry::Manifest(described) => writer.describe_process(&described.manifest),
     }
 }
 
 impl RecordingSink for RecordingFile {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
-        self.look_for_the_file(now);
+        self.check_file(now);
         if self
-            .trouble
+            .failure
             .as_ref()
-            .is_some_and(|trouble| now.uptime < trouble.next)
+            .is_some_and(|failure| now.uptime < failure.next)
         {
             self.lose(entries);
-        } else if !entries.is_empty() || self.trouble.is_some() {
+        } else if !entries.is_empty() || self.failure.is_some() {
             match self.transact(entries, now) {
                 Ok(rows) => self.worked(rows, now),
                 Err(error) => self.failed(&error, now),
@@ -300,7 +294,7 @@ impl RecordingSink for RecordingFile {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
-                Entry::Known(more) => {
+                Entry::Manifest(more) => {
                     let known = self
                         .process
                         .as_ref()
@@ -314,13 +308,13 @@ impl RecordingSink for RecordingFile {
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {
-        // The last try, whatever the pause.
-        if let Some(trouble) = &mut self.trouble {
-            trouble.next = now.uptime;
+        // The last attempt ignores the pause.
+        if let Some(failure) = &mut self.failure {
+            failure.next = now.uptime;
         }
         self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
         let path = self.path.display();
-        let why = self.trouble.map(|trouble| trouble.why);
+        let why = self.failure.map(|failure| failure.why);
         match self.writer.map(|writer| writer.finish(now)) {
             Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
             Some(Err(error)) => {

@@ -1,5 +1,3 @@
-//! The last minute, for the landing page's small plots.
-
 use crate::hub::Sink;
 use faultline_catalog::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_catalog::{Source, Tick};
@@ -16,7 +14,6 @@ pub struct Plot {
     pub figure: Figure,
 }
 
-/// The plots, in the order of the page.
 pub static PLOTS: [Plot; 9] = [
     plot("RSS, anonymous", Figure::Anon),
     plot("RSS, file", Figure::File),
@@ -33,27 +30,23 @@ const fn plot(title: &'static str, figure: Figure) -> Plot {
     Plot { title, figure }
 }
 
-/// How far back the plots go.
 pub const SPAN: Duration = Duration::from_secs(60);
 
-/// At most this many points a plot, however short the interval.
 const MOST_POINTS: usize = 120;
 
-/// Seconds by which the wall clock may go otherwise than the uptime between two answers, which come late and early.
+/// Tolerance in seconds between wall clock and uptime over two samples, whose arrival times vary.
 const CLOCK_MOVED: f64 = 10.0;
 
-/// A plot's value at a tick.
 #[derive(Debug, Clone, Copy)]
 struct Point {
-    /// The tick's uptime.
     uptime: Duration,
     value: f64,
-    /// When its source heard it, in seconds of Unix time.
-    heard: f64,
+    /// Unix seconds of the source's sample.
+    received: f64,
 }
 
 impl Point {
-    /// What `plot` shows at this tick; `None` where it has nothing: a total of a source that is down is what it was before.
+    /// `None` without a value. The total of a source that is down keeps its old value.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
         let value = plot.figure.of(tick)?;
         let source = plot.figure.source();
@@ -61,21 +54,22 @@ impl Point {
         if plot.figure.is_counter() && !batch.up {
             return None;
         }
-        // Pushes come seldom; each tells of the time since the one before.
+        // Pushes are rare; each covers the time since the previous one.
         let pushed = tick
             .number_of(&LAST_PUSH, &[])
             .filter(|_| source == Source::Datapoints);
-        let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
+        let received = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
-            heard: heard.unwrap_or(tick.at.unix_seconds()),
+            received: received.unwrap_or(tick.at.unix_seconds()),
         })
     }
 
-    /// Growth per second since `earlier`; `None` if the counter has fallen, or the wall clock was set meanwhile.
+    /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
+    /// meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
-        let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
+        let (growth, seconds) = (self.value - earlier.value, self.received - earlier.received);
         let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
             > CLOCK_MOVED;
         (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
@@ -85,12 +79,12 @@ impl Point {
 /// (uptime, one point per plot).
 type Row = (Duration, [Option<Point>; PLOTS.len()]);
 
-/// The rows of the last minute; shared between the tick, which adds, and the page, which reads.
 #[derive(Debug, Clone, Default)]
 pub struct History(Arc<Mutex<VecDeque<Row>>>);
 
 impl History {
-    /// The points of each plot as (seconds before the newest row, value); a gap or a fallen counter leaves a point out.
+    /// The points of each plot as (seconds before the newest row, value). A gap or a fallen counter
+    /// gives no point.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
         let rows: Vec<Row> = self.0.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
@@ -114,8 +108,8 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (before, point) {
-            // Told again by a tick that came before the source's next answer: it grows as it grew.
-            (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
+            // The tick repeats the last sample: the growth stays.
+            (Some(earlier), Some(later)) if later.received == earlier.received => {}
             (Some(earlier), Some(later)) => {
                 (before, growth) = (Some(later), later.growth(&earlier))
             }
@@ -199,7 +193,7 @@ mod tests {
     }
 
     /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
-    fn answered(second: u64, up: bool, heard: f64, transactions: u64) -> Arc<Tick> {
+    fn answered(second: u64, up: bool, received: f64, transactions: u64) -> Arc<Tick> {
         let at = stamp(second);
         let readings = vec![Reading::counter(
             &metrics::validator::TRANSACTIONS,
@@ -214,7 +208,7 @@ mod tests {
         let success = Reading::real(
             &SOURCE_LAST_SUCCESS,
             [Source::Rpc.name().into()],
-            1_700_000_000.0 + heard,
+            1_700_000_000.0 + received,
         );
         let own = Batch {
             readings: vec![success],
@@ -243,14 +237,15 @@ mod tests {
     #[test]
     fn an_answer_that_is_told_twice_is_no_second_without_growth() {
         // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
-        let heard = [
+        let received = [
             (1, 1.0, 100),
             (2, 1.9, 109),
             (3, 1.9, 109),
             (4, 3.9, 129),
             (5, 4.9, 139),
         ];
-        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
         assert_eq!(
             told,
             vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]
@@ -272,13 +267,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_makes_no_rate() {
-        let heard = [
+        let received = [
             (1, 1.0, 10),
             (2, 2.0, 20),
             (3, 3_603.0, 30),
             (4, 3_604.0, 40),
         ];
-        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
         assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
 

@@ -1,6 +1,5 @@
-//! What follows from the other sources together: who the validator is, its slots and distance to the tip, its phase.
-//!
-//! Here alone JSON-RPC, the admin socket, the datapoints and the log meet: each tells a part, at its own time.
+//! Derives state from all sources: the validator's identity, its slots, its distance to the tip and
+//! its phase. Only this source combines JSON-RPC, the admin socket, the datapoints and the log.
 
 mod consensus;
 mod slots;
@@ -14,7 +13,7 @@ use crate::config;
 use crate::discovery::Target;
 use crate::hub::Latest;
 use crate::tail;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{of_log, of_start};
 use crate::validator::senders::Assumption;
@@ -33,49 +32,43 @@ use slots::SlotSources;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the validator reported of its start is believed for this long: some parts of a start report nothing for a while.
+/// Lifetime of a reported start stage: some stages report nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// What the other sources told last, and what was concluded so far.
 pub struct Conclusions {
     live: Latest<config::Config>,
     config: Arc<config::Config>,
-    told: Inputs,
+    inputs: Inputs,
     tracker: Tracker,
-    /// For the sources before this one.
     slot_time: Latest<Duration>,
     slots: SlotSources,
     consensus: ConsensusState,
     followed: Option<ProcessId>,
     followed_at: Stamp,
-    /// The followed process, if it is a validator: a wrapper is none.
+    /// The followed process if it is a validator; a wrapper is not.
     validator: Option<ProcessId>,
 }
 
-/// Where the other sources leave what they learn.
+/// The latest results of the other sources.
 pub struct Inputs {
     pub intake: Intake,
-    /// JSON-RPC.
     pub rpc: rpc::Handle,
-    /// Votes, leader slots, the cluster.
     pub votes: votes::Handle,
-    /// What the node may run out of.
     pub resources: resources::Handle,
     pub admin: Latest<AdminFacts>,
-    /// The log, if it is followed.
     pub log: Option<tail::StatusHandle>,
 }
 
-/// What the listening sources know of the process that is followed now.
-struct Known {
+/// The listening sources' facts about the current process.
+struct SourceFacts {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
     datapoints: PushFacts,
-    /// Up to so many slots behind the validator calls itself healthy.
+    /// Maximum distance at which the validator reports itself healthy.
     health_distance: u64,
 }
 
-impl Known {
+impl SourceFacts {
     fn witnesses(&self, now: Stamp) -> Witnesses {
         let rpc = self.rpc.as_deref();
         Witnesses::new(now, rpc, self.datapoints.slots, self.health_distance)
@@ -83,15 +76,14 @@ impl Known {
 }
 
 impl Conclusions {
-    /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
-    pub fn new(live: Latest<config::Config>, told: Inputs, slot_time: Latest<Duration>) -> Self {
+    pub fn new(live: Latest<config::Config>, inputs: Inputs, slot_time: Latest<Duration>) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
         let (slots, consensus, followed, followed_at, validator) = Default::default();
         Conclusions {
             live,
             config,
-            told,
+            inputs,
             tracker,
             slot_time,
             slots,
@@ -102,7 +94,6 @@ impl Conclusions {
         }
     }
 
-    /// Takes over a configuration that was loaded anew.
     fn reconfigure(&mut self) {
         if let Some(config) = self
             .live
@@ -121,70 +112,75 @@ impl Conclusions {
         }
     }
 
-    /// Another process is followed: whatever was known was known of the old one. Pushes wait until it is a validator.
-    fn follow(&mut self, look: &Look<'_>) {
-        let process = look.target.map(|target| target.process);
+    /// Resets the state for a new process. Pushes are held back until it is a validator.
+    fn follow(&mut self, context: &SampleContext<'_>) {
+        let process = context.target.map(|target| target.process);
         if process != self.followed {
             self.followed = process;
-            self.followed_at = look.now;
+            self.followed_at = context.now;
             self.slots = SlotSources::default();
             self.consensus = ConsensusState::default();
             if process.is_some() {
                 self.tracker.restart();
             }
-            if look.target.is_some_and(|target| target.validator.is_none()) {
-                self.told.intake.wait();
+            if context
+                .target
+                .is_some_and(|target| target.validator.is_none())
+            {
+                self.inputs.intake.wait();
             }
         }
         let is_validator = |target: &&Target| target.validator.is_some();
-        let validator = look.target.filter(is_validator).and(process);
+        let validator = context.target.filter(is_validator).and(process);
         if validator == self.validator {
             return;
         }
         self.validator = validator;
         if let Some(process) = validator {
-            self.told.intake.restart(startup_id(look.root));
-            self.told.intake.follows(process);
+            self.inputs.intake.restart(startup_id(context.root));
+            self.inputs.intake.follows(process);
         } else {
-            self.told.intake.gone();
+            self.inputs.intake.gone();
         }
     }
 
-    fn known(&self, target: Option<&Target>) -> Known {
+    fn known(&self, target: Option<&Target>) -> SourceFacts {
         let validator = target.and_then(|target| target.validator.as_ref());
-        Known {
+        SourceFacts {
             rpc: self
-                .told
+                .inputs
                 .rpc
                 .facts()
                 .filter(|facts| Some(facts.process) == self.followed),
             admin: self
-                .told
+                .inputs
                 .admin
                 .get()
                 .filter(|facts| Some(facts.process) == self.followed),
-            datapoints: self.told.intake.facts(),
+            datapoints: self.inputs.intake.facts(),
             health_distance: validator
                 .map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
         }
     }
 
-    /// Tells the intake whose points count.
-    fn identify(&self, look: &Look<'_>, target: &Target, known: &Known) {
-        let asked = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
+    fn identify(&self, context: &SampleContext<'_>, target: &Target, known: &SourceFacts) {
+        let requested = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
         let program = target.validator.as_ref().map(|validator| validator.program);
         if program == Some(Program::TestValidator)
-            && let Some(id) = startup_id(look.root)
+            && let Some(id) = startup_id(context.root)
         {
             // It pushes under its start-up name for all its life.
-            self.told.intake.answers_to(&id, look.now);
+            self.inputs.intake.add_host_id(&id, context.now);
         }
-        match (asked, self.config.target.identity) {
-            (Some(identity), _) => self.told.intake.carries(&identity.to_string(), look.now),
+        match (requested, self.config.target.identity) {
+            (Some(identity), _) => self
+                .inputs
+                .intake
+                .set_reported_identity(&identity.to_string(), context.now),
             (None, Some(identity)) => {
-                self.told
+                self.inputs
                     .intake
-                    .is_configured(&identity.to_string(), look.now);
+                    .is_configured(&identity.to_string(), context.now);
             }
             (None, None) => {}
         }
@@ -193,43 +189,41 @@ impl Conclusions {
                 .validator
                 .as_ref()
                 .is_some_and(|v| v.rpc_port.is_some());
-        let can_be_asked = (self.config.rpc.enabled && has_rpc)
+        let has_rpc_poller = (self.config.rpc.enabled && has_rpc)
             || known.admin.as_ref().is_some_and(|facts| facts.up);
-        if !can_be_asked {
-            log_assumption(self.told.intake.assume_identity(look.now));
+        if !has_rpc_poller {
+            log_assumption(self.inputs.intake.assume_identity(context.now));
         }
         if let Some(facts) = &known.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
         {
-            self.told
+            self.inputs
                 .intake
                 .rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
     }
 
-    /// Shows the consensus, and passes it on to what is counted differently.
     fn consensus(
         &mut self,
         now: Stamp,
         process: ProcessId,
-        known: &Known,
-        finding: &mut Finding,
+        known: &SourceFacts,
+        output: &mut SourceOutput,
     ) -> Option<Consensus> {
-        let votes = self.told.votes.migration(process, now);
+        let votes = self.inputs.votes.migration(process, now);
         let consensus = self.consensus.update(now, known, &votes);
-        self.told.votes.set_consensus(process, consensus);
+        self.inputs.votes.set_consensus(process, consensus);
         let proven = consensus.as_ref();
-        proven.inspect(|consensus| consensus::readings(consensus, finding));
+        proven.inspect(|consensus| consensus::readings(consensus, output));
         if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
-            let balance = self.told.votes.vote_balance(process, now);
+            let balance = self.inputs.votes.vote_balance(process, now);
             let slot_time = self.tracker.slot_time();
-            consensus::admission_shortfall(now, known, balance.zip(slot_time), finding);
+            consensus::admission_shortfall(now, known, balance.zip(slot_time), output);
         }
         consensus
     }
 
-    /// What is known of the phase, the slots aside.
-    fn evidence(&self, look: &Look<'_>, known: &Known) -> Evidence {
+    fn evidence(&self, context: &SampleContext<'_>, known: &SourceFacts) -> Evidence {
         let progress = known
             .admin
             .as_ref()
@@ -241,16 +235,16 @@ impl Conclusions {
             .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(of_start);
-        // The log tells of a start and not of its end.
+        // The log reports a start, but not its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
-        let is_recent = |at: Stamp| look.now.since(at) < STAGE_MAX_AGE;
+        let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
-            .filter(|_| self.heard_at(known).is_some_and(is_recent));
-        let process = if look.target.is_none() {
+            .filter(|_| self.received_at(known).is_some_and(is_recent));
+        let process = if context.target.is_none() {
             Process::None
-        } else if is_stopped(look) {
+        } else if is_stopped(context) {
             Process::Stopped
         } else {
             Process::Alive
@@ -262,10 +256,10 @@ impl Conclusions {
         }
     }
 
-    /// When this process was heard of last, whatever it said.
-    fn heard_at(&self, known: &Known) -> Option<Stamp> {
+    /// The last sign of life of this process in any source.
+    fn received_at(&self, known: &SourceFacts) -> Option<Stamp> {
         let line = self
-            .told
+            .inputs
             .log
             .as_ref()
             .and_then(|log| log.snapshot().last_line);
@@ -279,24 +273,23 @@ impl Conclusions {
         known.datapoints.last_push.max(line).max(admin).max(rpc)
     }
 
-    /// The phase as this process's log told it.
     fn log_phase(&self) -> Option<Phase> {
-        let told = self.told.log.as_ref()?.snapshot().progress?;
-        of_log(told.progress).filter(|_| told.at >= self.followed_at)
+        let inputs = self.inputs.log.as_ref()?.snapshot().progress?;
+        of_log(inputs.progress).filter(|_| inputs.at >= self.followed_at)
     }
 
     fn info(
         &self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         target: &Target,
-        known: &Known,
+        known: &SourceFacts,
         version: Option<&str>,
     ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
         let identity = known.datapoints.identity.clone().or(configured);
-        let cluster = self.told.votes.cluster(target.process);
+        let cluster = self.inputs.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         Reading::whole(
             &p::TARGET_INFO,
@@ -307,7 +300,8 @@ impl Conclusions {
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref().or(cluster.as_deref())),
                 text(identity.as_deref()),
-                look.condition
+                context
+                    .condition
                     .cgroup
                     .get()
                     .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
@@ -325,50 +319,52 @@ impl Poll for Conclusions {
         Source::Conclusions
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput {
             up: true,
-            ..Finding::with_room(48)
+            ..SourceOutput::with_capacity(48)
         };
         self.reconfigure();
-        self.follow(look);
-        let known = self.known(look.target);
-        let mut evidence = self.evidence(look, &known);
-        finding.readings.flag(&p::UP, [], look.target.is_some());
-        if let Some(target) = look.target {
+        self.follow(context);
+        let known = self.known(context.target);
+        let mut evidence = self.evidence(context, &known);
+        output.readings.flag(&p::UP, [], context.target.is_some());
+        if let Some(target) = context.target {
             let version = known
                 .rpc
                 .as_ref()
                 .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
             let version = version.or_else(|| known.datapoints.version.clone());
-            finding
+            output
                 .readings
-                .push(self.info(look, target, &known, version.as_deref()));
+                .push(self.info(context, target, &known, version.as_deref()));
             if target.validator.is_some() {
-                self.identify(look, target, &known);
+                self.identify(context, target, &known);
                 capacity(
                     version.as_deref(),
                     self.config.target.program_cache_entries,
-                    &mut finding,
+                    &mut output,
                 );
-                let consensus = self.consensus(look.now, target.process, &known, &mut finding);
+                let consensus = self.consensus(context.now, target.process, &known, &mut output);
                 let protocol = consensus.map(|consensus| consensus.protocol);
                 self.slots
-                    .look((look.now, protocol), &known, &mut finding, &mut evidence);
+                    .sample((context.now, protocol), &known, &mut output, &mut evidence);
             }
         }
-        let is_other = look.target.is_some_and(|target| target.validator.is_none());
+        let is_other = context
+            .target
+            .is_some_and(|target| target.validator.is_none());
         if !is_other {
             let before = self.tracker.phase();
-            self.tracker.tick(look.now.uptime, &evidence);
+            self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
             if after != before {
                 tracing::info!(from = word(before), to = word(after), "phase");
             }
             self.publish_slot_time();
-            phases(&self.tracker, &evidence, &mut finding);
+            phases(&self.tracker, &evidence, &mut output);
         }
-        finding
+        output
     }
 }
 
@@ -399,15 +395,15 @@ fn rules(config: &config::Config) -> Rules {
 }
 
 /// By a signal, or its cgroup is frozen.
-fn is_stopped(look: &Look<'_>) -> bool {
-    let state = look.condition.state.get();
-    look.condition.frozen.get() == Some(true)
+fn is_stopped(context: &SampleContext<'_>) -> bool {
+    let state = context.condition.state.get();
+    context.condition.frozen.get() == Some(true)
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// The phase, the time in each, and the evidence, from which a report finds the same.
-fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
-    let readings = &mut finding.readings;
+/// Exports the phase, the time in each, and the evidence, so that a report derives the same.
+fn phases(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+    let readings = &mut output.readings;
     for phase in Phase::ALL {
         let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
         let is_on = Some(phase) == tracker.phase();
@@ -428,34 +424,34 @@ fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     );
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
-        finding.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
-        finding.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
-        finding.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
+        output.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
+        output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }
 }
 
-/// A version without its details, which JSON-RPC leaves out and `validator-new` tells: one validator, one label.
+/// The version without the details that only `validator-new` has, so that one validator has one
+/// label.
 fn short(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-/// The program cache's capacity as the version or the configuration says.
-fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Finding) {
+fn capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
     let stock = version
         .and_then(|version| Version::parse(version).ok())
         .map(|version| version.program_cache_capacity());
     let Some(capacity) = configured.or(stock) else {
         return;
     };
-    finding.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
-    finding.whole(
+    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
+    output.whole(
         &v::CACHE_SHRINK_TARGET,
         ["configured"],
         Some(shrink_target(capacity)),
     );
 }
 
-/// Who built it, by the version it tells, else by its program; `None` for what is no validator.
+/// The client by reported version, else by program; `None` for non-validators.
 pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
     let stated = version
@@ -470,7 +466,7 @@ pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     Some(stated.map_or(by_program.to_owned(), |client| client.name().to_owned()))
 }
 
-/// What a validator on this host calls itself before it has read its identity.
+/// The host id of a validator before it has read its identity.
 fn startup_id(root: &HostRoot) -> Option<String> {
     let name = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())

@@ -1,4 +1,4 @@
-//! Datapoints beyond the catalog, as the operator's allow-list asks for them.
+//! Datapoints beyond the catalog, from the operator's allow-list.
 
 mod values;
 
@@ -10,48 +10,43 @@ use foldhash::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The allow-list, ready to be asked.
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {
-    by_name: HashMap<Box<[u8]>, Wants>,
+    by_name: HashMap<Box<[u8]>, AllowedFields>,
     max_series: usize,
-    /// Groups of all datapoints.
     groups: usize,
-    /// Tells this list from every other one. 0 is the empty list's.
+    /// Unique per list. 0 is the empty list's.
     id: u64,
 }
 
-/// What is wanted of one datapoint.
 #[derive(Debug, Clone)]
-pub struct Wants {
+pub struct AllowedFields {
     name: Arc<str>,
-    /// The wanted fields, each once, with its number.
+    /// Each field once, with its number.
     fields: [Vec<(Box<str>, usize)>; BUCKETS],
     fields_len: usize,
     groups: Vec<Group>,
 }
 
-/// Fields of one datapoint that are wanted with the same tags.
+/// Fields of one datapoint that have the same allowed tags.
 #[derive(Debug, Clone)]
 struct Group {
     tags: Arc<[Arc<str>]>,
-    /// Its place among all groups of the list.
     number: usize,
     entries: Vec<Entry>,
 }
 
-/// One entry of the allow-list.
 #[derive(Debug, Clone)]
 struct Entry {
     field: Arc<str>,
     kind: AllowedKind,
-    /// The number of its field in [`Wants::fields`].
+    /// The number of its field in [`AllowedFields::fields`].
     field_at: usize,
 }
 
 const BUCKETS: usize = 64;
 
-/// Most fields of a line are not wanted; length and three letters tell that.
+/// A hash of length and three letters, which excludes most fields of a line.
 fn bucket(key: &str) -> usize {
     let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
     let len = key.len();
@@ -61,19 +56,19 @@ fn bucket(key: &str) -> usize {
 impl AllowList {
     pub fn new(config: &Datapoints) -> Self {
         static LISTS: AtomicU64 = AtomicU64::new(1);
-        let mut by_name: HashMap<Box<[u8]>, Wants> = HashMap::default();
+        let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
         let mut groups = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
-            let wants = by_name
+            let fields_of = by_name
                 .entry(name.as_bytes().into())
-                .or_insert_with(|| Wants::new(name));
+                .or_insert_with(|| AllowedFields::new(name));
             let tags = allowed
                 .tags
                 .iter()
                 .map(|tag| label_name(tag).collect::<String>().into())
                 .collect();
-            wants.add(&allowed.field, allowed.kind, tags, &mut groups);
+            fields_of.add(&allowed.field, allowed.kind, tags, &mut groups);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         AllowList {
@@ -84,8 +79,7 @@ impl AllowList {
         }
     }
 
-    /// What is wanted of the datapoint of this name; `None` if nothing is.
-    pub fn wants(&self, name: &[u8]) -> Option<&Wants> {
+    pub fn fields_of(&self, name: &[u8]) -> Option<&AllowedFields> {
         if self.by_name.is_empty() {
             None
         } else {
@@ -93,15 +87,14 @@ impl AllowList {
         }
     }
 
-    /// At most this many series.
     pub fn max_series(&self) -> usize {
         self.max_series
     }
 }
 
-impl Wants {
+impl AllowedFields {
     fn new(name: &str) -> Self {
-        Wants {
+        AllowedFields {
             name: name.into(),
             fields: std::array::from_fn(|_| Vec::new()),
             fields_len: 0,
@@ -143,23 +136,23 @@ impl Wants {
             .map(|(_, at)| *at)
     }
 
-    /// Reads the wanted fields in one pass. Of fields with the same key the first counts, and what follows a malformed
-    /// field is not looked at. True if there is a number among them.
+    /// Reads the allowed fields in one pass. Of repeated keys the first counts. Stops at a
+    /// malformed field. True if a number was found.
     fn read(&self, point: &Point<'_>, found: &mut Vec<Found>) -> bool {
         found.clear();
         found.resize(self.fields_len, Found::Missing);
         let (mut left, mut any) = (self.fields_len, false);
         for field in point.fields().map_while(Result::ok) {
-            let place = self.field_at(field.key).and_then(|at| found.get_mut(at));
-            let Some(place) = place.filter(|place| matches!(place, Found::Missing)) else {
+            let cell = self.field_at(field.key).and_then(|at| found.get_mut(at));
+            let Some(cell) = cell.filter(|cell| matches!(cell, Found::Missing)) else {
                 continue;
             };
-            *place = field
+            *cell = field
                 .value()
                 .ok()
                 .and_then(number)
                 .map_or(Found::NoNumber, Found::Number);
-            any |= matches!(place, Found::Number(_));
+            any |= matches!(cell, Found::Number(_));
             left -= 1;
             if left == 0 {
                 break;
@@ -169,7 +162,6 @@ impl Wants {
     }
 }
 
-/// What a line has of a wanted field.
 #[derive(Debug, Clone, Copy)]
 enum Found {
     Missing,
@@ -177,7 +169,7 @@ enum Found {
     Number(f64),
 }
 
-/// The value of the tag that becomes this label, "" where the point lacks it.
+/// The value of the tag with this label; "" if the point lacks it.
 fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
     let tag = point
         .tags()

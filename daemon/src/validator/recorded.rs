@@ -1,21 +1,17 @@
-//! The validator's points as a recording keeps them: each with its own time and every field it had.
+//! The validator's points for a recording: each with its own time and all its fields.
 
 use faultline_recording::Point;
 use std::sync::Arc;
 
-/// Points kept of a sender not known yet: some minutes of the usual load.
-const MOST_KEPT: usize = 1024;
+/// Maximum points of a pending sender: some minutes of the usual load.
+const MAX_RETAINED: usize = 1024;
 
-/// What a recorder receives.
 #[derive(Debug)]
 pub enum Recorded {
-    /// A point of the followed validator.
     Point(Box<Point>),
-    /// So many points were dropped.
     Dropped(u64),
 }
 
-/// Where points of the followed validator are recorded. Never blocks.
 #[derive(Clone)]
 pub struct Points(Arc<dyn Fn(Recorded) + Send + Sync>);
 
@@ -26,26 +22,25 @@ impl std::fmt::Debug for Points {
 }
 
 impl Points {
-    /// `record` takes what is handed in, and must not block.
+    /// `record` must not block.
     pub fn new(record: impl Fn(Recorded) + Send + Sync + 'static) -> Self {
         Points(Arc::new(record))
     }
 
-    /// Hands a point in.
     pub fn add(&self, point: Box<Point>) {
         (self.0)(Recorded::Point(point));
     }
 
-    /// Hands in what was kept apart.
-    pub fn add_kept(&self, kept: PendingPoints) {
-        kept.points
+    pub fn add_retained(&self, retained: PendingPoints) {
+        retained
+            .points
             .into_iter()
             .for_each(|point| self.add(Box::new(point)));
-        (self.0)(Recorded::Dropped(kept.lost));
+        (self.0)(Recorded::Dropped(retained.lost));
     }
 }
 
-/// Points of a sender that may turn out to be the followed validator; bounded.
+/// Points of a sender that may be the followed validator; bounded.
 #[derive(Debug, Clone, Default)]
 pub struct PendingPoints {
     points: Vec<Point>,
@@ -53,9 +48,9 @@ pub struct PendingPoints {
 }
 
 impl PendingPoints {
-    /// Keeps a point; beyond some number they are only counted.
+    /// Only counts points beyond the limit.
     pub fn add(&mut self, point: Box<Point>) {
-        if self.points.len() < MOST_KEPT {
+        if self.points.len() < MAX_RETAINED {
             self.points.push(*point);
         } else {
             self.lost += 1;
@@ -67,20 +62,23 @@ impl PendingPoints {
 mod tests {
     use super::*;
     use faultline_agave::line::Point as Line;
-    use faultline_agave::points::Known;
+    use faultline_agave::points::KnownPoint;
     use faultline_recording::SetRootPoint;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    fn heard() -> (Points, Receiver<Recorded>) {
-        let (sender, heard) = channel();
-        (Points::new(move |what| sender.send(what).unwrap()), heard)
+    fn receiver() -> (Points, Receiver<Recorded>) {
+        let (sender, receiver) = channel();
+        (
+            Points::new(move |what| sender.send(what).unwrap()),
+            receiver,
+        )
     }
 
     #[test]
     fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
         let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
-        let known = Known::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         let point = Point::new(&known, 77, Duration::from_secs(2)).unwrap();
         let expected = SetRootPoint {
             time_unix_ns: 77,
@@ -94,23 +92,23 @@ mod tests {
 
     #[test]
     fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
-        let ((points, heard), mut kept) = (heard(), PendingPoints::default());
+        let ((points, receiver), mut retained) = (receiver(), PendingPoints::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
-        (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
-        points.add_kept(kept);
-        let dropped = heard
+        (0..MAX_RETAINED + 3).for_each(|_| retained.add(point()));
+        points.add_retained(retained);
+        let dropped = receiver
             .try_iter()
             .fold((0, 0), |(points, dropped), what| match what {
                 Recorded::Point(_) => (points + 1, dropped),
                 Recorded::Dropped(count) => (points, dropped + count),
             });
-        assert_eq!(dropped, (MOST_KEPT, 3));
+        assert_eq!(dropped, (MAX_RETAINED, 3));
     }
 
     #[test]
     fn kinds_that_are_only_summed_are_not_kept() {
         let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
-        let known = Known::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         assert_eq!(Point::new(&known, 77, Duration::ZERO), None);
     }
 
@@ -118,8 +116,10 @@ mod tests {
     fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
         use crate::validator::intake::Intake;
         use faultline_catalog::Stamp;
-        let ((points, heard), intake) =
-            (heard(), Intake::new(&crate::config::Datapoints::default()));
+        let ((points, receiver), intake) = (
+            receiver(),
+            Intake::new(&crate::config::Datapoints::default()),
+        );
         intake.record_to(points);
         intake.restart(None);
         let push = |host: &str, time: u64| {
@@ -128,7 +128,7 @@ mod tests {
             intake.commit(push, Stamp::default());
         };
         let times = || -> Vec<i64> {
-            let points = heard.try_iter().filter_map(|what| match what {
+            let points = receiver.try_iter().filter_map(|what| match what {
                 Recorded::Point(point) => Some(point),
                 Recorded::Dropped(_) => None,
             });
@@ -144,7 +144,7 @@ mod tests {
         push("ours", 1);
         push("other", 2);
         assert_eq!(times(), Vec::<i64>::new());
-        intake.carries("ours", Stamp::default());
+        intake.set_reported_identity("ours", Stamp::default());
         assert_eq!(times(), [1]);
         push("ours", 3);
         push("ours", 3);

@@ -1,26 +1,24 @@
-//! Slots that datapoints tell of: the newest of each kind, and which of them cannot be true.
-//!
-//! Whoever may push may push a wrong slot under the validator's name. So a level follows the newest push instead of the
-//! highest slot ever heard, and a slot that no cluster can have reached by now is refused.
+//! The newest slots in datapoints, and a plausibility check. Anyone who may push can push a wrong
+//! slot under the validator's name. So a level follows the newest push instead of the highest slot,
+//! and impossible slots are rejected.
 
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
-/// When mainnet-beta began, the oldest cluster: 2020-03-16T14:29:00Z.
+/// The start of mainnet-beta, the oldest cluster: 2020-03-16T14:29:00Z.
 const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
 
-/// No cluster has more slots in a second, on average since it began.
+/// Maximum average slots per second since a cluster's start.
 const MOST_SLOTS_EVER: u64 = 10;
 
-/// A validator hears of at most so many new slots in a second, and of so many more at once.
+/// Maximum new slots per second, and maximum at once.
 const MOST_SLOTS: u64 = 20;
 const SLACK: u64 = 512;
 
-/// What was heard longer ago than this justifies no slot and forbids none.
+/// Older slots are no reference for newer ones.
 const REFERENCE: Duration = Duration::from_secs(60);
 
-/// A kind of slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Frozen,
@@ -29,28 +27,27 @@ enum Kind {
     Shred,
 }
 
-/// The slot that a point tells of.
-fn slot_of(known: &Known) -> Option<(Kind, u64)> {
+fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
     let (kind, slot) = match known {
-        Known::BankFrozen(bank) => (Kind::Frozen, bank.slot),
-        Known::SetRoot(root) => (Kind::Root, root.slot),
-        Known::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
-        Known::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
+        KnownPoint::BankFrozen(bank) => (Kind::Frozen, bank.slot),
+        KnownPoint::SetRoot(root) => (Kind::Root, root.slot),
+        KnownPoint::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
+        KnownPoint::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
         _ => return None,
     };
     slot.map(|slot| (kind, slot))
 }
 
-/// The newest slot of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slots {
     pub frozen: Option<u64>,
     pub root: Option<u64>,
     /// Newest slot the cluster confirmed.
     pub optimistic: Option<u64>,
-    /// Newest slot received whole.
+    /// Newest slot received completely.
     pub shred: Option<u64>,
-    /// Whether the validator itself told all of them: by a password, as the owner of the socket, or in its log.
+    /// The validator itself sent all of them: with a password, as the owner of the socket, or in
+    /// its log.
     pub is_proven: bool,
 }
 
@@ -65,16 +62,16 @@ impl Slots {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }
 
-    /// Takes the slot of a point of the same push: its points may be out of order, so the highest stays.
-    pub fn raise(&mut self, known: &Known) {
+    /// For a point of the same push: points may be out of order, so the highest counts.
+    pub fn raise(&mut self, known: &KnownPoint) {
         if let Some((kind, slot)) = slot_of(known) {
-            let place = self.place(kind);
-            *place = (*place).max(Some(slot));
+            let pending = self.pending(kind);
+            *pending = (*pending).max(Some(slot));
         }
     }
 
-    /// Takes what a later push told. A kind that it does not tell has not advanced, and stays; but nothing that is not
-    /// proven stays beside what is.
+    /// Merges a later push. A kind that it lacks has not advanced and stays, but unproven slots
+    /// never stay next to proven ones.
     pub fn follow(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;
@@ -83,13 +80,13 @@ impl Slots {
         self.is_proven = later.is_proven;
         for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
             let mut later = later;
-            if let Some(slot) = *later.place(kind) {
-                *self.place(kind) = Some(slot);
+            if let Some(slot) = *later.pending(kind) {
+                *self.pending(kind) = Some(slot);
             }
         }
     }
 
-    fn place(&mut self, kind: Kind) -> &mut Option<u64> {
+    fn pending(&mut self, kind: Kind) -> &mut Option<u64> {
         match kind {
             Kind::Frozen => &mut self.frozen,
             Kind::Root => &mut self.root,
@@ -99,63 +96,62 @@ impl Slots {
     }
 }
 
-/// Tells slots that can be true from those that cannot.
 #[derive(Debug, Clone, Default)]
-pub struct Plausible {
-    /// The last one of each kind that was believed.
+pub struct SlotFilter {
     believed: [Option<(u64, Stamp)>; 4],
-    /// The processed slot, as JSON-RPC told it.
     processed: Option<(u64, Stamp)>,
-    /// The highest slot with shreds, as JSON-RPC told it.
     received: Option<(u64, Stamp)>,
 }
 
-impl Plausible {
-    /// What JSON-RPC says of the same validator.
+impl SlotFilter {
     pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
         self.processed = Some((processed, now));
         self.received = received.map(|slot| (slot, now)).or(self.received);
     }
 
-    /// Whether the slot that a point tells of, if any, can be true; it is believed then.
-    pub fn believes(&mut self, known: &Known, now: Stamp) -> bool {
+    /// Accepts a point with a plausible slot or none.
+    pub fn accepts(&mut self, known: &KnownPoint, now: Stamp) -> bool {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
         let can_be = slot <= highest_ever(now)
             && self.fits_rpc(kind, slot, now)
             && self.follows(kind, slot, now);
-        if can_be && let Some(place) = self.believed.get_mut(kind as usize) {
-            *place = Some((slot, now));
+        if can_be && let Some(pending) = self.believed.get_mut(kind as usize) {
+            *pending = Some((slot, now));
         }
         can_be
     }
 
-    /// The own slot is near the one that JSON-RPC told.
     fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
-        let lowest = self.processed.and_then(|told| lowest(told, now));
+        let lowest = self.processed.and_then(|reported| lowest(reported, now));
         kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
-    /// No slot leaves those before it far behind. The first of its kind may: a start hears of the tip all at once.
+    /// No slot may be far ahead of earlier ones, except the first of its kind: a start receives the
+    /// tip at once.
     fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
         let of_kind = self.believed.get(kind as usize).copied().flatten();
-        if of_kind.and_then(|told| highest(told, now)).is_none() {
+        if of_kind
+            .and_then(|reported| highest(reported, now))
+            .is_none()
+        {
             return true;
         }
-        let told = self
+        let reported = self
             .believed
             .into_iter()
             .chain([self.processed, self.received])
             .flatten();
-        told.filter_map(|told| highest(told, now))
+        reported
+            .filter_map(|reported| highest(reported, now))
             .max()
             .is_none_or(|highest| slot <= highest)
     }
 }
 
-/// Whether the slot of a sender that is not known yet can be true at all; it is kept in `slots` then.
-pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stamp) -> bool {
+/// True if a pending sender's slot is possible at all; then it is stored in `slots`.
+pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
@@ -168,7 +164,7 @@ pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stam
     can_be
 }
 
-/// The highest slot that may follow one that was told before; `None` if that is too long ago.
+/// The highest slot that may follow an earlier one; `None` if that is too old.
 fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
     let more = passed
@@ -178,12 +174,12 @@ fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (passed < REFERENCE).then(|| slot.saturating_add(more))
 }
 
-/// The lowest own slot that fits one that was told before; `None` if that is too long ago.
+/// The lowest own slot compatible with an earlier one; `None` if that is too old.
 fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (now.since(at) < REFERENCE).then(|| slot.saturating_sub(4 * SLACK))
 }
 
-/// No cluster has come further by now. A wall clock that was never set forbids nothing.
+/// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
 fn highest_ever(now: Stamp) -> u64 {
     let age = now.unix.saturating_sub(FIRST_CLUSTER);
     if age.is_zero() {
@@ -205,66 +201,66 @@ mod tests {
         }
     }
 
-    fn known(line: &str) -> Known {
-        Known::parse(&Point::parse(line.as_bytes()).unwrap())
+    fn known(line: &str) -> KnownPoint {
+        KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
             .unwrap()
             .unwrap()
             .known
     }
 
-    fn optimistic(slot: u64) -> Known {
+    fn optimistic(slot: u64) -> KnownPoint {
         known(&format!("optimistic_slot,host_id=A slot={slot}i 1"))
     }
 
-    fn frozen(slot: u64) -> Known {
+    fn frozen(slot: u64) -> KnownPoint {
         known(&format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" 1"))
     }
 
     #[test]
     fn a_slot_that_no_cluster_can_have_reached_is_refused() {
-        let mut plausible = Plausible::default();
-        assert!(!plausible.believes(&optimistic(9_000_000_000), at(1)));
-        assert!(!plausible.believes(&optimistic(i64::MAX as u64), at(1)));
-        assert!(plausible.believes(&optimistic(400_000_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(!plausible.accepts(&optimistic(9_000_000_000), at(1)));
+        assert!(!plausible.accepts(&optimistic(i64::MAX as u64), at(1)));
+        assert!(plausible.accepts(&optimistic(400_000_000), at(1)));
     }
 
     #[test]
     fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once()
      {
-        let mut plausible = Plausible::default();
-        assert!(plausible.believes(&frozen(1_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&frozen(1_000), at(1)));
         assert!(
-            plausible.believes(&optimistic(90_000), at(1)),
+            plausible.accepts(&optimistic(90_000), at(1)),
             "the first of its kind"
         );
-        assert!(plausible.believes(&optimistic(90_025), at(11)));
-        assert!(!plausible.believes(&optimistic(200_000), at(12)));
+        assert!(plausible.accepts(&optimistic(90_025), at(11)));
+        assert!(!plausible.accepts(&optimistic(200_000), at(12)));
         assert!(
-            plausible.believes(&frozen(80_000), at(12)),
+            plausible.accepts(&frozen(80_000), at(12)),
             "replay may run as fast as it likes up to the tip"
         );
-        assert!(!plausible.believes(&frozen(100_000), at(12)));
-        assert!(plausible.believes(&optimistic(90_050), at(21)));
+        assert!(!plausible.accepts(&frozen(100_000), at(12)));
+        assert!(plausible.accepts(&optimistic(90_050), at(21)));
         assert!(
-            plausible.believes(&optimistic(200_000), at(90)),
+            plausible.accepts(&optimistic(200_000), at(90)),
             "after a minute of silence nothing forbids it"
         );
     }
 
     #[test]
     fn what_json_rpc_tells_justifies_a_slot_and_refuses_an_own_one_that_is_far_below() {
-        let mut plausible = Plausible::default();
-        assert!(plausible.believes(&optimistic(1_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&optimistic(1_000), at(1)));
         plausible.rpc(50_000, Some(50_010), at(2));
-        assert!(plausible.believes(&optimistic(50_005), at(2)));
-        assert!(!plausible.believes(&frozen(5), at(3)));
-        assert!(plausible.believes(&frozen(49_999), at(3)));
+        assert!(plausible.accepts(&optimistic(50_005), at(2)));
+        assert!(!plausible.accepts(&frozen(5), at(3)));
+        assert!(plausible.accepts(&frozen(49_999), at(3)));
     }
 
     #[test]
     fn a_level_follows_the_newest_push() {
         let mut slots = Slots::default();
-        let push = |slots: &[Known]| {
+        let push = |slots: &[KnownPoint]| {
             let mut push = Slots::default();
             slots.iter().for_each(|known| push.raise(known));
             push

@@ -1,5 +1,5 @@
-//! The sums of one sender's points. Deltas add up; of levels the one that came last stays: a point
-//! with a wrong time must not hide those that follow.
+//! Sums of one sender's points. Deltas add up. A level keeps the last received value: a point with
+//! a wrong time must not hide later ones.
 
 mod jobs;
 mod series;
@@ -7,7 +7,7 @@ mod series;
 pub use series::has_fields;
 
 use faultline_agave::line::Point;
-use faultline_agave::points::{AccountsActive, CacheTimes, Known, ProgramCache};
+use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache};
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Reading, TIME_BOUNDS, Value};
 use jobs::Jobs;
@@ -16,28 +16,28 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No delta of a push is more: what is, is no count, and sums of such could not be told apart by who reads them as floats.
+/// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
+/// floats.
 const MAX_DELTA: u64 = 1 << 53;
 
-/// A delta as it is summed: 0 if it is absent or no count.
 pub(super) fn delta(field: Option<u64>) -> u64 {
     field.filter(|count| *count <= MAX_DELTA).unwrap_or(0)
 }
 
-/// A sum never falls, whatever is added to it.
+/// Saturates: a sum never falls.
 pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// So many eviction passes tell the shrink target: a wrong level is forgotten after as many true ones.
+/// Eviction passes that determine the shrink target: a wrong level is dropped after as many correct
+/// ones.
 const EVICTIONS_SEEN: usize = 256;
 
-/// Sums, histograms and levels of one sender.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     series: Series,
     jobs: Jobs,
-    /// The water levels at which the last eviction passes evicted: the lowest is one above the shrink target.
+    /// The water levels of the last evictions: the lowest is one above the shrink target.
     evicting: VecDeque<u64>,
     loaded_entries: Option<u64>,
     /// Only an instrumented build reports it.
@@ -47,11 +47,11 @@ pub struct Tally {
 
 impl Tally {
     /// Adds a point; `known` is what it says if it has a type.
-    pub fn add(&mut self, point: &Point<'_>, known: Option<&Known>) {
+    pub fn add(&mut self, point: &Point<'_>, known: Option<&KnownPoint>) {
         match known {
-            Some(Known::ProgramCache(cache)) => self.add_cache(cache),
-            Some(Known::CacheTimes(times)) => self.add_prune(times),
-            Some(Known::ReplaySlot(replay)) if replay.is_own_slot() == Some(true) => {
+            Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
+            Some(KnownPoint::CacheTimes(times)) => self.add_prune(times),
+            Some(KnownPoint::ReplaySlot(replay)) if replay.is_own_slot() == Some(true) => {
                 self.own_slots += 1;
                 return;
             }
@@ -60,9 +60,10 @@ impl Tally {
         self.series.add(point);
     }
 
-    /// A background job of the accounts database began or ended at `time`, as was heard at the uptime `heard`.
-    pub fn add_job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
-        self.jobs.add(active, time, heard);
+    /// A background job of the accounts database began or ended at `time`, received at the uptime
+    /// `received_at`.
+    pub fn add_job(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+        self.jobs.add(active, time, received_at);
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {
@@ -74,7 +75,7 @@ impl Tally {
         self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
     }
 
-    /// A root is set with one prune.
+    /// Each root is set with one prune.
     fn add_prune(&mut self, times: &CacheTimes) {
         if let (Some(1..), Some(us @ ..=MAX_DELTA)) = (times.prunes, times.prune_us) {
             self.prune_histogram().observe(us as f64 / 1e6);
@@ -86,7 +87,7 @@ impl Tally {
             .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS))
     }
 
-    /// Adds what another tally of the same validator summed.
+    /// Of the same validator.
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
@@ -99,7 +100,7 @@ impl Tally {
         self.own_slots += other.own_slots;
     }
 
-    /// Forgets what describes the process that ended: its levels. Sums stay.
+    /// Levels belong to the process that ended; sums stay.
     pub fn forget_levels(&mut self) {
         self.series.forget_levels();
         self.jobs.forget_levels();
@@ -132,7 +133,7 @@ impl Tally {
         }
     }
 
-    /// What eviction passes shrink the cache to, as observed; `None` until one evicted.
+    /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
     pub fn observed_shrink_target(&self) -> Option<u64> {
         self.evicting
             .iter()

@@ -1,12 +1,10 @@
-//! From a request to its answer.
-
 use super::WebState;
 use super::auth::{Users, Verdict};
 use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
-use super::request_checks::{self, Names};
+use super::request_checks::{self, AllowedHosts};
 use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::rate_limit::RateLimit;
@@ -20,30 +18,27 @@ use hyper::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Every answer is whole in memory before its first byte is sent.
+/// Every response is complete in memory before its first byte is sent.
 pub(super) type Body = Full<Bytes>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
-/// The landing page holds its style and nothing else: no script, and nothing from elsewhere, even if a name slipped in.
+/// Allows only the page's own style: no script and no external content, even after an injection.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// Everything an answer is made of.
 #[derive(Debug)]
 pub(super) struct Site {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Those it answers to; `None`: all.
-    names: Option<Names>,
+    names: Option<AllowedHosts>,
     pages: Pages,
-    /// Whether a scraper that prefers protobuf gets it.
     native_histograms: bool,
-    /// Marks and saves that are asked for here: anybody may, and each takes room on the disk.
+    /// Limits marks and saves: any client may request them, and each takes disk space.
     marks: Mutex<RateLimit>,
     saves: Mutex<RateLimit>,
 }
@@ -53,7 +48,7 @@ impl Site {
         state: WebState,
         users: Option<Users>,
         headers: Vec<(HeaderName, HeaderValue)>,
-        names: Option<Names>,
+        names: Option<AllowedHosts>,
         native_histograms: bool,
     ) -> Self {
         Site {
@@ -72,8 +67,8 @@ impl Site {
         self.state.clock
     }
 
-    /// Answers; never fails. To HEAD the server sends the head only. What comes from a socket in the file system comes from
-    /// no browser, and may ask for any name.
+    /// Never fails. The server sends only the head for HEAD. File system sockets accept any host
+    /// name, because no browser uses them.
     pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let unknown = self
             .names
@@ -102,7 +97,6 @@ impl Site {
         answer
     }
 
-    /// The answer to who has not shown the right user and password, if they are asked for.
     async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
         let verdict = users
@@ -191,7 +185,7 @@ impl Site {
     }
 
     fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
-        // To compress costs more CPU than to copy within the host.
+        // Compression costs more CPU than a copy within the host.
         let gzip = !peer.is_same_host()
             && accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.ticks.get() else {
@@ -265,8 +259,8 @@ impl Site {
         }
     }
 
-    /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the
-    /// validator. Whether it was found does not matter: waiting for it is what the daemon is there for.
+    /// Ready after the first tick, which includes one search for the validator. It need not be
+    /// found: the daemon exists to wait for it.
     fn readyz(&self) -> Response<Body> {
         match self.state.ticks.get() {
             Some(_) => sentence(StatusCode::OK, "ready"),
@@ -300,7 +294,7 @@ fn no_sample() -> Response<Body> {
     )
 }
 
-/// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
+/// Rejects requests from pages of other sites, which a browser would send.
 fn refused(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method("Only POST is answered here.", "POST"));
@@ -321,7 +315,7 @@ fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
     answer
 }
 
-/// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
+/// Joins repeated headers into one list; `None` if missing or not ASCII.
 fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)
@@ -343,7 +337,7 @@ fn unauthorized() -> Response<Body> {
     answer
 }
 
-/// To who may have guessed: whether these were right is not looked at before `wait` is over.
+/// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");

@@ -1,5 +1,5 @@
-//! Basic auth against bcrypt hashes. A check takes about a tenth of a second on purpose, so there are only so many: who has
-//! passed once passes without, and what was wrong once stays wrong without.
+//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
+//! checks are limited and both results are cached.
 
 use super::error::WebError;
 use super::guesses::Guesses;
@@ -17,37 +17,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// More only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
 const MAX_REMEMBERED: usize = 200;
 
-/// Hashes above this cost are warned of.
-const DEAR: u32 = 12;
+const SLOW_COST: u32 = 12;
 
-/// What a hash costs to check, as a power of two; 0 if it is none.
+/// Log2 of a hash's rounds; 0 if it is invalid.
 pub(super) fn cost(hash: &str) -> u32 {
     hash.parse::<bcrypt::HashParts>()
         .map_or(0, |parts| parts.get_cost())
 }
 
-/// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A user with the right password.
     Admitted,
-    /// No user and password are given.
     NotGiven,
     Wrong,
-    /// They may be wrong, and so many were lately that they are not checked for this long.
+    /// Too many checks failed recently: no check for this long.
     TooMany(Duration),
 }
 
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
-    /// Of this process only: what is remembered cannot be guessed or reused elsewhere.
+    /// Per process: cached tags cannot be guessed or reused elsewhere.
     key: hmac::Key,
     /// Whether credentials were right, by their HMAC.
     checked: Mutex<HashMap<Vec<u8>, bool>>,
     guesses: Mutex<Guesses>,
-    /// What a name is checked against that is none: the hash that takes the longest.
+    /// The slowest hash, used to check unknown users.
     longest: Option<String>,
-    /// One check at a time: guessing passwords takes one core's time at most, and no more of the thread pool.
+    /// One check at a time: password guessing takes at most one core and one thread of the pool.
     checking: Arc<Semaphore>,
 }
 
@@ -62,7 +58,6 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Names with bcrypt hashes.
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
@@ -77,11 +72,10 @@ impl Users {
         })
     }
 
-    /// What an operator should know of the hashes although they work.
     pub(super) fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
         let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
-        let slow = most.filter(|most| *most > DEAR).map(|most| {
+        let slow = most.filter(|most| *most > SLOW_COST).map(|most| {
             format!(
                 "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"
@@ -94,8 +88,8 @@ impl Users {
         slow.into_iter().chain(differ).collect()
     }
 
-    /// What becomes of a request with this value of an Authorization header. If all hashes are of one cost, an unknown user
-    /// takes as long as a wrong password.
+    /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as
+    /// long as a wrong password.
     pub(super) async fn judge(
         &self,
         authorization: Option<&str>,
@@ -128,7 +122,7 @@ impl Users {
             return Verdict::Wrong;
         };
         let check = move || {
-            // The turn ends with the check, also if nobody waits for it any more.
+            // The permit ends with the check, even if the request is gone.
             let _turn = turn;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
@@ -162,7 +156,6 @@ impl Users {
     }
 }
 
-/// User and password of `Basic BASE64`.
 fn credentials(authorization: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, encoded) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

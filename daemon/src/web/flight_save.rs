@@ -1,4 +1,4 @@
-//! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
+//! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
 use crate::flight;
 use crate::rate_limit::RateLimit;
@@ -10,14 +10,13 @@ use std::time::Duration;
 
 pub(super) const PATH: &str = "/flight/save";
 
-/// A reason is at most this long, in bytes.
 const LONGEST: usize = 200;
 
-/// How long the answer waits for the save: less than a connection waits for its answer.
+/// Timeout of the save, below the connection's response timeout.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off. Only what is
-/// begun at this uptime counts in `limit`.
+/// 200 with the recording's path, or 409 while the flight recorder is off. `pace` counts only saves
+/// that start.
 pub(super) async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
@@ -38,7 +37,7 @@ pub(super) async fn save(
         let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
+    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
         limit.lock().give_back();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -62,10 +61,7 @@ pub(super) async fn save(
     }
 }
 
-/// The reason in a query, empty without one.
-///
-/// # Errors
-/// What is wrong with it, in a sentence.
+/// Empty without a reason.
 fn reason(query: Option<&str>) -> Result<String, String> {
     let mut pairs = query
         .unwrap_or_default()
@@ -114,7 +110,7 @@ mod tests {
         assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
         let waiting: Vec<_> = (0..100)
-            .map_while(|_| handle.request("", flight::Wish::Operator))
+            .map_while(|_| handle.request("", flight::SaveOrigin::Operator))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {

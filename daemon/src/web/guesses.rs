@@ -1,4 +1,4 @@
-//! How many wrong passwords may be tried: each costs a check that takes a tenth of a second of CPU.
+//! Limits wrong passwords: each costs a check of a tenth of a second of CPU.
 
 use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Checks that were begun and did not turn out right. Times are uptimes.
+/// Checks that started and did not succeed. Times are uptimes.
 #[derive(Debug)]
 pub(super) struct Guesses {
     all: RateLimit,
@@ -51,7 +51,6 @@ impl Guesses {
         Ok(Arc::clone(&own.queue))
     }
 
-    /// The password was right.
     pub(super) fn forgive(&mut self, peer: Peer) {
         self.all.give_back();
         if let Some(own) = self.peers.get_mut(&peer) {

@@ -1,4 +1,4 @@
-//! `/`: what an operator sees first. One page of plain HTML: no script, nothing from elsewhere, readable on a phone.
+//! `/`: the operator's overview, one page of plain HTML without scripts or external content.
 
 mod cache;
 mod memory;
@@ -13,25 +13,20 @@ use faultline_text::{count, escaped, moment};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// What the page is made of.
 pub(super) struct View<'a> {
     /// That of the newest tick; `None` before the first.
     pub(super) status: Option<Status>,
     /// Why sampling has stopped; `None` while it goes on.
     pub(super) stale: Option<String>,
-    /// From tick to tick.
     pub(super) interval: Duration,
     pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
-    /// What is in no tick.
     pub(super) info: &'a PageInfo,
 }
 
 const STYLE: &str = include_str!("landing/style.css");
 
-/// The page.
 pub(super) fn page(view: &View<'_>) -> String {
     let mut out = String::with_capacity(24 * 1024);
-    // Writing to a String cannot fail.
     write(view, &mut out).map_or_else(|fmt::Error| String::new(), |()| out)
 }
 

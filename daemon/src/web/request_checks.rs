@@ -1,6 +1,7 @@
-//! Requests that a page in a browser makes without its user's wish. Such a page can ask for what its own site is said to
-//! be, and have its site's name lead to this port; so names are asked for which no other site can have. And it can send
-//! forms to any site, with the passwords that the browser knows for it; but the browser then says whose page it is.
+//! Rejects requests that browser pages send without their user's intent. A page can point its own
+//! site's name at this port (DNS rebinding), so the host name must be one that no other site can
+//! have. It can also send forms to any site, with the browser's stored passwords; the browser then
+//! names the page's origin.
 
 use hyper::Request;
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
@@ -8,28 +9,26 @@ use hyper::http::uri::Authority;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names that are answered to beside addresses and `localhost`.
+/// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct AllowedHosts {
     names: Vec<String>,
-    /// Whether the log was told of a name that is not.
-    told: AtomicBool,
+    logged: AtomicBool,
 }
 
-impl Names {
-    /// The configured ones, and the machine's own if it is known.
+impl AllowedHosts {
     pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
         let own = own
             .map(str::to_ascii_lowercase)
             .filter(|name| !name.is_empty());
-        Names {
+        AllowedHosts {
             names: configured.iter().cloned().chain(own).collect(),
-            told: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
         }
     }
 
-    /// Why a request is not answered: it asks for a name that is none of these. One that names nothing, as old clients
-    /// do, comes from no browser.
+    /// Why the host name is rejected. A request without one, as from old clients, is not a
+    /// browser's.
     pub(super) fn refuse(&self, request: &Request<()>) -> Option<String> {
         let given = request
             .headers()
@@ -38,13 +37,13 @@ impl Names {
             .map(|value| value.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(Authority::as_str);
         let unknown = given.chain(target).find(|host| !self.knows(host))?;
-        // The other side chooses it, and may choose something that is no name at all.
+        // The client chooses it, and may choose something that is no name at all.
         let name: String = unknown
             .chars()
             .filter(|c| c.is_ascii_graphic())
             .take(100)
             .collect();
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 name,
                 "refused a request with an unknown Host header; if the name is yours, add it to metrics.hosts"
@@ -81,7 +80,7 @@ impl Names {
     }
 }
 
-/// Whether a browser says that the page of another site sends this.
+/// True if the browser's headers name another site.
 pub(super) fn is_foreign(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
@@ -95,7 +94,7 @@ pub(super) fn is_foreign(request: &Request<()>) -> bool {
             .any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
 }
 
-/// Whether an origin is the one that the request is for, by either scheme: TLS may end before it comes here.
+/// True if an origin matches the request's host. Ignores the scheme: TLS may end at a proxy.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (
@@ -123,8 +122,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn names() -> Names {
-        Names::new(&["node1.example.org".to_owned()], Some("Node1"))
+    fn names() -> AllowedHosts {
+        AllowedHosts::new(&["node1.example.org".to_owned()], Some("Node1"))
     }
 
     #[test]
@@ -167,7 +166,7 @@ mod tests {
             assert!(!names().knows(host), "{host}");
         }
         assert!(
-            !Names::new(&[], Some("")).knows("."),
+            !AllowedHosts::new(&[], Some("")).knows("."),
             "a machine without a name"
         );
     }

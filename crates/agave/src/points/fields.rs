@@ -1,22 +1,18 @@
-//! From fields to struct members: one table per datapoint, one loop for all.
-
 use crate::BadLine;
 use crate::line::{Point, Value};
 
-/// A struct that takes fields by key.
 pub(super) trait Datapoint: Default {
-    /// Offers a field. `None` if the struct does not want it, otherwise whether its value could be used.
+    /// `None` if the struct has no such field, otherwise whether the value was usable.
     fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
 }
 
-/// A field's value, owned: strings are rare and short.
+/// Owned: strings are rare and short.
 pub(super) enum FieldValue {
     Int(i64),
     Bool(bool),
     Str(String),
 }
 
-/// Types a member can have.
 pub(super) trait FromField: Sized {
     fn from_field(value: FieldValue) -> Option<Self>;
 }
@@ -52,7 +48,6 @@ impl FromField for String {
     }
 }
 
-/// Reads a point into a struct; also says how many wanted fields could not be used.
 pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLine> {
     let mut datapoint = T::default();
     let mut broken = 0;

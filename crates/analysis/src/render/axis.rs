@@ -1,25 +1,20 @@
-//! Scales and their ticks.
-
 use super::text::{Clock, Shown, duration, number, shown};
 
-/// Where a value is between the ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
-    /// The value at 0.
     low: f64,
-    /// The value at 1, larger.
     high: f64,
-    /// By logarithm; both ends positive.
+    /// Both ends are positive.
     log: bool,
 }
 
 impl Scale {
-    /// 0 at the low end, 1 at the high end; `None` for what is no number or has no logarithm.
+    /// 0 at the low end, 1 at the high end.
     pub(crate) fn at(self, value: f64) -> Option<f64> {
         let [value, low, high] =
             [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });
-        let place = (value - low) / (high - low);
-        place.is_finite().then_some(place)
+        let position = (value - low) / (high - low);
+        position.is_finite().then_some(position)
     }
 }
 
@@ -31,7 +26,6 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-/// A place on an axis with its words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tick {
     /// From 0 to 1.
@@ -39,7 +33,6 @@ pub(crate) struct Tick {
     pub label: String,
 }
 
-/// A scale and its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub scale: Scale,
@@ -64,7 +57,7 @@ impl Axis {
         Self { scale, ticks }
     }
 
-    /// For values: ends at ticks, zero included where the values are near it, at most about `most` ticks.
+    /// Ends at ticks, with at most about `most` ticks. Includes zero if the values are near it.
     pub(crate) fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
@@ -79,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// For seconds: from the first to the last, ticks at round times; and in which form they are written.
+    /// Ticks are at round times; also returns the time format.
     pub(crate) fn of_time(low: f64, high: f64, most: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
         let step = time_step((high - low) / as_f64(most.max(1)));
@@ -99,18 +92,18 @@ impl Axis {
         (axis, if step < 1.0 { "s" } else { clock.name() })
     }
 
-    /// For what is between two ends that are not to be widened (the classes of a histogram).
+    /// Keeps both ends (the classes of a histogram).
     pub(crate) fn between(low: f64, high: f64, most: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         stepped((low, high), "", most, |low, high, _| (low, high))
     }
 
-    /// For sizes, by logarithm, ticks at the sizes themselves. `room` is what a label needs of the axis; those without room are
-    /// left out, of `first` none that have room among themselves.
+    /// Logarithmic. Sizes without space for a label (`room`) are left out; `first` takes
+    /// precedence.
     pub(crate) fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
-        room: impl Fn(&str) -> f64,
+        width_of: impl Fn(&str) -> f64,
     ) -> Self {
         let mut sizes: Vec<f64> = sizes
             .filter(|size| size.is_finite() && *size > 0.0)
@@ -127,7 +120,7 @@ impl Axis {
         let mut axis = Self::new((low, high, true), sizes, |size| number(size, 0));
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
-            let half = room(&tick.label) / 2.0;
+            let half = width_of(&tick.label) / 2.0;
             let (from, to) = (tick.at - half, tick.at + half);
             let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
             taken.extend(fits.then_some((from, to)));
@@ -139,7 +132,7 @@ impl Axis {
 }
 
 fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
-    // A bar or an area needs its zero, and so does a line that is not far from it.
+    // Bars and areas need a zero, and so does a line near it.
     let low = if low > 0.0 && low < high * 0.7 {
         0.0
     } else {
@@ -205,14 +198,13 @@ fn labelled(value: f64, step: f64, suffix: &str) -> String {
     }
 }
 
-/// The multiples of the step from one end to the other; at most 200.
 fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     let first = (low / step - 1e-9).ceil();
     let count = whole(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
     (0..count).map(move |index| (first + as_f64(index)) * step)
 }
 
-/// 1, 2 or 5 times a power of ten, not below the given.
+/// 1, 2 or 5 times a power of ten, at least `rough`.
 fn nice(rough: f64) -> f64 {
     if !(rough.is_finite() && rough > 0.0) {
         return 1.0;

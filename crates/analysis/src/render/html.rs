@@ -1,5 +1,3 @@
-//! The page: one file with its style, script and data in it, which asks no network for anything.
-
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -7,7 +5,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
 use serde_json::{Value, json};
 
-use super::look::{Look, Looks};
+use super::style::{SeriesStyle, SeriesStyles};
 use super::text::clean;
 use super::words;
 use crate::report::model::{Report, RunCard};
@@ -22,29 +20,26 @@ const UPLOT: &str = include_str!("../../assets/vendor/uPlot.iife.min.js");
 const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uPlot.LICENSE");
 const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 
-/// The whole page.
-///
-/// # Errors
-/// Only a broken template, which the tests would show.
+/// Fails only on a broken template.
 pub fn page(report: &Report) -> anyhow::Result<String> {
-    let looks = Looks::of(report);
+    let styles = SeriesStyles::of(report);
     let sections = report.sections.iter().map(|section| {
-        let blocks = section.blocks.iter().map(|one| block::block(one, &looks));
+        let blocks = section.blocks.iter().map(|one| block::block(one, &styles));
         json!({
             "id": section.id,
             "title": section.title,
             "blocks": blocks.collect::<Vec<_>>(),
         })
     });
-    let arms = looks.arms().iter().enumerate();
-    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "look": look(Look::nth(nth)) }));
+    let arms = styles.arms().iter().enumerate();
+    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "look": style(SeriesStyle::nth(nth)) }));
     let looks_of_runs: BTreeMap<&str, Value> = report
         .runs
         .iter()
         .map(|run| {
             (
                 run.id.as_str(),
-                look(looks.run(&run.id).unwrap_or(Look::NEUTRAL)),
+                style(styles.run(&run.id).unwrap_or(SeriesStyle::NEUTRAL)),
             )
         })
         .collect();
@@ -68,10 +63,10 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "sections": sections.collect::<Vec<_>>(),
         "made_by": report.made_by,
         "style": format!("{UPLOT_STYLE}\n{STYLE}"),
-        // Its licence goes with every copy.
+        // The licence must go with every copy.
         "uplot": format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         "script": SCRIPT,
-        "data": data::script(report, &looks)?,
+        "data": data::script(report, &styles)?,
     });
     environment()
         .render_str(TEMPLATE, minijinja::Value::from(Serde(page)))
@@ -92,9 +87,8 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// A [`Look`] for the template.
-fn look(look: Look) -> Value {
-    json!({ "class": look.class(), "dash": look.dashes(), "weight": look.thickness() + 0.4 })
+fn style(style: SeriesStyle) -> Value {
+    json!({ "class": style.class(), "dash": style.dashes(), "weight": style.thickness() + 0.4 })
 }
 
 /// Facts that all runs share word by word: shown once rather than on each card.

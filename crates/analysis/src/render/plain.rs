@@ -1,22 +1,19 @@
-//! A table for the terminal.
-
 use super::text::{clean, number};
 use crate::report::model::{Cell, Table};
 
-/// Above this, three digits of a p-value say enough; below, its size does.
+/// Below this, only the magnitude of a p-value matters.
 const SMALLEST_P: f64 = 0.001;
 
-/// Lines under the titles of the columns. An estimate is followed by its interval; a value that is missing is `-`. Units
-/// are for the caption.
+/// An estimate is followed by its interval; a missing value is `-`.
 pub fn plain(table: &Table) -> String {
     let mut titles = Vec::new();
     let mut rows = vec![Vec::new(); table.rows.len()];
-    for (place, column) in table.columns.iter().enumerate() {
+    for (index, column) in table.columns.iter().enumerate() {
         let cells = || {
             table
                 .rows
                 .iter()
-                .map(move |row| row.get(place).map(Cell::inner))
+                .map(move |row| row.get(index).map(Cell::inner))
         };
         let has_intervals = cells().any(|cell| matches!(cell, Some(Cell::Estimate { .. })));
         titles.push(column.title.as_str());

@@ -1,9 +1,9 @@
-//! Figures as SVG: the same drawing as a file of its own (light, with a background) and inside the page (whose style
-//! sheet gives the colours). Why not a library: `docs/decisions/0012`.
+//! Figures as SVG, standalone or inside the page. `docs/decisions/0012` says why this is not a
+//! library.
 
 use std::fmt::{self, Write as _};
 
-use super::look::{Look, Looks};
+use super::style::{SeriesStyle, SeriesStyles};
 use super::text::{escaped, fitted};
 use crate::report::model::{Chart, Figure};
 
@@ -15,26 +15,22 @@ mod legend;
 mod matrix;
 mod timeline;
 
-/// Colours of a file, as the page's style sheet has them for light.
+/// The colours of the page's light style.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
 
-/// Where a drawing goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
-    /// A file of its own, with title, background and style.
     File,
-    /// The page, in a column as wide as usual.
     Wide,
-    /// The page on a telephone.
     Narrow,
 }
 
-/// The figure drawn; the same bytes for the same figure and looks. Valid XML whatever its texts are.
-pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
-    let width = match place {
+/// Equal input gives equal bytes; valid XML for any text.
+pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
+    let width = match index {
         Surface::File | Surface::Wide => 800.0,
         Surface::Narrow => 400.0,
     };
@@ -43,7 +39,7 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         width,
         y: 0.0,
     };
-    if place == Surface::File {
+    if index == Surface::File {
         let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
@@ -52,31 +48,27 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         sheet.y = 34.0;
     }
     match &figure.chart {
-        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, looks),
-        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, looks),
-        Chart::Bars(chart) => bars::draw(&mut sheet, chart, looks),
-        Chart::Curves(chart) => curves::draw(&mut sheet, chart, looks),
+        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
+        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, styles),
+        Chart::Bars(chart) => bars::draw(&mut sheet, chart, styles),
+        Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
         Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
     }
-    sheet.finish(&figure.title, place)
+    sheet.finish(&figure.title, index)
 }
 
-/// A drawing that grows downwards.
 pub(super) struct Sheet {
     body: String,
-    /// In user units, which are pixels at natural size.
     pub(super) width: f64,
-    /// Where the next part begins.
     pub(super) y: f64,
 }
 
 impl Sheet {
     pub(super) fn add(&mut self, what: fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
         writeln!(self.body, "{what}").unwrap_or_default();
     }
 
-    /// A line of text in 12 px; `anchor` is `start`, `middle` or `end`.
+    /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
     pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (N(x), N(y), escaped(text));
         self.add(format_args!(
@@ -106,17 +98,17 @@ impl Sheet {
     }
 
     /// A line along a path; `owner` is as [`Style::owner`](super::look::Style) has it.
-    pub(super) fn stroke(&mut self, look: Look, owner: &str, path: &str, title: &str) {
-        let (class, dashes, title) = (look.class(), look.dashes(), escaped(title));
-        let thick = N(look.thickness());
+    pub(super) fn stroke(&mut self, style: SeriesStyle, owner: &str, path: &str, title: &str) {
+        let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
+        let thick = N(style.thickness());
         self.add(format_args!(
             r#"<path class="{class} l"{owner} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
         ));
     }
 
     /// What a path encloses, paler than its line.
-    pub(super) fn area(&mut self, look: Look, path: &str) {
-        let class = look.class();
+    pub(super) fn area(&mut self, style: SeriesStyle, path: &str) {
+        let class = style.class();
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
@@ -149,7 +141,7 @@ impl Sheet {
     }
 }
 
-/// A coordinate: at most two decimals, none that say nothing.
+/// A coordinate with at most two decimals, without trailing zeros.
 pub(super) struct N(pub(super) f64);
 
 impl fmt::Display for N {

@@ -1,18 +1,13 @@
-//! Words and numbers as people read them, the same in every format.
-
 pub(crate) use faultline_text::{clean, escaped, number};
 
-/// How values of a unit are shown when the largest has this size: what one shown unit is, and its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Shown {
-    /// So much of the data's unit is one shown unit.
+pub(crate) struct DisplayUnit {
     pub one: f64,
-    /// After the number; empty for plain numbers.
     pub suffix: &'static str,
 }
 
 /// Bytes as KiB to TiB, seconds down to µs, large counts in M and G. The page's script has the same rules.
-pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
+pub(crate) fn shown(unit: &str, largest: f64) -> DisplayUnit {
     let steps: &[(f64, &'static str)] = match unit {
         "B" => &[
             (1_099_511_627_776.0, "TiB"),
@@ -33,21 +28,17 @@ pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
     };
     let fitting = steps.iter().find(|(one, _)| largest >= *one);
     let (one, suffix) = fitting.or(steps.last()).copied().unwrap_or((1.0, ""));
-    Shown { one, suffix }
+    DisplayUnit { one, suffix }
 }
 
-/// How a time is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     Hours,
-    /// Minutes and seconds.
     Minutes,
-    /// Hours, minutes and seconds.
     Full,
 }
 
 impl Clock {
-    /// What a reader needs to know to tell half an hour from half a minute.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hours => "h:mm",
@@ -57,7 +48,7 @@ impl Clock {
     }
 }
 
-/// Seconds on a clock: `1:05`, `65:30`, `1:05:30`.
+/// `1:05`, `65:30`, `1:05:30`.
 pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     let whole = seconds.abs().round();
     let sign = if seconds < 0.0 && whole > 0.0 {
@@ -77,7 +68,7 @@ pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     }
 }
 
-/// Roughly how wide a line of text is, in units of its font size; rather too wide than too narrow.
+/// Approximate width in font sizes, rather too wide.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
@@ -92,16 +83,16 @@ pub(crate) fn width(text: &str) -> f64 {
         .sum()
 }
 
-/// The text, or as much of it as fits into so many font sizes, ending in an ellipsis.
-pub(crate) fn fitted(text: &str, room: f64) -> String {
+/// Cuts a text with an ellipsis to a width in font sizes.
+pub(crate) fn fitted(text: &str, max_width: f64) -> String {
     let text = clean(text);
-    if width(&text) <= room {
+    if width(&text) <= max_width {
         return text;
     }
     let mut kept = String::new();
     for letter in text.chars() {
         kept.push(letter);
-        if width(&kept) > room - 0.9 {
+        if width(&kept) > max_width - 0.9 {
             kept.pop();
             break;
         }
@@ -130,14 +121,14 @@ mod tests {
         assert_eq!(shown("s", 0.4).suffix, "ms");
         assert_eq!(
             shown("/s", 2.5e6),
-            Shown {
+            DisplayUnit {
                 one: 1e6,
                 suffix: "M"
             }
         );
         assert_eq!(
             shown("", 90_000.0),
-            Shown {
+            DisplayUnit {
                 one: 1.0,
                 suffix: ""
             }

@@ -1,9 +1,6 @@
-//! What all formats say in the same words.
-
 use super::text::{Clock, clean, duration, number};
 use crate::report::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
-/// How sure the verdict is.
 pub(crate) fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {
         VerdictKind::Described => "Described, not tested",
@@ -13,7 +10,6 @@ pub(crate) fn standing(report: &Report) -> &'static str {
     }
 }
 
-/// What the cards are, as a heading.
 pub(crate) fn cards(report: &Report) -> &str {
     if report.cards.is_empty() {
         "Runs"
@@ -22,7 +18,6 @@ pub(crate) fn cards(report: &Report) -> &str {
     }
 }
 
-/// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
     let mut words = value(cell);
     if let Some(interval) = interval(cell) {
@@ -78,7 +73,6 @@ pub(crate) fn numeric_columns(table: &Table) -> Vec<bool> {
     (0..table.columns.len()).map(is_numeric).collect()
 }
 
-/// The events of a timeline in order of time, with the time as words.
 pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()

@@ -1,5 +1,3 @@
-//! The program cache at other sizes, of runs with a trace.
-
 use super::cells::{
     self, estimate, estimate_or, figure, known, number, row, table, without_missing, words,
 };
@@ -8,15 +6,13 @@ use super::subject::{Subject, Subjects};
 use faultline_cache::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
 
-/// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
 const NO_SIZES: &str = "the trace does not have the sizes of programs";
 
-/// A run with what its trace says.
 type Predicted<'a> = (&'a Subject<'a>, &'a Prediction);
 
-/// The chapter; `None` if no run has anything of the program cache.
+/// `None` if no run has data of the program cache.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let with_cache: Vec<&Subject<'_>> = subjects
         .all
@@ -28,7 +24,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let mut predicted: Vec<Predicted<'_>> = Vec::new();
     for subject in with_cache.iter().filter(has_trace) {
         match &subject.run.cache_sizes {
-            Some(Ok(said)) => predicted.push((subject, said)),
+            Some(Ok(forecast)) => predicted.push((subject, forecast)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",
                 subject.name
@@ -47,7 +43,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     }
     let passed: Vec<Predicted<'_>> = predicted
         .into_iter()
-        .filter(|(_, said)| !said.sizes.is_empty())
+        .filter(|(_, forecast)| !forecast.sizes.is_empty())
         .collect();
     if !passed.is_empty() {
         blocks.push(sizes(&passed));
@@ -63,7 +59,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
         .then(|| cells::section("cache-sizes", "Program cache at other sizes", blocks))
 }
 
-/// How to get one.
 fn no_trace(files: &[&str]) -> Option<String> {
     let first = files.first()?;
     let these = match files.len() {
@@ -93,27 +88,26 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
         &columns,
         note,
     );
-    for (subject, said) in predicted {
+    for (subject, forecast) in predicted {
         let cells = |counter: &Counter| {
             [
                 words(counter.name),
-                known(said.recorded_entries as f64, 0),
+                known(forecast.recorded_entries as f64, 0),
                 known(counter.recorded as f64, 0),
                 known(counter.predicted, 0),
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows = { said.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
+        let rows = { forecast.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
         table.rows.extend(rows);
     }
     Block::Table(table)
 }
 
-/// What the numbers mean for a run; with its name where there are several.
-fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
+fn in_words((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
-    let reasons = said.reasons.join("; ");
-    if !said.self_test_passed {
+    let reasons = forecast.reasons.join("; ");
+    if !forecast.self_test_passed {
         let visible = if reasons.is_empty() {
             "none in the recording and the trace".to_owned()
         } else {
@@ -125,8 +119,8 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
     } else if !reasons.is_empty() {
         words.push(format!("Known to weaken predictions: {reasons}."));
     }
-    if said.self_test_passed {
-        words.push(match said.enough_entries {
+    if forecast.self_test_passed {
+        words.push(match forecast.enough_entries {
             Some(entries) => {
                 format!(
                     "From {} entries on, more saves less than 1 % of the time of replay.",
@@ -136,8 +130,12 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
     }
-    if !said.unknown.is_empty() {
-        let sizes: Vec<String> = said.unknown.iter().map(|entries| count(*entries)).collect();
+    if !forecast.unknown.is_empty() {
+        let sizes: Vec<String> = forecast
+            .unknown
+            .iter()
+            .map(|entries| count(*entries))
+            .collect();
         words.push(format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.",
             sizes.join(", ")
@@ -154,7 +152,10 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
 }
 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
-    let seeds: Vec<String> = passed.iter().map(|(_, said)| count(said.seeds)).collect();
+    let seeds: Vec<String> = passed
+        .iter()
+        .map(|(_, forecast)| count(forecast.seeds))
+        .collect();
     let same = seeds.windows(2).all(|pair| pair.first() == pair.last());
     let seeds = if same {
         seeds.into_iter().take(1).collect()
@@ -183,13 +184,13 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         &columns,
         &note,
     );
-    for (subject, said) in passed {
+    for (subject, forecast) in passed {
         let ends = |range: Range| [range.mean, range.low, range.high];
         let cells = |size: &Size| {
             let code = size
                 .code_bytes
                 .map(|range| ends(range).map(|bytes| bytes / MIB));
-            let is_recorded = size.entries == said.recorded_entries;
+            let is_recorded = size.entries == forecast.recorded_entries;
             [
                 known(size.entries as f64, 0),
                 words(if is_recorded { "yes" } else { "no" }),
@@ -200,7 +201,7 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
                 estimate_or(code, 2, NO_SIZES),
             ]
         };
-        let rows = said
+        let rows = forecast
             .sizes
             .iter()
             .map(|size| row(&subject.name, cells(size)));
@@ -209,11 +210,13 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
     Block::Table(without_missing(table))
 }
 
-/// One figure for each quantity that a run has.
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {
-        move |said: &Prediction| {
-            let counter = said.self_test.iter().find(|counter| counter.name == name);
+        move |forecast: &Prediction| {
+            let counter = forecast
+                .self_test
+                .iter()
+                .find(|counter| counter.name == name);
             counter.map(|counter| counter.recorded as f64)
         }
     };
@@ -243,7 +246,9 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
         "Time (s)",
         "",
     );
-    let time = draw(head, &|size| size.seconds, &|said| said.recorded_seconds);
+    let time = draw(head, &|size| size.seconds, &|forecast| {
+        forecast.recorded_seconds
+    });
     let head = (
         "cache-sizes-code",
         "Code in the program cache by size",
@@ -262,7 +267,7 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
 }
 
 fn curve(
-    (subject, said): &Predicted<'_>,
+    (subject, forecast): &Predicted<'_>,
     several: bool,
     of: &dyn Fn(&Size) -> Option<Range>,
     recorded: &dyn Fn(&Prediction) -> Option<f64>,
@@ -273,13 +278,13 @@ fn curve(
             of(size).map(|range| (range.mean, Some((range.low, range.high))))?,
         ))
     };
-    let points: Vec<_> = said.sizes.iter().filter_map(point).collect();
+    let points: Vec<_> = forecast.sizes.iter().filter_map(point).collect();
     let name = if several {
         subject.name.clone()
     } else {
         "predicted".to_owned()
     };
-    let recorded = recorded(said).map(|value| (said.recorded_entries as f64, value));
+    let recorded = recorded(forecast).map(|value| (forecast.recorded_entries as f64, value));
     (!points.is_empty()).then(|| Curve {
         name,
         run: subject.id.clone(),
@@ -334,7 +339,7 @@ mod tests {
     }
 
     fn chapter(
-        said: Result<Prediction, String>,
+        forecast: Result<Prediction, String>,
     ) -> (
         Vec<String>,
         Vec<(String, Chart)>,
@@ -342,7 +347,7 @@ mod tests {
     ) {
         let run = Run {
             file: "run.fltl".to_owned(),
-            cache_sizes: Some(said),
+            cache_sizes: Some(forecast),
             ..Run::default()
         };
         let subjects = Subjects::new(std::slice::from_ref(&run), &Plan::default(), &[]);

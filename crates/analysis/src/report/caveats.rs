@@ -1,5 +1,3 @@
-//! What weakens the conclusions: a closed list, with remedies.
-
 use super::cache::capacity;
 use super::cells::duration;
 use super::comparison::lower;
@@ -15,11 +13,10 @@ use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved
 use faultline_stats::summary::{fewest_for, mean};
 use faultline_text::moment;
 
-/// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared());
-    let together = |of: &dyn Fn(&Subject<'_>) -> Vec<Single>| {
+    let together = |of: &dyn Fn(&Subject<'_>) -> Vec<RunCaveat>| {
         let singles = subjects.all.iter().flat_map(of);
         together(singles.collect(), subjects.all.len())
     };
@@ -37,15 +34,14 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::C
     caveats
 }
 
-/// What is the matter with one run.
-struct Single {
+struct RunCaveat {
     run: String,
-    /// Without the run's name and the full stop.
+    /// Without the run's name and the final full stop.
     what: String,
     remedy: &'static str,
 }
 
-impl Single {
+impl RunCaveat {
     fn new(subject: &Subject<'_>, what: impl Into<String>, remedy: &'static str) -> Self {
         Self {
             run: subject.name.clone(),
@@ -55,27 +51,29 @@ impl Single {
     }
 }
 
-/// Runs that a caveat names at most.
 const NAMED: usize = 6;
 
-/// Those with the same remedy as one: what is the same of several runs is said once.
-fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
+/// Merges equal caveats of several runs.
+fn together(singles: Vec<RunCaveat>, all: usize) -> Vec<model::Caveat> {
     let singles = singles.into_iter();
     let kinds = by_key(singles.map(|one| (one.remedy, (one.what, one.run))));
-    let caveat = |(remedy, said): (&'static str, Vec<(String, String)>)| {
-        let said = by_key(said);
+    let caveat = |(remedy, caveat_text): (&'static str, Vec<(String, String)>)| {
+        let caveat_text = by_key(caveat_text);
         let sentence =
             |(what, runs): &(String, Vec<String>)| format!("{}: {what}", listed(runs, all));
-        let mut parts: Vec<String> = said.iter().take(NAMED).map(sentence).collect();
-        if said.len() > NAMED {
-            parts.push(format!("and {} more runs likewise", said.len() - NAMED));
+        let mut parts: Vec<String> = caveat_text.iter().take(NAMED).map(sentence).collect();
+        if caveat_text.len() > NAMED {
+            parts.push(format!(
+                "and {} more runs likewise",
+                caveat_text.len() - NAMED
+            ));
         }
         model::Caveat::new(format!("{}.", parts.join("; ")), remedy)
     };
     kinds.into_iter().map(caveat).collect()
 }
 
-/// Names of runs, `all` being how many there are; of many the first ones and how many more.
+/// `all` is the number of all runs.
 fn listed(runs: &[String], all: usize) -> String {
     if all > 1 && runs.len() == all {
         return "Every run".to_owned();
@@ -147,7 +145,6 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     found
 }
 
-/// The least and the most of the arms' mean TPS.
 fn load(subjects: &Subjects<'_>) -> Caveat {
     let of_arm = |arm: &String| {
         let tps = { subjects.of(arm) }.filter_map(|subject| subject.usual.tps.usual);
@@ -194,12 +191,14 @@ fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
     })
 }
 
-/// With what would remove each.
-fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<Single> {
+fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<RunCaveat> {
     let run = subject.name.clone();
-    let course = &subject.measured.course;
+    let lifecycle = &subject.measured.lifecycle;
     let mut found = Vec::new();
-    let gaps: Vec<f64> = course.gaps_of_the_run().map(|gap| gap.seconds()).collect();
+    let gaps: Vec<f64> = lifecycle
+        .gaps_of_the_run()
+        .map(|gap| gap.seconds())
+        .collect();
     if !gaps.is_empty() {
         found.push(Caveat::DaemonGaps {
             run: run.clone(),
@@ -207,10 +206,10 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<Single> {
             seconds: gaps.iter().sum(),
         });
     }
-    if course.restarts > 0 {
+    if lifecycle.restarts > 0 {
         found.push(Caveat::Restarts {
             run: run.clone(),
-            restarts: course.restarts,
+            restarts: lifecycle.restarts,
         });
     }
     found.extend(consensus_changed(subject));
@@ -234,7 +233,7 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<Single> {
             observed,
         });
     }
-    // Where the time at the tip is compared already, that is no remedy.
+    // No remedy if the time at the tip is compared already.
     let remedy = |caveat: &Caveat| match caveat {
         Caveat::NotAtTip { .. } if part == Some(Part::Steady) => {
             "Read the averages together with what became of each run: they take the time off the tip as it was."
@@ -250,12 +249,12 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<Single> {
             let whole = caveat.what();
             let what = whole.strip_prefix(&format!("{}: ", subject.name));
             let what = what.unwrap_or(&whole).trim_end_matches('.');
-            Single::new(subject, what, remedy(&caveat))
+            RunCaveat::new(subject, what, remedy(&caveat))
         })
         .collect()
 }
 
-/// Intervals that do not keep their promise, all in one: the chapter of replay times has a table of them.
+/// The chapter of replay times lists them.
 fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
         let unreliable = subject.unreliable();
@@ -283,17 +282,16 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
     })
 }
 
-/// A run that kept up for so short a time that this says little.
-fn shortly(subject: &Subject<'_>) -> Option<Single> {
+fn shortly(subject: &Subject<'_>) -> Option<RunCaveat> {
     subject
         .measured
-        .course
+        .lifecycle
         .kept_up
         .answer
         .filter(|kept_up| *kept_up)?;
     let seconds = subject.measured.windows.steady?.seconds();
     (seconds < LONG_ENOUGH).then(|| {
-        Single::new(
+        RunCaveat::new(
             subject,
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
@@ -304,14 +302,13 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-/// A run of which a quantile of replay times is asked and too few slots were replayed for it.
-fn few_slots(subject: &Subject<'_>) -> Option<Single> {
+fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
     let (slots, needed) = (
         subject.usual.replay.iter().flatten().count(),
         fewest_for(0.95),
     );
     (slots > 0 && slots < needed).then(|| {
-        Single::new(
+        RunCaveat::new(
             subject,
             format!(
                 "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
@@ -322,30 +319,34 @@ fn few_slots(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-/// A run that is in no average, since it never executed anything and others did.
-fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
-    (!subjects.counts(subject)).then(|| Single::new(
+/// A run that executed nothing while others did.
+fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<RunCaveat> {
+    (!subjects.counts(subject)).then(|| RunCaveat::new(
         subject,
         "no executed transaction was recorded, so it is in no average of its arm and in no comparison",
         "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
     ))
 }
 
-/// When the wall clock was set.
-fn clock_set(subject: &Subject<'_>) -> Option<Single> {
+fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     let run = subject.run;
-    let said = |step: &ClockStep| {
+    let caveat_text = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::cells::clock_step(step), moment(at))
     };
-    let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
+    let all: Vec<String> = run
+        .clock_steps
+        .iter()
+        .take(NAMED)
+        .map(caveat_text)
+        .collect();
     let more = run.clock_steps.len().saturating_sub(NAMED);
     let more = if more > 0 {
         format!(" and {more} times more")
     } else {
         String::new()
     };
-    (!all.is_empty()).then(|| Single {
+    (!all.is_empty()).then(|| RunCaveat {
         run: subject.name.clone(),
         what: format!(
             "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
@@ -360,27 +361,27 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     let window = subject.measured.windows.executing?;
     if subject
         .measured
-        .course
+        .lifecycle
         .kept_up
         .share
         .is_some_and(|share| share >= KEPT_UP)
     {
         return None;
     }
-    let told = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
+    let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
     let seconds = subject
         .measured
-        .course
+        .lifecycle
         .time_in(subject.run, Phase::AtTip, window);
     Some(Caveat::NotAtTip {
         run: subject.name.clone(),
-        seconds_at_tip: told.then_some(seconds),
+        seconds_at_tip: has_phases.then_some(seconds),
         seconds: window.seconds(),
     })
 }
 
-fn of_recording(subject: &Subject<'_>) -> Option<Single> {
-    let caveat = |what: &str, remedy| Some(Single::new(subject, what, remedy));
+fn of_recording(subject: &Subject<'_>) -> Option<RunCaveat> {
+    let caveat = |what: &str, remedy| Some(RunCaveat::new(subject, what, remedy));
     if subject.run.facts.demo {
         return caveat(
             "recorded from the daemon's demonstration; the numbers mean nothing",

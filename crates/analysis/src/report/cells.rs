@@ -1,17 +1,14 @@
-//! Cells, tables and how a number or a time is written.
-
 use super::groups::by_key;
 use super::model::{Block, Cell, Column, Figure, Section, Table};
 use crate::run::ClockStep;
 use faultline_text::number as grouped;
 
-/// Bytes of a GiB.
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// A number; without one, why.
+/// `why` explains a missing value.
 pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
-        // The sum of nothing is -0.
+        // An empty sum is -0.
         Some(value) => Cell::Number {
             value: value + 0.0,
             decimals,
@@ -20,7 +17,6 @@ pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     }
 }
 
-/// A count of things of which there always is one.
 pub fn count(value: usize) -> Cell {
     Cell::Number {
         value: value as f64,
@@ -69,7 +65,6 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
     }
 }
 
-/// Words; without any, why.
 pub fn text(words: Option<&str>, why: &str) -> Cell {
     match words.filter(|words| !words.is_empty()) {
         Some(words) => Cell::Text(words.to_owned()),
@@ -77,7 +72,6 @@ pub fn text(words: Option<&str>, why: &str) -> Cell {
     }
 }
 
-/// An empty table. `columns` are titles with their units.
 pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
     let column = |(title, unit): &(&str, &str)| Column {
         title: (*title).to_owned(),
@@ -92,7 +86,7 @@ pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Tab
     }
 }
 
-/// Without the columns that miss every value; the note says once which, and why.
+/// The note names the dropped columns and the reason.
 pub fn without_missing(mut table: Table) -> Table {
     let why = |index: usize| -> Option<String> {
         let of_row = |row: &Vec<Cell>| match row.get(index) {
@@ -114,12 +108,14 @@ pub fn without_missing(mut table: Table) -> Table {
         let columns = columns.join(", ");
         table.note += &format!(" Columns left out ({why}): {columns}.");
     }
-    let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
+    let is_retained = |index: usize| reasons.get(index).is_none_or(Option::is_none);
     let mut index = 0..;
-    table.columns.retain(|_| index.next().is_some_and(kept));
+    table
+        .columns
+        .retain(|_| index.next().is_some_and(is_retained));
     for row in &mut table.rows {
         let mut index = 0..;
-        row.retain(|_| index.next().is_some_and(kept));
+        row.retain(|_| index.next().is_some_and(is_retained));
     }
     table
 }
@@ -133,7 +129,7 @@ pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) 
     })
 }
 
-/// Small letters, digits and single dashes; never empty.
+/// Lower-case letters, digits and single dashes; never empty.
 pub fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase) {
@@ -164,14 +160,14 @@ pub fn duration(seconds: f64) -> String {
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
 pub fn clock_step(step: &ClockStep) -> String {
-    let way = if step.seconds < 0.0 {
+    let direction = if step.seconds < 0.0 {
         "back"
     } else {
         "forward"
     };
     let long = duration(step.seconds.abs());
     format!(
-        "set {way} by {}",
+        "set {direction} by {}",
         long.strip_suffix(" 00 min")
             .or_else(|| long.strip_suffix(" 00 s"))
             .unwrap_or(&long)

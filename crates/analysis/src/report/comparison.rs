@@ -1,4 +1,4 @@
-//! Arms against one another: the run is the unit, the effect with its interval comes first.
+//! Compares arms, with the run as statistical unit.
 
 use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
@@ -9,28 +9,23 @@ use super::subject::Subjects;
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
-/// One arm against the reference.
 #[derive(Clone)]
 pub(crate) struct Pair {
-    /// The arm that the other is compared with: the first that has values of the primary metric.
+    /// The first arm with values of the primary metric.
     pub(crate) reference: String,
     pub(crate) other: String,
-    /// By the primary metric.
     pub(crate) primary: Comparison,
-    /// By all others, Holm-adjusted.
+    /// Holm-adjusted.
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
-    /// Metrics that are not compared, and why.
     refused: Vec<(&'static str, String)>,
     per_second: bool,
 }
 
 impl Pair {
-    /// The unit of what is compared.
     pub(crate) fn unit(&self, scalar: &Scalar) -> String {
         pace::unit(scalar, self.per_second)
     }
 
-    /// Why the metric is not compared; `None` if it is.
     pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
         let mut refused = self.refused.iter();
         refused
@@ -39,7 +34,6 @@ impl Pair {
     }
 }
 
-/// Why arms are not compared, each reason once.
 pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
     let mut reasons: Vec<&str> = pairs
         .iter()
@@ -49,7 +43,6 @@ pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// The arm that all others are compared with, and those; `None` without arms.
 pub(crate) fn reference<'a>(
     subjects: &'a Subjects<'_>,
     primary: &Scalar,
@@ -57,12 +50,10 @@ pub(crate) fn reference<'a>(
     subjects.against(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-/// In percent, without a fraction where there is none.
 pub(crate) fn margin(settings: &Settings) -> String {
     cells::percent(settings.margin)
 }
 
-/// Every arm against the first that has values of the primary metric.
 pub(crate) fn pairs(
     subjects: &Subjects<'_>,
     primary: &'static Scalar,
@@ -99,8 +90,8 @@ pub(crate) fn pairs(
     pairs
 }
 
-/// All tests of secondary metrics are one family. Tests of the primary metric are a family of their own if there are several
-/// arms to compare with.
+/// The secondary metrics are one family of tests. With several arms, so are the tests of the
+/// primary metric.
 fn adjust(pairs: &mut [Pair], settings: &Settings) {
     let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
     arms::conclude_family(&mut primary, settings);
@@ -127,7 +118,7 @@ fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// Why it is not the first arm that the others are compared with; nothing where it is.
+/// Empty if the first arm is the reference.
 fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
     let before: Vec<&str> = subjects
         .arms
@@ -145,7 +136,6 @@ fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) ->
     )
 }
 
-/// The chapter; `None` if there is nothing to compare.
 pub(crate) fn section(
     subjects: &Subjects<'_>,
     primary: &'static Scalar,
@@ -299,9 +289,9 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let Some(first) = pairs.first() else {
         return listed;
     };
-    for (place, (scalar, _)) in first.others.iter().enumerate() {
+    for (index, (scalar, _)) in first.others.iter().enumerate() {
         for pair in pairs {
-            let Some((_, comparison)) = pair.others.get(place) else {
+            let Some((_, comparison)) = pair.others.get(index) else {
                 continue;
             };
             let none = (pair.refusal(scalar)).unwrap_or("not known of any run of the arm");
@@ -352,7 +342,7 @@ fn definitions() -> Table {
     listed
 }
 
-/// The first letter small, but for abbreviations.
+/// Lower-cases the first letter, except for abbreviations.
 pub(crate) fn lower(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
@@ -363,23 +353,22 @@ pub(crate) fn lower(title: &str) -> String {
     }
 }
 
-/// [`words`], or why there is nothing to say.
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
     pair.refusal(scalar)
         .map_or_else(|| words(comparison, scalar), str::to_owned)
 }
 
-/// What may be said of two arms, in words. "Better" and "worse" only where a difference is shown.
+/// "Better" and "worse" only if a difference is shown.
 pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
         Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
         Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", way(direction), judged(direction, scalar.better), faultline_text::p_value(p))
+            format!("{}{} ({})", direction_words(direction), judged(direction, scalar.better), faultline_text::p_value(p))
         }
         Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), way(direction)),
+            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), direction_words(direction)),
             None => format!("equivalent within the margin ({})", faultline_text::p_value(p)),
         },
         Conclusion::Inconclusive { p, .. } => match p {
@@ -391,8 +380,7 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     }
 }
 
-/// Which way, in a word.
-pub(crate) fn way(direction: Direction) -> &'static str {
+pub(crate) fn direction_words(direction: Direction) -> &'static str {
     match direction {
         Direction::Lower => "lower",
         Direction::Higher => "higher",

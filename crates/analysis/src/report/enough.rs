@@ -1,4 +1,4 @@
-//! How much memory is proven to have been enough for a run, from its recording alone. Never the least: less was not tried.
+//! The memory proven sufficient by a recording. Not the minimum: less was not tried.
 
 use super::cells::{GIB, bytes, number, table, text};
 use super::model::{Block, Cell};
@@ -6,34 +6,28 @@ use super::subject::{Subject, Subjects};
 use crate::measure::{self, Numbers, Span, within};
 use crate::run::Signal;
 
-/// A process that was followed so soon after it started, in seconds, was recorded from its start on.
+/// A process followed within this many seconds counts as recorded from its start.
 const FROM_START: f64 = 60.0;
 
-/// A limit that was so many times as high at another time was not one limit.
+/// A limit that varied by more than this factor was not one limit.
 const MOVED: f64 = 1.001;
 
-/// What one run proves.
 #[derive(Debug, Default, PartialEq)]
-struct Enough {
-    /// Bytes; `None` if nothing is proven.
+struct SufficientMemory {
     proven: Option<f64>,
-    /// Highest of what cannot be reclaimed, in bytes.
     unreclaimable: Option<f64>,
-    /// Page cache when both together were highest, in bytes.
+    /// At the peak of both together, in bytes.
     cache: Option<f64>,
-    /// Refaults at the tip, in pages.
     refaults: Option<f64>,
-    /// What cannot be said, a part of a sentence each.
     not: Vec<String>,
 }
 
-/// A sentence for the only run, and a table; nothing where no run was at the tip.
 pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     let at_tip = subjects
         .all
         .iter()
         .filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
-    let all: Vec<(&Subject<'_>, Enough)> = at_tip
+    let all: Vec<(&Subject<'_>, SufficientMemory)> = at_tip
         .map(|(subject, steady)| (subject, enough(subject, steady)))
         .collect();
     if all.is_empty() {
@@ -69,7 +63,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
+fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     let (run, measured) = (subject.run, &subject.measured);
     let mut not = Vec::new();
     let from_start = from_start(subject);
@@ -93,7 +87,7 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
     let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
-    let proven = match (measured.course.kept_up.answer, refaults) {
+    let proven = match (measured.lifecycle.kept_up.answer, refaults) {
         (Some(false), _) => {
             not.push("that what it had is enough: it did not keep up".to_owned());
             None
@@ -129,7 +123,7 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
             limit
         }
     };
-    Enough {
+    SufficientMemory {
         proven,
         unreclaimable,
         cache,
@@ -138,7 +132,6 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     }
 }
 
-/// Whether each process was followed from its start on.
 fn from_start(subject: &Subject<'_>) -> bool {
     let all = &subject.run.processes;
     let soon = |process: &crate::run::Process| {
@@ -149,7 +142,7 @@ fn from_start(subject: &Subject<'_>) -> bool {
     !all.is_empty() && all.iter().all(soon)
 }
 
-/// Highest unreclaimable memory, page cache where both together were highest, and that sum.
+/// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
 fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = subject.run;
     let cache = measure::combine(
@@ -162,23 +155,23 @@ fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Op
     let both = unreclaimable
         .iter()
         .zip(&cache)
-        .filter_map(|(held, cache)| Some(((*held)?, (*cache)?)));
+        .filter_map(|(resident, cache)| Some(((*resident)?, (*cache)?)));
     let highest = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
     let most = unreclaimable.into_iter().flatten().reduce(f64::max);
     (
         most,
         highest.map(|(_, cache)| cache),
-        highest.map(|(held, cache)| held + cache),
+        highest.map(|(resident, cache)| resident + cache),
     )
 }
 
-/// What a counter rose by; `None` if it was not recorded, or too seldom.
+/// `None` if it was not recorded, or too rarely.
 fn total(subject: &Subject<'_>, signal: Signal, steady: &Numbers) -> Option<f64> {
     let growth = measure::growth(subject.run, signal, steady.window);
     (growth.seconds > 0.0).then_some(growth.increase)
 }
 
-fn sentence(enough: &Enough, installed: Option<u64>) -> String {
+fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
     let not = if enough.not.is_empty() {
         String::new()
     } else {
@@ -207,7 +200,7 @@ fn sentence(enough: &Enough, installed: Option<u64>) -> String {
     )
 }
 
-fn row(subject: &Subject<'_>, enough: &Enough) -> Vec<Cell> {
+fn row(subject: &Subject<'_>, enough: &SufficientMemory) -> Vec<Cell> {
     let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let less = installed

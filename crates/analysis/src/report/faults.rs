@@ -1,4 +1,4 @@
-//! Page faults (the study's Figures 8 and 9), who takes them, refaults and pressure.
+//! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
 use super::cells::{number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
@@ -14,14 +14,12 @@ use faultline_stats::smooth::{Window, moving_average};
 
 const SMOOTHED: usize = 100;
 
-/// Pools that are listed of each run.
 const MOST_POOLS: usize = 15;
 
 const DRAWN_POOLS: usize = 8;
 
 type OfPool = fn(&PoolFaults) -> Option<f64>;
 
-/// One value a tick.
 type Values = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
 
 const RATES: &[Quantity] = &[

@@ -1,5 +1,5 @@
-//! Arms that ran at the same time on one host: the A/A pair, one arm run twice, shows what is no effect of an arm. Its
-//! difference is the floor below which no difference between arms is called real.
+//! Simultaneous arms on one host. The difference of an A/A pair (one arm run twice) is the floor:
+//! smaller differences are not called real.
 
 mod pressure;
 
@@ -8,9 +8,9 @@ use super::comparison::{Pair, lower};
 use super::groups::distinct;
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
-use super::paired::{Matched, Paired, QUANTITIES, Quantity};
+use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity};
 use super::scalars::Scalar;
-use super::subject::{Subject, Subjects, TWIN};
+use super::subject::{AA_SUFFIX, Subject, Subjects};
 use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::{Estimate, Reliability};
 use faultline_stats::caveat::unreliable;
@@ -21,21 +21,19 @@ use faultline_text::number as grouped;
 
 pub(crate) use pressure::pressure;
 
-/// A number with both ends of its interval.
 type Ends = [f64; 3];
 
-/// Two arms, or an arm and itself, by one quantity over all turns.
 struct Row {
     quantity: &'static Quantity,
-    place: usize,
+    index: usize,
     reference: String,
     other: String,
     turns: usize,
     difference: Ends,
     ratio: Option<Ends>,
-    /// With an interval of 90 %; of the A/A pair.
+    /// With a 90 % interval.
     ratio_90: Option<Ends>,
-    /// Why the turn's interval is unreliable. Set only if the difference uses that interval.
+    /// Set only if `difference` uses the interval of a single turn.
     unreliable: Option<Reliability>,
 }
 
@@ -50,23 +48,22 @@ impl Row {
     }
 }
 
-/// What arms differ by over all pairs of runs, and the floor below it where an A/A pair shows one.
 pub(crate) struct Floor {
     rows: Vec<Row>,
     margin: f64,
 }
 
 impl Floor {
-    /// `None` unless an A/A pair, or two pairs of runs of the same arms, have slots in common.
+    /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
         let mut rows: Vec<Row> = Vec::new();
         for matched in &paired.matched {
-            let of_row = |one: &&Matched| {
+            let of_row = |one: &&PairedEffect| {
                 (one.quantity, &one.reference, &one.other)
                     == (matched.quantity, &matched.reference, &matched.other)
             };
             let known = rows.iter().any(|row| {
-                (row.place, &row.reference, &row.other)
+                (row.index, &row.reference, &row.other)
                     == (matched.quantity, &matched.reference, &matched.other)
             });
             if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
@@ -76,35 +73,34 @@ impl Floor {
                 ));
             }
         }
-        // The pair comes first: it says how to read the rest.
-        rows.sort_by_key(|row| (row.place, !row.twins()));
+        rows.sort_by_key(|row| (row.index, !row.twins()));
         let floor = Floor {
             rows,
             margin: settings.margin,
         };
-        (floor.has_twins() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
+        (floor.has_aa_pair() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
     }
 
-    fn has_twins(&self) -> bool {
+    fn has_aa_pair(&self) -> bool {
         self.rows.iter().any(Row::twins)
     }
 
-    /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
-    fn floor(&self, place: usize) -> Option<f64> {
+    /// The largest difference that the A/A pair allows for a quantity.
+    fn floor(&self, index: usize) -> Option<f64> {
         let twins = self
             .rows
             .iter()
-            .filter(|row| row.twins() && row.place == place);
+            .filter(|row| row.twins() && row.index == index);
         twins
             .map(|row| row.difference[1].abs().max(row.difference[2].abs()))
             .reduce(f64::max)
     }
 
-    /// Whether all of the interval lies beyond the floor; `None` without a floor.
+    /// Whether the whole interval is beyond the floor.
     fn decision(&self, row: &Row) -> Option<Decision> {
-        let floor = self.floor(row.place)?;
+        let floor = self.floor(row.index)?;
         let twins = self.rows.iter().filter(|other| other.twins());
-        let mut both = twins.filter(|twins| twins.place == row.place).chain([row]);
+        let mut both = twins.filter(|twins| twins.index == row.index).chain([row]);
         let direction = match row.difference {
             [_, low, _] if low > floor => Direction::Higher,
             [.., high] if high < -floor => Direction::Lower,
@@ -120,15 +116,19 @@ impl Floor {
         Some(self.decision(row)?.shown().is_some())
     }
 
-    /// Whether the A/A pair is shown to be the same within the margin.
     fn equivalent(&self, row: &Row) -> bool {
         let within = |[_, low, high]: Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
         let same = row.ratio_90.is_some_and(within) || row.difference == [0.0; 3];
         same && row.unreliable.is_none()
     }
 
-    /// What is called a difference, but does not exceed what the A/A pair shows of the same quantity or metric, is not shown.
-    pub(crate) fn humble(&self, pairs: &mut [Pair], subjects: &Subjects<'_>, primary: &Scalar) {
+    /// Withdraws differences that do not exceed those of the A/A pair.
+    pub(crate) fn withdraw_below_floor(
+        &self,
+        pairs: &mut [Pair],
+        subjects: &Subjects<'_>,
+        primary: &Scalar,
+    ) {
         for pair in pairs {
             let names = (pair.reference.clone(), pair.other.clone());
             let metrics = std::iter::once((primary, &mut pair.primary));
@@ -160,18 +160,18 @@ impl Floor {
         rows.find(|row| row.is_about(scalar))
     }
 
-    /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
+    /// `None` if arms have no slots in common.
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let arms = || self.rows.iter().filter(|row| !row.twins());
-        let place = arms().find(about).or_else(|| arms().next())?.place;
-        let quantity = QUANTITIES.get(place)?;
-        let rows: Vec<&Row> = arms().filter(|row| row.place == place).collect();
-        let floor = self.floor(place)?;
-        let said = rows.iter().map(|row| match self.beyond(row) {
+        let index = arms().find(about).or_else(|| arms().next())?.index;
+        let quantity = QUANTITIES.get(index)?;
+        let rows: Vec<&Row> = arms().filter(|row| row.index == index).collect();
+        let floor = self.floor(index)?;
+        let verdicts = rows.iter().map(|row| match self.beyond(row) {
             Some(true) => format!(
                 "{} with {} than with {}",
-                way(row),
+                direction_words(row),
                 row.other,
                 row.reference
             ),
@@ -184,7 +184,7 @@ impl Floor {
             "{} per slot, with a bias floor of {} from the A/A pair: {}.",
             quantity.name,
             amount(quantity, floor),
-            said.collect::<Vec<_>>().join("; ")
+            verdicts.collect::<Vec<_>>().join("; ")
         );
         let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
         let real = rows.iter().any(|row| self.beyond(row) == Some(true));
@@ -196,7 +196,6 @@ impl Floor {
         Some((headline, standing))
     }
 
-    /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
     pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let twins = || self.rows.iter().filter(|row| row.twins());
@@ -215,12 +214,12 @@ impl Floor {
         Some((headline, standing))
     }
 
-    /// A sentence each for the A/A pair and for every arm, by the quantities that are times; none without an A/A pair.
+    /// One sentence for the A/A pair and for every arm; none without an A/A pair.
     pub(crate) fn points(&self) -> Vec<String> {
         let times = self
             .rows
             .iter()
-            .filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
+            .filter(|row| self.has_aa_pair() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
                 let [value, low, high] = row.difference;
@@ -248,12 +247,12 @@ impl Floor {
             .collect()
     }
 
-    /// A sentence for every two arms, of pairs of runs that were not made at the same time; none beside an A/A pair.
+    /// For runs made at different times; empty with an A/A pair.
     pub(crate) fn together(&self) -> Vec<String> {
         let rows = || {
             self.rows
                 .iter()
-                .filter(|row| !self.has_twins() && row.turns > 1)
+                .filter(|row| !self.has_aa_pair() && row.turns > 1)
         };
         let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
         let one = |row: &Row| {
@@ -267,13 +266,13 @@ impl Floor {
             )
         };
         let of = |(other, reference): (&str, &str)| {
-            let said: Vec<String> = rows()
+            let verdicts: Vec<String> = rows()
                 .filter(|row| row.other == other && row.reference == reference)
                 .map(one)
                 .collect();
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
-                said.join("; ")
+                verdicts.join("; ")
             )
         };
         arms.into_iter().map(of).collect()
@@ -285,7 +284,7 @@ impl Floor {
                 .trim_end_matches(".0")
                 .to_owned();
             return match (self.equivalent(row), row.ratio_90) {
-                // Slots of the same turn are not turns: what another one would have shown is open.
+                // Slots of one turn do not replace turns.
                 (true, Some([ratio, low, high])) if row.turns < RUNS_FOR_A_TEST => format!(
                     "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
                      of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
@@ -324,7 +323,6 @@ impl Floor {
         }
     }
 
-    /// The chapter's table and what it means.
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let columns = [
             ("What", ""),
@@ -341,7 +339,7 @@ impl Floor {
                     the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
         let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
         listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
-        if !self.has_twins() {
+        if !self.has_aa_pair() {
             return vec![Block::Table(self.without_floor(listed))];
         }
         let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
@@ -350,7 +348,7 @@ impl Floor {
         vec![Block::Text(text.to_owned()), Block::Table(listed)]
     }
 
-    /// Of runs that were not made at the same time, or without an A/A pair, there is no floor and no verdict.
+    /// No floor and no verdict without an A/A pair, or for runs made at different times.
     fn without_floor(&self, listed: Table) -> Table {
         let note = "Means over slots that both runs of a pair have, the other minus the reference. Of two pairs the interval holds both; \
                     from three on the pair is the unit (Student's t), so that how runs differ by themselves is in it.";
@@ -382,7 +380,7 @@ impl Floor {
             estimate(row.difference, row.quantity.decimals),
             estimate_or(row.ratio, 3, "the reference's is 0"),
             number(
-                self.floor(row.place),
+                self.floor(row.index),
                 row.quantity.decimals,
                 "the A/A pair has no such slots in common",
             ),
@@ -391,15 +389,15 @@ impl Floor {
     }
 }
 
-fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
+fn row(quantity: &'static Quantity, of: &[&PairedEffect]) -> Option<Row> {
     let first = of.first()?;
     let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
-    // A ratio is not there where the reference has none of it: then it says nothing of all turns together.
+    // A ratio is absent if the reference has none of the quantity.
     let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
     let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
     Some(Row {
         quantity,
-        place: first.quantity,
+        index: first.quantity,
         reference: first.reference.clone(),
         other: first.other.clone(),
         turns: of.len(),
@@ -410,7 +408,8 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
     })
 }
 
-/// From [`RUNS_FOR_A_TEST`] turns on, the interval is not made from theirs. If all slots are equal, the zero difference is reliable.
+/// From [`RUNS_FOR_A_TEST`] turns on, the turns' own intervals are unused. If all slots are equal,
+/// the zero difference is reliable.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     let none = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
     let unreliable = |turn: &&Estimate| !turn.reliable.is_reliable() && !none(turn);
@@ -418,7 +417,7 @@ fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
 }
 
-/// Of one turn its own interval, of two what holds both, of more that of the turns.
+/// With fewer than [`RUNS_FOR_A_TEST`] turns, the hull of their intervals.
 fn together(
     turns: &[Estimate],
     level: f64,
@@ -433,16 +432,16 @@ fn together(
     Some([mean(&values)?, low, high])
 }
 
-/// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
+/// The largest difference within an A/A pair.
 fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let value = |subject: &Subject<'_>| pace::compared(subjects, scalar, subject);
     let twins = subjects
         .all
         .iter()
-        .filter(|subject| subject.arm.ends_with(TWIN));
+        .filter(|subject| subject.arm.ends_with(AA_SUFFIX));
     let apart = |twin: &Subject<'_>| {
         let first = subjects
-            .of(twin.arm.trim_end_matches(TWIN))
+            .of(twin.arm.trim_end_matches(AA_SUFFIX))
             .find(|first| turn(first) == turn(twin))?;
         Some((value(twin)? - value(first)?).abs())
     };
@@ -453,7 +452,7 @@ fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
     subject.run.label("turn")
 }
 
-fn way(row: &Row) -> &'static str {
+fn direction_words(row: &Row) -> &'static str {
     if row.difference[0] < 0.0 {
         "lower"
     } else {

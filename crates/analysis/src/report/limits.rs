@@ -1,4 +1,4 @@
-//! Arms that differ in memory: what is enough lies between two limits that were tried.
+//! Brackets the sufficient memory limit between two tried limits.
 
 use super::cells::{GIB, bytes, count, number, table};
 use super::groups::by_key;
@@ -7,28 +7,27 @@ use super::subject::{Subject, Subjects};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::number as grouped;
 
-/// Limits closer together than this are one limit on two machines.
+/// Limits within this ratio count as one limit on two machines.
 const ONE_LIMIT: f64 = 1.05;
 
-/// What arms with different limits show.
 pub(crate) struct Limits {
     bracket: Bracket,
-    /// Arms that the plan of their experiment gave no limit. The host's memory is none that was tried.
+    /// Arms without a planned limit. The host's memory is no tried limit.
     without: Vec<Without>,
-    /// Whether the runs did the same work and ended by themselves, and had no tip to keep up with.
+    /// Whether the runs replayed a fixed range.
     replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
 type Without = (String, Vec<Option<bool>>);
 
-/// The bracket; `None` unless the runs had different limits.
+/// `None` unless the runs had different limits.
 pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut without = Vec::new();
     for subject in &subjects.all {
-        let kept_up = subject.measured.course.kept_up.answer;
-        match (limit_of(subject), &subject.run.told) {
+        let kept_up = subject.measured.lifecycle.kept_up.answer;
+        match (limit_of(subject), &subject.run.from_experiment) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}
             (None, Some(_)) => without.push((subject.arm.clone(), kept_up)),
@@ -45,15 +44,15 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     })
 }
 
-/// What the plan gave a run, or what it was recorded with where there is no plan.
+/// The limit in the plan, or the recorded one without a plan.
 fn limit_of(subject: &Subject<'_>) -> Option<u64> {
-    match &subject.run.told {
-        Some(told) => told.limit,
+    match &subject.run.from_experiment {
+        Some(from_experiment) => from_experiment.limit,
         None => subject.limit().map(|limit| limit as u64),
     }
 }
 
-/// Whether two arms had one limit, or none: then what they differ by is something else.
+/// Whether both arms had the same limit, or none.
 pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
     let all: Vec<Option<u64>> = subjects
         .of(one)
@@ -71,7 +70,6 @@ fn times(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     alike.count()
 }
 
-/// In sentences: what was enough, what failed, and whatever there is to say beside.
 pub(crate) fn sentences(
     Limits {
         bracket,
@@ -87,27 +85,27 @@ pub(crate) fn sentences(
     let mut sentences = vec![match (bracket.enough, replays) {
         (Some(enough), true) => format!(
             "The smallest limit with which every run {did} is {}.",
-            said(enough)
+            limit_words(enough)
         ),
         (None, true) => format!("No limit is known with which every run {did}."),
         (Some(enough), false) => format!(
             "The smallest limit that {did} in every run is {}.",
-            said(enough)
+            limit_words(enough)
         ),
         (None, false) => format!("No limit is known to have {did} in every run."),
     }];
     sentences.push(match bracket.failed {
         Some(failed) => format!(
             "The largest limit that failed in any run is {}.",
-            said(failed)
+            limit_words(failed)
         ),
         None => "No limit failed.".to_owned(),
     });
     sentences.extend(bracket.contradictions.iter().map(|contradiction| {
         format!(
             "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
-            said(contradiction.kept_up),
-            said(contradiction.failed)
+            limit_words(contradiction.kept_up),
+            limit_words(contradiction.failed)
         )
     }));
     sentences.extend(without.iter().map(|(arm, answers)| {
@@ -124,8 +122,8 @@ pub(crate) fn sentences(
     sentences
 }
 
-/// Small limits differ by less than a tenth of a GiB.
-fn said(limit: u64) -> String {
+/// Small limits can differ by less than a tenth of a GiB.
+fn limit_words(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
         return bytes(limit as f64);

@@ -1,5 +1,5 @@
-//! Slot times and consensus of arms. What is counted by slot or by transaction cannot be compared where they differ: a shorter
-//! slot holds less work, and votes of Alpenglow are no transactions.
+//! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
+//! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
 use super::cells::duration;
 use super::scalars::{Per, Scalar};
@@ -9,12 +9,11 @@ use faultline_stats::caveat::Caveat;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
-/// Slot times are alike up to this ratio. The steps by which mainnet-beta shortened its slots are larger.
-const ALIKE: f64 = 1.1;
+/// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
+const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 
-/// The shortest and the longest slot time of these runs, in seconds; `None` if no run shows one.
 fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
-    let mut seconds = runs.filter_map(|subject| subject.measured.course.slot_seconds);
+    let mut seconds = runs.filter_map(|subject| subject.measured.lifecycle.slot_seconds);
     let first = seconds.next()?;
     Some(seconds.fold((first, first), |(min, max), one| {
         (min.min(one), max.max(one))
@@ -41,7 +40,8 @@ fn names(consensus: &BTreeSet<&str>) -> String {
     consensus.iter().copied().collect::<Vec<_>>().join(" and ")
 }
 
-/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` if nothing proved a protocol.
+/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
+/// protocol.
 pub(crate) fn protocols(run: &Run) -> Option<String> {
     let ((_, first), changes) = run.consensus.split_first()?;
     let changes = changes
@@ -55,7 +55,6 @@ pub(crate) fn slot_time(subject: &Subject<'_>) -> Option<String> {
     slot_seconds(std::iter::once(subject)).map(span)
 }
 
-/// Why a metric of two arms is not compared; `None` if it is.
 pub(crate) fn refusal(
     subjects: &Subjects<'_>,
     reference: &str,
@@ -86,7 +85,7 @@ pub(crate) fn refusal(
         slot_seconds(subjects.of(other))?,
     );
     let (min, max) = (before.0.min(after.0), before.1.max(after.1));
-    (max > ALIKE * min).then(|| {
+    (max > MAX_SLOT_TIME_RATIO * min).then(|| {
         format!(
             "not compared: slots of {} with {other} and of {} with {reference}{}",
             span(after),
@@ -103,15 +102,14 @@ fn remedy(scalar: &Scalar) -> &'static str {
     }
 }
 
-/// A value of a run as it is compared. With `--per-second`, what is counted by slot is divided by the run's slot time, and a
-/// distance in slots is multiplied by it.
+/// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared(
     subjects: &Subjects<'_>,
     scalar: &Scalar,
     subject: &Subject<'_>,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared().of(subject)?)?;
-    let slot_seconds = subject.measured.course.slot_seconds;
+    let slot_seconds = subject.measured.lifecycle.slot_seconds;
     match scalar.per {
         Per::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
         Per::Slots if subjects.per_second => slot_seconds.map(|seconds| value * seconds),
@@ -119,7 +117,6 @@ pub(crate) fn compared(
     }
 }
 
-/// The unit of what is compared.
 pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     match scalar.per {
         Per::Slot if per_second => format!("{}/s", scalar.unit),
@@ -128,7 +125,6 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     }
 }
 
-/// Arms whose slot times or protocols differ.
 pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let arms = || subjects.arms.iter();
     let seconds: Vec<(String, (f64, f64))> = arms()
@@ -147,7 +143,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let described = seconds
         .into_iter()
         .map(|(arm, seconds)| (arm, span(seconds)));
-    let slot_times = (max > ALIKE * min).then(|| Caveat::DifferentSlotTimes {
+    let slot_times = (max > MAX_SLOT_TIME_RATIO * min).then(|| Caveat::DifferentSlotTimes {
         arms: described.collect(),
     });
     let consensus = differ.then_some(Caveat::DifferentConsensus { arms: protocols });
@@ -234,8 +230,9 @@ mod tests {
             headline.contains("slots of 0.20 s with new and of 0.40 s with old"),
             "{headline}"
         );
-        let says = |text: &str| { report.caveats.iter() }.any(|caveat| caveat.what.contains(text));
-        assert!(says("A slot took 0.40 s with old, 0.20 s with new."));
+        let has_caveat =
+            |text: &str| { report.caveats.iter() }.any(|caveat| caveat.what.contains(text));
+        assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
     }
 
     #[test]

@@ -1,43 +1,37 @@
-//! Runs that replayed the same slots: the network's load cancels out.
+//! Compares runs slot by slot: the network's load cancels out.
 
 use super::cells::{self, count, known, missing, table, words};
 use super::comparison::reference;
 use super::model::{Block, Cell, Table};
 use super::scalars::Scalar;
-use super::subject::{Subject, Subjects, TWIN};
+use super::subject::{AA_SUFFIX, Subject, Subjects};
 use crate::measure::{Contents, cache_slots, contents, slots};
 use crate::run::ReplayedSlot;
 use faultline_stats::block::{Estimate, Plan};
 use faultline_stats::paired::{Effect, Pairs, join};
 
-/// With fewer slots in common there is nothing to pair.
+/// Minimum number of common slots for a pair.
 const FEWEST: usize = 100;
 
-/// Likewise where it is known that two runs belong together.
+/// For runs that are known to belong together.
 const FEWEST_KNOWN: usize = 30;
 
-/// Rows of a table at most.
 const MOST: usize = 24;
 
-/// Pairs of runs at most.
 const MOST_PAIRS: usize = 60;
 
-/// Slots whose contents are the same in both runs, of all slots that both have; below this the numbers are the same by chance,
-/// as two test clusters both count from 0.
-const SAME: f64 = 0.95;
+/// Below this share of equal slots, equal numbers are chance: two test clusters both count from 0.
+const MIN_EQUAL_SHARE: f64 = 0.95;
 
-/// What is paired by slot.
 pub(crate) struct Quantity {
     pub(crate) name: &'static str,
-    /// Its unit; empty for counts.
     pub(crate) unit: &'static str,
     pub(crate) decimals: u8,
-    /// Metrics of runs begin with one of these if they are about the same.
+    /// Prefixes of related run metrics.
     pub(crate) metrics: &'static [&'static str],
     of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
 }
 
-/// All that is paired.
 pub(crate) static QUANTITIES: [Quantity; 6] = [
     Quantity {
         name: "Replay time",
@@ -67,7 +61,6 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
     }),
 ];
 
-/// A count that only the log of a replay tells slot by slot.
 const fn logged(
     name: &'static str,
     metrics: &'static [&'static str],
@@ -92,33 +85,28 @@ fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) ->
         .collect()
 }
 
-/// What a pair of runs says of a quantity.
-pub(crate) struct Matched {
-    /// Place in [`QUANTITIES`].
+pub(crate) struct PairedEffect {
     pub(crate) quantity: usize,
     pub(crate) reference: String,
-    /// The other's; the same for an A/A pair.
+    /// Equal to the reference for an A/A pair.
     pub(crate) other: String,
-    /// The other minus the reference, slot by slot.
+    /// Other minus reference, slot by slot.
     pub(crate) effect: Effect,
-    /// The ratio of sums with an interval of 90 %, which is what two one-sided tests of 5 % need; of A/A pairs only.
+    /// With a 90 % interval, for two one-sided tests of 5 %. Only for A/A pairs.
     pub(crate) ratio_90: Option<Estimate>,
 }
 
-/// Whether runs of different arms replayed the same slots, and what follows.
 pub(crate) struct Paired {
-    /// Runs of other arms that have a partner in the reference.
+    /// Runs of other arms with a partner in the reference.
     pub(crate) rows: usize,
-    /// Whether all of them have.
+    /// Whether all of them have one.
     pub(crate) complete: bool,
-    /// Every pair's effects, A/A pairs included.
-    pub(crate) matched: Vec<Matched>,
+    pub(crate) matched: Vec<PairedEffect>,
     times: Table,
     counts: Table,
 }
 
 impl Paired {
-    /// The tables; nothing if no runs could be paired.
     pub(crate) fn blocks(self) -> Vec<Block> {
         [self.times, self.counts]
             .into_iter()
@@ -129,8 +117,8 @@ impl Paired {
 
     fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
         let names = format!("{} against {}", other.name, partner.name);
-        let twin = other.arm.ends_with(TWIN);
-        for (place, quantity) in QUANTITIES.iter().enumerate() {
+        let twin = other.arm.ends_with(AA_SUFFIX);
+        for (index, quantity) in QUANTITIES.iter().enumerate() {
             let pairs = join((quantity.of)(partner), (quantity.of)(other));
             let Some(effect) = pairs.effect(plan) else {
                 continue;
@@ -153,10 +141,10 @@ impl Paired {
                     })?
                     .ratio_of_sums
             };
-            self.matched.push(Matched {
-                quantity: place,
+            self.matched.push(PairedEffect {
+                quantity: index,
                 reference: partner.arm.clone(),
-                other: other.arm.trim_end_matches(TWIN).to_owned(),
+                other: other.arm.trim_end_matches(AA_SUFFIX).to_owned(),
                 ratio_90: if twin { ratio_90() } else { None },
                 effect,
             });
@@ -164,9 +152,9 @@ impl Paired {
     }
 }
 
-/// Pairs each run of the other arms with the run of the reference that belongs to it: the one of the same turn where runs were
-/// made at the same time, the same replicate where a fixed range was replayed, else the one with which it has most slots in
-/// common, and among equals the one at the same place. The second run of an A/A pair is paired with the first.
+/// Pairs each run with a reference run of the same turn or, for a fixed range, of the same
+/// replicate. Otherwise with the one with most common slots; among equals, by index. The second run
+/// of an A/A pair is paired with the first.
 pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
     let Some((reference, others)) = reference(subjects, primary) else {
@@ -175,11 +163,11 @@ pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> 
     let twins: Vec<&Subject<'_>> = subjects
         .all
         .iter()
-        .filter(|subject| subject.arm.ends_with(TWIN))
+        .filter(|subject| subject.arm.ends_with(AA_SUFFIX))
         .collect();
     let mut pairs = 0;
     for twin in &twins {
-        let first = with_contents(subjects, twin.arm.trim_end_matches(TWIN));
+        let first = with_contents(subjects, twin.arm.trim_end_matches(AA_SUFFIX));
         if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MOST_PAIRS) {
             pairs += 1;
             paired.add(partner, twin, plan);
@@ -188,8 +176,8 @@ pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> 
     let mut complete = !others.is_empty();
     let references = with_contents(subjects, reference);
     for arm in others {
-        for (place, other) in subjects.of(arm).enumerate() {
-            let Some(partner) = partner(&references, other, place) else {
+        for (index, other) in subjects.of(arm).enumerate() {
+            let Some(partner) = partner(&references, other, index) else {
                 complete = false;
                 continue;
             };
@@ -247,8 +235,8 @@ fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candid
         .collect()
 }
 
-/// What runs that belong together have in common: the turn, or of a replay the replicate. `None` where nothing says so.
-fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
+/// Experiment and turn (for a replay, replicate).
+fn pairing_key<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
         "turn"
@@ -258,15 +246,14 @@ fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     Some((label("experiment"), label(key)?))
 }
 
-/// The run of the reference with the same slots, if there is one.
 fn partner<'s, 'r>(
     references: &'s [Candidate<'s, 'r>],
     other: &Subject<'_>,
-    place: usize,
+    index: usize,
 ) -> Option<&'s Subject<'r>> {
     let own = contents(other.run, other.usual.window);
-    let together = belongs(other);
-    let same_turn = |subject: &Subject<'_>| together.is_some() && belongs(subject) == together;
+    let together = pairing_key(other);
+    let same_turn = |subject: &Subject<'_>| together.is_some() && pairing_key(subject) == together;
     let known = references.iter().any(|(subject, _)| same_turn(subject));
     let fewest = if known { FEWEST_KNOWN } else { FEWEST };
     let common = |theirs: &Contents| {
@@ -275,13 +262,13 @@ fn partner<'s, 'r>(
             .filter_map(|(slot, what)| Some(theirs.get(slot)? == what))
             .collect();
         let same = both.iter().filter(|same| **same).count();
-        (both.len() >= fewest && same as f64 >= SAME * both.len() as f64).then_some(same)
+        (both.len() >= fewest && same as f64 >= MIN_EQUAL_SHARE * both.len() as f64).then_some(same)
     };
     let candidates = references
         .iter()
         .enumerate()
         .filter(|(_, (subject, _))| !known || same_turn(subject))
-        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == place, *subject)));
+        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == index, *subject)));
     candidates
         .max_by_key(|(same, here, _)| (*same, *here))
         .map(|(.., subject)| subject)
@@ -312,7 +299,7 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
-        // An interval that covers less than it says would show what is not shown.
+        // Too low coverage could show a false difference.
         Some(estimate) if !estimate.reliable.is_reliable() => known(estimate.value, decimals),
         Some(estimate) => cells::estimate(estimate.ends(), decimals),
         None => missing("the reference's is 0"),

@@ -1,5 +1,3 @@
-//! Replay time per slot and the distance to the tip.
-
 use super::cells::{estimate_or, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section, Table};
@@ -93,7 +91,6 @@ fn figures(chapter: &mut Chapter<'_, '_>) {
     });
 }
 
-/// Intervals of single runs that do not keep their promise.
 fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
     let note = "Of the table above. Independent values: what the run is worth, as values near each other are alike.";
     let mut listed = table(

@@ -1,22 +1,17 @@
-//! Lines over time, with what happened meanwhile.
-
 use super::cells::clock_step;
 use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
-use crate::measure::course::broken;
+use crate::measure::lifecycle::broken;
 use crate::measure::{PhaseSpan, Span};
 use crate::run::Run;
 
-/// Of a line that has a figure to itself, or shares it with one other run.
 const POINTS: usize = 2000;
 
-/// Of a line among many.
 const FEWEST: usize = 400;
 
-/// No slot advances.
 const STALL: &str = "stall";
 
-/// Events that are drawn; phases and gaps are bands.
+/// Events drawn as marks; phases and gaps are bands.
 const DRAWN: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
@@ -28,25 +23,21 @@ const DRAWN: &[(&str, &str)] = &[
     ("mark", "mark"),
 ];
 
-/// What follows the end of a run.
 pub(crate) const AFTER_THE_END: &str = "after the end";
 
-/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take up to 1 s, seconds 1 s.
+/// Points within this many seconds are connected across a daemon gap: slots take up to 1 s, seconds
+/// 1 s.
 const NEIGHBOURS: f64 = 2.0;
 
-/// More marks than this are no help.
 const MOST_MARKS: usize = 60;
 
-/// One line of a run, on the run's own axis.
 pub(crate) struct Trace {
-    /// Beside the run's name; empty where the run's name says enough.
     name: &'static str,
     x: Vec<f64>,
     y: Vec<Option<f64>>,
 }
 
 impl Trace {
-    /// One value a tick.
     pub(crate) fn ticks(
         subject: &Subject<'_>,
         name: &'static str,
@@ -68,13 +59,13 @@ impl Trace {
         trace
     }
 
-    /// Values at moments of their own, in order. The line breaks where nothing was recorded, and where no process was followed.
+    /// The line breaks at gaps and where no process was followed.
     pub(crate) fn moments(
         subject: &Subject<'_>,
         name: &'static str,
         moments: impl IntoIterator<Item = (f64, Option<f64>)>,
     ) -> Trace {
-        let mut away = away(subject.run).into_iter().peekable();
+        let mut unrecorded_spans = unrecorded_spans(subject.run).into_iter().peekable();
         let mut trace = Trace {
             name,
             x: Vec::new(),
@@ -82,9 +73,9 @@ impl Trace {
         };
         for (at, value) in moments {
             if let Some(before) = trace.x.last().copied() {
-                while away.next_if(|span| span.to <= before).is_some() {}
-                let between = away.peek().filter(|span| span.from < at);
-                // Points of the validator may lie within a gap of the daemon: those near each other belong together.
+                while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
+                let between = unrecorded_spans.peek().filter(|span| span.from < at);
+                // The validator's points can lie within a daemon gap.
                 if between.is_some() && at - before > NEIGHBOURS {
                     trace.push(f64::midpoint(before, at), None);
                 }
@@ -100,10 +91,9 @@ impl Trace {
     }
 }
 
-/// Stretches from one tick to the next between which nothing was recorded, or no process was followed; in order.
-fn away(run: &Run) -> Vec<Span> {
+fn unrecorded_spans(run: &Run) -> Vec<Span> {
     let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
-    let mut away: Vec<Span> = Vec::new();
+    let mut unrecorded_spans: Vec<Span> = Vec::new();
     for (before, after) in pairs {
         if before.process.is_some()
             && after.process == before.process
@@ -111,18 +101,21 @@ fn away(run: &Run) -> Vec<Span> {
         {
             continue;
         }
-        match away.last_mut().filter(|last| last.to >= before.at) {
+        match unrecorded_spans
+            .last_mut()
+            .filter(|last| last.to >= before.at)
+        {
             Some(last) => last.to = after.at,
-            None => away.push(Span {
+            None => unrecorded_spans.push(Span {
                 from: before.at,
                 to: after.at,
             }),
         }
     }
-    away
+    unrecorded_spans
 }
 
-/// A timeline of all runs. One run is shown from its first tick on, several from each one's first execution on.
+/// A single run starts at its first tick, several runs each at its first execution.
 pub(crate) fn timeline(
     subjects: &Subjects<'_>,
     y_label: &str,
@@ -161,7 +154,6 @@ pub(crate) fn timeline(
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-/// What the horizontal axis counts.
 fn x_label(single: bool) -> &'static str {
     if single {
         "Time since the first tick"
@@ -170,7 +162,6 @@ fn x_label(single: bool) -> &'static str {
     }
 }
 
-/// Where the horizontal axis of a run begins, on the run's own.
 fn origin(subject: &Subject<'_>, single: bool) -> f64 {
     if single {
         0.0
@@ -189,8 +180,8 @@ fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
 }
 
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
-    let course = &subject.measured.course;
-    let over = course.ended.map(|from| {
+    let lifecycle = &subject.measured.lifecycle;
+    let over = lifecycle.ended.map(|from| {
         (
             Span {
                 from,
@@ -200,15 +191,15 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
         )
     });
     let of_run = |phase: &&PhaseSpan| {
-        phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended)
+        phase.name != "unknown" && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
     };
-    let phases = course
+    let phases = lifecycle
         .phases
         .iter()
         .filter(of_run)
         .map(|phase| (phase.span, phase.name.as_str()))
         .chain(over);
-    let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
+    let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases
         .chain(gaps)
         .filter(|(span, _)| span.to > span.from && (single || span.to > origin));
@@ -225,22 +216,21 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     shown.map(band).collect()
 }
 
-/// Events, and the first execution.
 fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,
         run: subject.id.clone(),
     };
-    // Where the axis begins there, a mark says nothing.
+    // With several runs the axis starts there, so a mark adds nothing.
     let executing = subject.measured.windows.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
-    // A stall that the slots show is drawn where it began, 15 s before the daemon knew.
+    // A stall is drawn at its start, 15 s before the daemon detected it.
     let seen = |event: &crate::run::Event| {
         event.kind == "stall"
             && subject
                 .measured
-                .course
+                .lifecycle
                 .stalls
                 .iter()
                 .any(|stall| stall.span.holds(event.at))
@@ -264,7 +254,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
         .filter_map(|event| Some(mark(event.at, named(event)?)));
     let stalls = subject
         .measured
-        .course
+        .lifecycle
         .stalls
         .iter()
         .map(|stall| mark(stall.span.from, STALL.to_owned()));
@@ -284,10 +274,10 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     marks
 }
 
-/// A mark set by hand says what it is: `{"name": "..."}`, or plain text.
+/// The name of a manual mark: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &str) -> String {
-    let told = serde_json::from_str::<serde_json::Value>(detail).ok();
-    let name = told
+    let parsed = serde_json::from_str::<serde_json::Value>(detail).ok();
+    let name = parsed
         .as_ref()
         .and_then(|detail| detail.get("name")?.as_str())
         .unwrap_or(detail);

@@ -1,5 +1,3 @@
-//! What happened: phases, catch-up, how each run ended.
-
 use super::cells::{self, GIB, count, duration, known, missing, number, row, table, text, words};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
@@ -11,16 +9,15 @@ use faultline_stats::summary::summary;
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
-/// More events than this are left out, and it is said.
 const MOST_EVENTS: usize = 200;
 
-/// More phases than this are a validator that flaps.
+/// More phases mean a validator that flaps.
 const MOST_PHASES: usize = 100;
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
     if let Some(subject) = subjects.single() {
-        blocks.push(Block::Text(story(subject)));
+        blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
     blocks.push(Block::Table(outcome(subjects)));
     blocks.push(Block::Table(phases(subjects)));
@@ -33,10 +30,9 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     cells::section("what-happened", "What happened, phase by phase", blocks)
 }
 
-/// One run in sentences.
-pub(crate) fn story(subject: &Subject<'_>) -> String {
-    let course = &subject.measured.course;
-    let mut said = match subject.run.processes.as_slice() {
+pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
+    let lifecycle = &subject.measured.lifecycle;
+    let mut sentences = match subject.run.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
         [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
         [first, rest @ ..] => {
@@ -48,17 +44,17 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
-    if !course.validator && !subject.run.processes.is_empty() {
-        return said + &without_validator(subject);
+    if !lifecycle.validator && !subject.run.processes.is_empty() {
+        return sentences + &without_validator(subject);
     }
     if subject.run.is_replay() {
-        return said + &ending(subject, "did all of its work", "did not do all of its work");
+        return sentences + &ending(subject, "did all of its work", "did not do all of its work");
     }
-    said.push_str(&match subject.measured.windows.executing {
+    sentences.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
         None => " No executed transaction was recorded.".to_owned(),
     });
-    said.push_str(&match (course.at_tip, subject.catch_up()) {
+    sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}, {} after the first execution.",
@@ -69,12 +65,12 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
-    said + &ending(subject, "kept up", "did not keep up")
+    sentences + &ending(subject, "kept up", "did not keep up")
 }
 
 /// Whether it did what it should, and the end.
 fn ending(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
-    let kept_up = &subject.measured.course.kept_up;
+    let kept_up = &subject.measured.lifecycle.kept_up;
     let verdict = match kept_up.answer {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
@@ -83,7 +79,6 @@ fn ending(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
     format!(" {verdict}: {}. {}", kept_up.why, the_end(subject))
 }
 
-/// What was seen of a process that is no validator.
 fn without_validator(subject: &Subject<'_>) -> String {
     let problems = subject.run.target_problems.join("; ");
     let reported = match problems.as_str() {
@@ -94,22 +89,21 @@ fn without_validator(subject: &Subject<'_>) -> String {
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-/// When and how it ended, and what was recorded after it.
 fn the_end(subject: &Subject<'_>) -> String {
-    let course = &subject.measured.course;
-    let mut said = format!(
+    let lifecycle = &subject.measured.lifecycle;
+    let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(course.ended.unwrap_or(course.until)),
-        course.end.how
+        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
+        lifecycle.end.how
     );
-    let more = subject.run.end() - course.until;
-    if course.ended.is_some() && more > 2.0 * subject.run.interval() {
-        said.push_str(&format!(
+    let more = subject.run.end() - lifecycle.until;
+    if lifecycle.ended.is_some() && more > 2.0 * subject.run.interval() {
+        sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)
         ));
     }
-    said
+    sentences
 }
 
 fn after(seconds: f64) -> String {
@@ -151,22 +145,22 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
 }
 
 fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
-    let course = &subject.measured.course;
-    let kept_up = match course.kept_up.answer {
+    let lifecycle = &subject.measured.lifecycle;
+    let kept_up = match lifecycle.kept_up.answer {
         Some(true) => words("yes"),
-        Some(false) => Cell::Text(format!("no: {}", course.kept_up.why)),
-        None => missing(&course.kept_up.why),
+        Some(false) => Cell::Text(format!("no: {}", lifecycle.kept_up.why)),
+        None => missing(&lifecycle.kept_up.why),
     };
     let begun = subject.run.origin_unix_ns;
     let begun = (begun > 0).then(|| moment(begun));
     let executing = subject.measured.windows.executing;
     let executing = executing.map(|window| window.from.max(0.0));
-    let share = course.kept_up.share.map(|share| 100.0 * share);
-    let gaps = course.gaps_of_the_run().map(|gap| gap.seconds()).sum();
+    let share = lifecycle.kept_up.share.map(|share| 100.0 * share);
+    let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(begun.as_deref(), "nothing was recorded"),
         known(subject.run.end(), 0),
-        number(course.ended, 0, "no end was recorded"),
+        number(lifecycle.ended, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
@@ -175,10 +169,10 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
         ),
         kept_up,
         number(share, 2, "never at the tip"),
-        count(course.restarts),
+        count(lifecycle.restarts),
         known(gaps, 0),
-        words(&course.end.how),
-        text(Some(&course.end.evidence), "no event recorded"),
+        words(&lifecycle.end.how),
+        text(Some(&lifecycle.end.evidence), "no event recorded"),
     ];
     row(&subject.name, cells)
 }
@@ -207,12 +201,11 @@ fn phases(subjects: &Subjects<'_>) -> Table {
          seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
-        let course = &subject.measured.course;
-        // The tick that found nobody any more is no phase.
+        let lifecycle = &subject.measured.lifecycle;
         let of_time = |phase: &&PhaseSpan| {
-            phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended)
+            phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
-        let all: Vec<&PhaseSpan> = course.phases.iter().filter(of_time).collect();
+        let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(of_time).collect();
         phases.rows.extend(
             all.iter()
                 .take(MOST_PHASES)
@@ -230,10 +223,12 @@ fn phases(subjects: &Subjects<'_>) -> Table {
 }
 
 fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
-    let course = &subject.measured.course;
+    let lifecycle = &subject.measured.lifecycle;
     let (all, over) = (
-        course.until,
-        course.ended.is_some_and(|ended| phase.span.from >= ended),
+        lifecycle.until,
+        lifecycle
+            .ended
+            .is_some_and(|ended| phase.span.from >= ended),
     );
     let rss = summary(
         subject
@@ -290,7 +285,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
     );
     for subject in &subjects.all {
         let run = subject.run;
-        let all = subject.measured.course.stalls.iter().take(MOST_EVENTS);
+        let all = subject.measured.lifecycle.stalls.iter().take(MOST_EVENTS);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
@@ -316,7 +311,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
-        // Changes of phase have a table of their own.
+        // Phase changes have their own table.
         for (index, event) in subject
             .run
             .events
@@ -353,7 +348,7 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        let all = subject.measured.course.gaps.iter().take(MOST_EVENTS);
+        let all = subject.measured.lifecycle.gaps.iter().take(MOST_EVENTS);
         gaps.rows
             .extend(all.map(|gap| row(&subject.name, times(*gap))));
     }

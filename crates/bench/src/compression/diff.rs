@@ -1,6 +1,5 @@
-//! `bench diff` of two runs of compression: sizes and speeds of each codec and size class.
-//!
-//! The runs had other records, so nothing is paired: each number has its own interval, and that of the ratio follows from both.
+//! Compares two compression runs. Their records differ, so nothing is paired: each number has its
+//! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
 use crate::compare::interval_words;
@@ -12,17 +11,13 @@ use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
-/// What is compared, and whether more of it is better.
 const COMPARED: [(&str, bool); 3] = [
     ("bytes left, %", false),
     ("compress, MB/s", true),
     ("restore, MB/s", true),
 ];
 
-/// The changes in words, and whether anything is worse by more than the margin in percent, or cannot be compared.
-///
-/// # Errors
-/// The runs have nothing in common.
+/// Also whether anything is worse by more than the margin in percent, or cannot be compared.
 pub(crate) fn changes(
     before: &Outcome,
     after: &Outcome,
@@ -33,8 +28,8 @@ pub(crate) fn changes(
         let Some(other) = of(after, row) else {
             continue;
         };
-        for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
-            match (value(row, place), value(other, place)) {
+        for (index, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
+            match (value(row, index), value(other, index)) {
                 (Some(a), Some(b)) => both.push((row, what, (a, b), more_is_better)),
                 (None, None) => {}
                 (a, _) => {
@@ -94,15 +89,15 @@ fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
         .find(|other| other.codec == row.codec && other.range == row.range)
 }
 
-/// A number of [`COMPARED`]. What is saved may be near 0; what is left is not, and has a share that it can change by.
-fn value(row: &ClassRow, place: usize) -> Option<Interval> {
+/// The saved share may be near 0, so its complement is compared.
+fn value(row: &ClassRow, index: usize) -> Option<Interval> {
     let left = |of: Interval| Interval {
         value: 100.0 - of.value,
         low: 100.0 - of.high,
         high: 100.0 - of.low,
         ..of
     };
-    match place {
+    match index {
         0 => row.interval.map(left),
         1 => row.compress,
         _ => row.decompress,
@@ -153,7 +148,6 @@ fn line(
     (cells, worse)
 }
 
-/// What only one of the runs has.
 fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
     let alone = run.classes.iter().filter(|row| of(other, row).is_none());
     alone
@@ -171,7 +165,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         of.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     };
-    // Of what files have, nothing is known.
+    // The kind of records from files is unknown.
     let kinds = before
         .kind
         .clone()
@@ -186,7 +180,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         .collect()
 }
 
-/// Codecs that other libraries, or other versions of them, have measured. Older results do not name theirs.
+/// Codecs of other libraries or versions. Older results do not name them.
 fn libraries(before: &Outcome, after: &Outcome) -> Vec<String> {
     let known = |library: &str| match library {
         "" => "not known".to_owned(),
@@ -358,8 +352,8 @@ mod tests {
         ] {
             let read: Interval = serde_json::from_str(&of(text)).unwrap();
             assert_eq!(read.reliable, reliable);
-            let kept = serde_json::to_string(&read).unwrap();
-            assert_eq!(serde_json::from_str::<Interval>(&kept).unwrap(), read);
+            let json = serde_json::to_string(&read).unwrap();
+            assert_eq!(serde_json::from_str::<Interval>(&json).unwrap(), read);
         }
     }
 
@@ -375,7 +369,10 @@ mod tests {
             "dictionary: none before, 4,096 bytes",
             "After: lzo FAILED",
         ];
-        assert!(worse && all.iter().all(|said| out.contains(said)), "{out}");
+        assert!(
+            worse && all.iter().all(|message| out.contains(message)),
+            "{out}"
+        );
         other.classes.clear();
         assert!(changes(&base, &other, 5.0).is_err());
     }

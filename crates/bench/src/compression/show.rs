@@ -1,5 +1,3 @@
-//! A run as the study's tables, as text and as CSV.
-
 use super::outcome::{ClassRow, FetchTable, Outcome};
 use super::tables;
 use faultline_analysis::export::{Columns, Values, named};
@@ -7,7 +5,6 @@ use faultline_analysis::render::plain;
 use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
 
-/// The study's tables, then what they leave out.
 pub(crate) fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
     out += &about(outcome);
@@ -34,7 +31,6 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     out
 }
 
-/// The three tables of the study, in its own form, of the first codec.
 fn study(outcome: &Outcome) -> String {
     let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else {
         return String::new();
@@ -75,11 +71,11 @@ fn study(outcome: &Outcome) -> String {
             };
             heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
         }
-        let line = |(place, step): (usize, &u64)| {
+        let line = |(index, step): (usize, &u64)| {
             let mut line = vec![step.to_string()];
             for column in &fetch.columns {
                 let at = |side: &[f64]| {
-                    side.get(place)
+                    side.get(index)
                         .map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"))
                 };
                 line.extend([at(&column.uncmp), at(&column.cmp)]);
@@ -142,7 +138,7 @@ fn fetched(fetch: &FetchTable) -> String {
     out
 }
 
-/// One line for each codec and size class; what is not known is empty.
+/// Unknown values are empty.
 pub(crate) fn csv(outcome: &Outcome) -> String {
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
@@ -167,7 +163,7 @@ pub(crate) fn csv(outcome: &Outcome) -> String {
     out
 }
 
-/// One row for each codec and size class; speeds in million bytes per second of CPU.
+/// Speeds in 10^6 bytes per CPU second.
 pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
     let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
     let text = |of: &dyn Fn(&ClassRow) -> String| {

@@ -1,5 +1,3 @@
-//! The tables of codecs, for the page and the terminal.
-
 use super::outcome::{FetchTable, Interval, Outcome};
 use faultline_analysis::report::cells::{estimate_or, known, number, table, words};
 use faultline_analysis::report::model::{Cell, Table};
@@ -19,7 +17,6 @@ fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
     words(&names.collect::<Vec<_>>().join(", "))
 }
 
-/// Every codec and size class.
 pub(crate) fn classes(outcome: &Outcome) -> Table {
     let columns = [
         ("codec", ""),
@@ -55,7 +52,6 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
     out
 }
 
-/// Records that are compressed together.
 pub(crate) fn bundles(outcome: &Outcome) -> Table {
     let columns = [
         ("codec", ""),
@@ -91,7 +87,6 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
-/// How long fetching takes at each latency.
 pub(crate) fn fetch(fetch: &FetchTable) -> Table {
     let columns = [
         ("latency", "ms"),

@@ -1,5 +1,4 @@
-//! What the study of nodes printed: total and mean time of each node and method, and by how much one is faster; then what it asked
-//! for in the end, which node is to answer which method.
+//! The study of nodes: total and mean times, and the recommended node for each method.
 
 use crate::compare::{Compared, one};
 use crate::disk;
@@ -9,21 +8,17 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
-/// What some methods took, over the rounds in which every node answered all of them well: a node that fails to give the slow answers
-/// is not the faster one.
+/// Over rounds in which every node answered all methods: failing on slow answers must not look
+/// faster.
 pub(crate) struct Load {
-    /// The method, or that it is all of them.
     pub(crate) title: String,
-    /// Name, good requests and seconds of each node.
     pub(crate) nodes: Vec<(String, u64, f64)>,
-    /// Which is the faster, how often, and what the order does to it.
-    pub(crate) said: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
-/// A node's requests of one method, by round: place in the order of the run and latency in milliseconds, if it was answered well.
-type Asked = Vec<Option<(u64, f64)>>;
+/// By round: position in the run and latency in ms; `None` without a good answer.
+type RequestTimes = Vec<Option<(u64, f64)>>;
 
-/// All of it.
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
@@ -41,15 +36,14 @@ pub(crate) fn tables(results: &Results) -> String {
             );
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }
-        load.said
+        load.lines
             .iter()
-            .for_each(|said| out += &format!("{said}\n"));
+            .for_each(|lines| out += &format!("{lines}\n"));
         out.push('\n');
     }
     out + &routed(results) + "\n"
 }
 
-/// Each method alone, then all of them.
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
     let methods = methods(results);
     let mut loads: Vec<Load> = methods
@@ -72,17 +66,17 @@ fn methods(results: &Results) -> Vec<&str> {
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
-    let asked = |arm: &String| {
+    let request_times = |arm: &String| {
         methods
             .iter()
-            .filter_map(|method| Some(asked(results, results.cell(arm, method)?)))
+            .filter_map(|method| Some(request_times(results, results.cell(arm, method)?)))
             .collect()
     };
-    let nodes: Vec<(&String, Vec<Asked>)> = results
+    let nodes: Vec<(&String, Vec<RequestTimes>)> = results
         .header
         .arms
         .iter()
-        .map(|arm| (arm, asked(arm)))
+        .map(|arm| (arm, request_times(arm)))
         .collect();
     let rounds = nodes
         .iter()
@@ -90,19 +84,21 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         .max()
         .unwrap_or(0);
     let whole = |round: &usize| {
-        nodes
-            .iter()
-            .all(|(_, methods)| methods.iter().all(|asked| at(asked, *round).is_some()))
+        nodes.iter().all(|(_, methods)| {
+            methods
+                .iter()
+                .all(|request_times| at(request_times, *round).is_some())
+        })
     };
     let good: Vec<usize> = (0..rounds).filter(whole).collect();
-    let of_round = |methods: &[Asked], round: usize| {
+    let of_round = |methods: &[RequestTimes], round: usize| {
         methods
             .iter()
-            .filter_map(|asked| at(asked, round))
+            .filter_map(|request_times| at(request_times, round))
             .map(|(_, ms)| ms)
             .sum::<f64>()
     };
-    let total = |(node, methods): &(&String, Vec<Asked>)| {
+    let total = |(node, methods): &(&String, Vec<RequestTimes>)| {
         let ms: f64 = good.iter().map(|round| of_round(methods, *round)).sum();
         (
             (*node).clone(),
@@ -111,16 +107,16 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         )
     };
     let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
-        said.push(format!(
+        lines.push(format!(
             "{left_out} of {} rounds are left out: not every answer was good",
             count(rounds as u64)
         ));
     }
     if !good.is_empty() && nodes.len() > 1 {
-        said.extend(apart(&totals));
+        lines.extend(apart(&totals));
         let first = |round: &usize| {
             let times = nodes
                 .iter()
@@ -130,27 +126,27 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
                 .map(|(_, node)| node)
         };
         let wins: Vec<&String> = good.iter().filter_map(first).collect();
-        let won = |(node, _): &(&String, Vec<Asked>)| {
+        let won = |(node, _): &(&String, Vec<RequestTimes>)| {
             format!(
                 "{node} in {}",
                 count(wins.iter().filter(|winner| *winner == node).count() as u64)
             )
         };
         let all = nodes.iter().map(won).collect::<Vec<_>>().join(", ");
-        said.push(format!(
+        lines.push(format!(
             "The fastest of a round was {all} of {}",
             count(good.len() as u64)
         ));
-        said.extend(orders(&nodes, &good));
+        lines.extend(orders(&nodes, &good));
     }
     Load {
         title: title.to_owned(),
         nodes: totals,
-        said,
+        lines,
     }
 }
 
-/// How far apart the averages are: whether a node is faster is for the comparison to say.
+/// In percent. Only the comparison decides whether a node is faster.
 fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
     let (fast, slow) = (
@@ -166,19 +162,18 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     ))
 }
 
-/// Each node's average when it was the first that was asked the same in a round, and when another was asked before: what the first
-/// request leaves in caches on the way may help the second.
-fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
-    let mut said = Vec::new();
-    for (place, (node, methods)) in nodes.iter().enumerate() {
+/// Averages when first in a round, and otherwise: the first request may warm caches for the second.
+fn orders(nodes: &[(&String, Vec<RequestTimes>)], good: &[usize]) -> Option<String> {
+    let mut lines = Vec::new();
+    for (index, (node, methods)) in nodes.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for (method, asked) in methods.iter().enumerate() {
+        for (method, request_times) in methods.iter().enumerate() {
             for round in good {
-                let (number, ms) = at(asked, *round)?;
+                let (number, ms) = at(request_times, *round)?;
                 let others = nodes
                     .iter()
                     .enumerate()
-                    .filter(|(other, _)| *other != place);
+                    .filter(|(other, _)| *other != index);
                 let before = others
                     .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
                     .any(|(other, _)| other < number);
@@ -193,34 +188,34 @@ fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
             0 => "never".to_owned(),
             n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
         };
-        said.push(format!("{node} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!("{node} {} and {}", mean(&first), mean(&later)));
     }
     Some(format!(
         "Averages in both orders, asked first and after another: {}",
-        said.join(", ")
+        lines.join(", ")
     ))
 }
 
-fn at(asked: &Asked, round: usize) -> Option<(u64, f64)> {
-    asked.get(round).copied().flatten()
+fn at(request_times: &RequestTimes, round: usize) -> Option<(u64, f64)> {
+    request_times.get(round).copied().flatten()
 }
 
-fn asked(results: &Results, cell: usize) -> Asked {
-    let mut asked: Asked = results
+fn request_times(results: &Results, cell: usize) -> RequestTimes {
+    let mut request_times: RequestTimes = results
         .by_round(cell)
         .into_iter()
         .map(|latency| latency.map(|ms| (0, ms)))
         .collect();
     for sample in results.of(cell) {
-        if let Some(Some((number, _))) = asked.get_mut(sample.round as usize) {
+        if let Some(Some((number, _))) = request_times.get_mut(sample.round as usize) {
             *number = sample.number;
         }
     }
-    asked
+    request_times
 }
 
-/// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with intervals that hold
-/// for all of these comparisons together. A node that failed to answer, or answered otherwise than the reference, is left out.
+/// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
+/// answers are left out.
 pub(crate) fn routed(results: &Results) -> String {
     let methods = &methods(results);
     let arms = results.header.arms.len();
@@ -228,8 +223,8 @@ pub(crate) fn routed(results: &Results) -> String {
     let mut compared: Vec<(&str, Compared)> = Vec::new();
     for method in methods {
         let sound = sound(results, method);
-        for (place, reference) in sound.iter().enumerate() {
-            let others = sound.iter().skip(place + 1);
+        for (index, reference) in sound.iter().enumerate() {
+            let others = sound.iter().skip(index + 1);
             let pairs = others.filter_map(|arm| {
                 Some((
                     *reference,
@@ -269,7 +264,6 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-/// The node to recommend for a method, by the differences that are shown.
 fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
@@ -328,16 +322,16 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     }
 }
 
-/// The arms that answered every request of this method, and none otherwise than the reference.
+/// Arms without failures and without differences from the reference.
 fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let arms = results.header.arms.iter().enumerate();
-    let good = arms.filter(|(place, arm)| {
+    let good = arms.filter(|(index, arm)| {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
         results.cell(arm, method).is_some_and(answered)
             && results
                 .header
                 .verdicts
-                .get(*place)
+                .get(*index)
                 .is_none_or(|verdict| verdict.different == 0)
     });
     good.map(|(_, arm)| arm.as_str()).collect()
@@ -352,7 +346,7 @@ mod tests {
     fn totals_averages_and_the_routing_by_method_are_those_of_the_run() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (one, two, same) = (around(10, 7919), around(20, 7817), around(30, 7919));
-        let cells: [crate::results::tests::Pretended<'_>; 4] = [
+        let cells: [crate::results::tests::FakeCell<'_>; 4] = [
             ("one", 1, &two),
             ("two", 1, &one),
             ("one", 2, &same),
@@ -442,7 +436,7 @@ mod tests {
         };
         let made: Vec<_> = (0..8).map(at).collect();
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let mut cells: Vec<crate::results::tests::Pretended<'_>> = Vec::new();
+        let mut cells: Vec<crate::results::tests::FakeCell<'_>> = Vec::new();
         for size in [1, 2] {
             cells.extend(
                 names
@@ -462,7 +456,7 @@ mod tests {
     #[test]
     fn a_node_that_fails_to_give_slow_answers_is_not_the_faster_one() {
         let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
-        let cells: [crate::results::tests::Pretended<'_>; 4] = [
+        let cells: [crate::results::tests::FakeCell<'_>; 4] = [
             ("one", 1, &fast),
             ("two", 1, &fast),
             ("one", 2, &slow),

@@ -1,5 +1,3 @@
-//! A run of `bench compression` as a report.
-
 use super::{ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
 use faultline_analysis::report::cells::{figure, known, number, row, section, table};
@@ -10,7 +8,6 @@ use faultline_analysis::report::model::{
 };
 use faultline_text::{count, moment};
 
-/// All of it; the study's tables first.
 pub(crate) fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
         section("study", "The study's own tables", study(outcome)),
@@ -67,7 +64,7 @@ fn saved(row: &ClassRow) -> String {
     )
 }
 
-/// Codecs by what they save; bytes are counted and not tested.
+/// By bytes saved, which are counted, not tested.
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
@@ -141,7 +138,6 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     all
 }
 
-/// Tables of the first codec, as the study has them.
 fn study(outcome: &Outcome) -> Vec<Block> {
     let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else {
         return Vec::new();
@@ -189,18 +185,17 @@ fn study(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// Seconds until so many records are there.
 fn steps(fetch: &FetchTable) -> Table {
     let heads: Vec<String> = std::iter::once("records".to_owned())
         .chain(fetch.columns.iter().flat_map(|column| {
             ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))
         }))
         .collect();
-    let unit = |place: usize| if place == 0 { "" } else { "s" };
+    let unit = |index: usize| if index == 0 { "" } else { "s" };
     let columns: Vec<(&str, &str)> = heads
         .iter()
         .enumerate()
-        .map(|(place, head)| (head.as_str(), unit(place)))
+        .map(|(index, head)| (head.as_str(), unit(index)))
         .collect();
     let mut out = table(
         "study-fetch",
@@ -208,12 +203,12 @@ fn steps(fetch: &FetchTable) -> Table {
         &columns,
         "",
     );
-    for (place, step) in fetch.steps.iter().enumerate() {
+    for (index, step) in fetch.steps.iter().enumerate() {
         let mut row = vec![known(*step as f64, 0)];
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
-                    .map(|side| number(side.get(place).copied(), 3, "not fetched")),
+                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
             );
         }
         out.rows.push(row);
@@ -222,7 +217,7 @@ fn steps(fetch: &FetchTable) -> Table {
 }
 
 fn bar(of: Option<&Interval>) -> Option<Bar> {
-    // An interval of too few may be of any length, and would decide the axis.
+    // An interval from few values may be huge and would set the axis.
     of.map(|of| {
         (
             of.value,

@@ -1,11 +1,8 @@
-//! What data folders take.
-
 use super::paragraphs;
 use crate::disk::{self, Disk, Space};
 use faultline_analysis::report::cells::{figure, number, row, table, words};
 use faultline_analysis::report::model::{BarSeries, Bars, Block, Cell, Chart};
 
-/// In total, by type of file, and by part of each database; nothing where no folder was looked at.
 pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
@@ -16,16 +13,16 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
         let of_databases = disk.databases.iter().flat_map(|of| {
             of.problems
                 .iter()
-                .map(move |said| format!("{}: {said}", of.path))
+                .map(move |sentences| format!("{}: {sentences}", of.path))
         });
-        let said: Vec<String> = disk
+        let sentences: Vec<String> = disk
             .problems
             .iter()
             .cloned()
             .chain(of_databases)
-            .map(|said| format!("{}: {said}", disk.node))
+            .map(|sentences| format!("{}: {sentences}", disk.node))
             .collect();
-        blocks.extend(paragraphs(&said.join("\n")));
+        blocks.extend(paragraphs(&sentences.join("\n")));
     }
     blocks
 }

@@ -1,12 +1,9 @@
-//! The study of transports: how long each took for a single write and read and for many in a row.
-
 use super::paragraphs;
 use crate::results::Results;
 use crate::transport::sentences;
 use faultline_analysis::report::cells::{number, row, table};
 use faultline_analysis::report::model::Block;
 
-/// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
     let columns: Vec<(&str, &str)> = std::iter::once(("", ""))
@@ -18,11 +15,11 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
         let cells = { arms.iter() }.map(|arm| number(mean(arm), 3, "no good answer"));
         out.rows.push(row(subject, cells));
     }
-    let said: String = sentences(results)
+    let lines: String = sentences(results)
         .iter()
-        .map(|(subject, said)| format!("{subject}: {said}\n"))
+        .map(|(subject, lines)| format!("{subject}: {lines}\n"))
         .collect();
     let mut blocks = vec![Block::Table(out)];
-    blocks.extend(paragraphs(&said));
+    blocks.extend(paragraphs(&lines));
     blocks
 }

@@ -1,4 +1,4 @@
-//! From TOML to a plan, with all mistakes at once.
+//! Parses a plan and reports all mistakes at once.
 
 use super::requests::{Answer, Request, requests};
 use super::{ENCODING, readable};
@@ -6,35 +6,30 @@ use crate::answer::{Encoding, Expected};
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, MOST_REQUESTS, Plan, Subject};
 use crate::preset;
+use crate::protocol::Protocol;
 use crate::stream::Shape;
-use crate::values::{self, Of, Value};
-use crate::way::Way;
+use crate::values::{self, Value, ValueSource};
 use faultline_settings::{
-    Mistake, Mistakes, Table, Unique, choice, distinct, number, size, text, time, whole, within,
+    ConfigError, ConfigErrors, Table, Unique, choice, distinct, number, size, text, time, whole,
+    within,
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// Arms that a plan has at most.
 const MOST_ARMS: usize = 16;
 
-/// An arm of the file.
 struct FileArm {
     name: String,
     link: LinkKind,
-    /// Stands for `{encoding}`.
     encoding: Option<String>,
-    /// Is asked instead of every request's own.
+    /// Overrides that of every request.
     method: Option<String>,
 }
 
-/// Reads a plan's text; relative paths in it are relative to the folder of `file`.
-///
-/// # Errors
-/// Every mistake found.
-pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Mistake>> {
+/// Relative paths are relative to the folder of `file`.
+pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top, m| {
         let mut plan = usual();
@@ -63,7 +58,6 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), 
     read.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-/// What a plan has where it does not say.
 fn usual() -> Plan {
     Plan {
         arms: Vec::new(),
@@ -83,7 +77,7 @@ fn usual() -> Plan {
     }
 }
 
-fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     top.set("rounds", &mut plan.rounds, m, |v| within(v, 1..=u32::MAX));
     top.set("warm_up", &mut plan.warm_up, m, |v| within(v, 0..=u32::MAX));
     top.set("seed", &mut plan.seed, m, whole);
@@ -116,7 +110,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     });
 }
 
-fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
+fn arms(top: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Vec<FileArm> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
@@ -133,17 +127,17 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
                 m,
             )
         });
-        let way = t
-            .take("transport", m, |v| choice(v, &Way::ALL))
-            .unwrap_or(Way::Http);
-        let endpoint = t.need("url", m, |v| match way {
-            Way::WebSocket => Endpoint::read_websocket(&text(v)?),
+        let protocol = t
+            .take("transport", m, |v| choice(v, &Protocol::ALL))
+            .unwrap_or(Protocol::Http);
+        let endpoint = t.need("url", m, |v| match protocol {
+            Protocol::WebSocket => Endpoint::read_websocket(&text(v)?),
             _ => Endpoint::read(&text(v)?),
         });
         let shape = t.take("link", m, |v| {
-            let said = text(v)?;
-            let wrong = || format!("{said:?} is no link, as 30ms and 30ms@20Mbit are");
-            Shape::read(&said).ok_or_else(wrong)
+            let spelled = text(v)?;
+            let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
+            Shape::read(&spelled).ok_or_else(wrong)
         });
         let (encoding, method) = (
             t.take("encoding", m, readable),
@@ -156,7 +150,7 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
             let link = LinkKind {
                 endpoint,
                 shape: shape.unwrap_or_default(),
-                way,
+                protocol,
             };
             arms.push(FileArm {
                 name,
@@ -169,7 +163,7 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
     arms
 }
 
-fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value> {
+fn values(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Vec<Value> {
     let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
     top.tables("value", m, |t, m| {
         let name = t.need("name", m, value_name).filter(|name| {
@@ -193,7 +187,7 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
             t.refuse("hex is for from and to only; leave it out", m);
         }
         let of = match range {
-            (Some(from), Some(to)) if from <= to => Some(Of::Range { from, to, hex }),
+            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
                 t.refuse(format!("from = {from} is above to = {to}"), m);
                 None
@@ -203,7 +197,7 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
                 if kinds[0] && !missing.is_empty() {
                     t.refuse(format!("{} is missing", missing.join(" and ")), m);
                 }
-                list.or(file).map(|list| Of::List(list.into()))
+                list.or(file).map(|list| ValueSource::List(list.into()))
             }
         };
         values.extend(name.zip(of).map(|(name, of)| Value { name, of }));
@@ -221,7 +215,7 @@ fn value_name(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-/// One of a list, as it is written between quotes in JSON.
+/// Escaped for a JSON string.
 fn item(value: &DeValue<'_>) -> Result<String, String> {
     if matches!(value, DeValue::Integer(_)) {
         return whole(value).map(|number| number.to_string());
@@ -229,7 +223,7 @@ fn item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(quoted(&text(value)?))
 }
 
-/// A text as it is written between quotes in JSON.
+/// Escaped for a JSON string.
 fn quoted(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json.strip_prefix('"')
@@ -238,7 +232,6 @@ fn quoted(text: &str) -> String {
         .to_owned()
 }
 
-/// Each line of a file that has something.
 fn lines(file: &Path) -> Result<Vec<String>, String> {
     let text = super::contents(file).map_err(|what| format!("{}: {what}", file.display()))?;
     filled(
@@ -258,7 +251,6 @@ fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
     }
 }
 
-/// Every arm asks every request.
 fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<Request>) {
     if requests.iter().any(|request| request.weight.is_some()) {
         plan.weights = requests
@@ -267,11 +259,11 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             .collect();
     }
     for (subject, request) in requests.iter().enumerate() {
-        for (place, arm) in arms.iter().enumerate() {
+        for (index, arm) in arms.iter().enumerate() {
             let method = arm.method.as_ref().unwrap_or(&request.method);
             let encoding = Value {
                 name: ENCODING.to_owned(),
-                of: Of::List([String::new()].into()),
+                of: ValueSource::List([String::new()].into()),
             };
             let written = arm
                 .encoding
@@ -281,16 +273,16 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             let of_arm = arm.encoding.as_deref().and_then(Encoding::named);
             let expected = match request.answer {
                 Answer::Any => Expected::Json { same: false },
-                // There is nothing to compare with.
+                // With one arm there is nothing to compare.
                 Answer::Same => Expected::json(method, arms.len() > 1),
                 Answer::Account => {
                     Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64))
                 }
             };
             plan.cells.push(Cell {
-                arm: place,
+                arm: index,
                 subject,
-                link: place,
+                link: index,
                 method: format!(r#""method":"{}","params":{params}"#, quoted(method)),
                 numbers: None,
                 expected,

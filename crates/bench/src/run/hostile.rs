@@ -1,5 +1,4 @@
-//! The engine against nodes that do what no node should, over HTTP/1.1, HTTP/2 and a WebSocket: each ends in an error of that request,
-//! and the next one is answered.
+//! The engine against misbehaving nodes: each request fails, and the next one succeeds.
 #![expect(
     clippy::disallowed_methods,
     reason = "the witness has threads of its own"
@@ -10,7 +9,7 @@ use super::server::{good, http};
 use super::tests::plan_of;
 use crate::endpoint::Endpoint;
 use crate::plan::Plan;
-use crate::way::Way;
+use crate::protocol::Protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -22,65 +21,59 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is done to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Deed {
-    /// It is answered.
+enum Misbehaviour {
     Good,
-    /// An error of JSON-RPC.
     Error,
-    /// An answer to another one.
     WrongId,
-    /// JSON of many arrays in one another.
     Deep,
-    /// More and more, without an end.
     Endless,
-    /// The beginning of an answer, then the end of the connection.
     Half,
-    /// The beginning of an answer, then nothing.
     Stuck,
-    /// Bytes of no protocol.
     Noise,
 }
 
-/// What each must come to, over every protocol alike.
-const DEEDS: [(Deed, &[&str]); 7] = [
-    (Deed::Error, &["JSON-RPC -32602"]),
-    (Deed::WrongId, &["wrong id"]),
-    (Deed::Deep, &["malformed answer"]),
-    (Deed::Endless, &["answer too large"]),
-    (Deed::Half, &["connection closed"]),
-    (Deed::Stuck, &["timeout"]),
+/// Accepted failures for every protocol.
+const MISBEHAVIOURS: [(Misbehaviour, &[&str]); 7] = [
+    (Misbehaviour::Error, &["JSON-RPC -32602"]),
+    (Misbehaviour::WrongId, &["wrong id"]),
+    (Misbehaviour::Deep, &["malformed answer"]),
+    (Misbehaviour::Endless, &["answer too large"]),
+    (Misbehaviour::Half, &["connection closed"]),
+    (Misbehaviour::Stuck, &["timeout"]),
     // A protocol that checks its frames closes the connection.
-    (Deed::Noise, &["malformed answer", "connection closed"]),
+    (
+        Misbehaviour::Noise,
+        &["malformed answer", "connection closed"],
+    ),
 ];
 
-/// The body of an answer.
-fn body(deed: Deed, id: u64) -> String {
+fn body(deed: Misbehaviour, id: u64) -> String {
     match deed {
-        Deed::Error => {
+        Misbehaviour::Error => {
             format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32602,"message":"no"}},"id":{id}}}"#)
         }
-        Deed::WrongId => good(id + 1),
-        Deed::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
+        Misbehaviour::WrongId => good(id + 1),
+        Misbehaviour::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
         _ => good(id),
     }
 }
 
-/// A node that does one of the deeds to every other request, in their order, and answers the others.
-fn serve(way: Way) -> SocketAddr {
+/// Misbehaves on every other request, and answers the others.
+fn serve(protocol: Protocol) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        let mut deeds = DEEDS.into_iter().flat_map(|(deed, _)| [deed, Deed::Good]);
-        let mut next = move || deeds.next().unwrap_or(Deed::Good);
+        let mut deeds = MISBEHAVIOURS
+            .into_iter()
+            .flat_map(|(deed, _)| [deed, Misbehaviour::Good]);
+        let mut next = move || deeds.next().unwrap_or(Misbehaviour::Good);
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             stream.set_nodelay(true).unwrap();
-            // One connection at a time; how it ends is the client's.
-            let _ = match way {
-                Way::Http2 => two(&mut stream, &mut next),
-                Way::WebSocket => socket(&mut stream, &mut next),
+            let _ = match protocol {
+                Protocol::Http2 => two(&mut stream, &mut next),
+                Protocol::WebSocket => socket(&mut stream, &mut next),
                 _ => one(&mut stream, &mut next),
             };
         }
@@ -88,7 +81,6 @@ fn serve(way: Way) -> SocketAddr {
     address
 }
 
-/// Bytes up to an empty line, and what is behind it.
 fn head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
     let mut read = Vec::new();
     loop {
@@ -123,14 +115,13 @@ fn id_of(body: &[u8]) -> u64 {
         .unwrap()
 }
 
-/// Nothing, until the other side gives up.
 fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
     loop {
         more(stream, &mut Vec::new())?;
     }
 }
 
-fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     loop {
         let (head, mut rest) = head(stream)?;
         let length = head
@@ -147,16 +138,17 @@ fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
         let (deed, id) = (next(), id_of(&rest));
         let answer = http("200 OK", "", &body(deed, id));
         match deed {
-            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
-                stream.write_all(answer.as_bytes())?
-            }
-            Deed::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
-            Deed::Stuck => {
+            Misbehaviour::Good
+            | Misbehaviour::Error
+            | Misbehaviour::WrongId
+            | Misbehaviour::Deep => stream.write_all(answer.as_bytes())?,
+            Misbehaviour::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
+            Misbehaviour::Stuck => {
                 stream.write_all(&answer.as_bytes()[..answer.len() / 2])?;
                 return stuck(stream);
             }
-            Deed::Noise => return stream.write_all(b"\0\xff\x16SSH-2.0\r\n\r\n"),
-            Deed::Endless => {
+            Misbehaviour::Noise => return stream.write_all(b"\0\xff\x16SSH-2.0\r\n\r\n"),
+            Misbehaviour::Endless => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
                 loop {
                     stream.write_all(format!("400\r\n{}\r\n", " ".repeat(1024)).as_bytes())?;
@@ -166,7 +158,6 @@ fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
     }
 }
 
-/// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -180,13 +171,13 @@ const END: u8 = 1;
 /// `:status: 200` of HPACK's static table.
 const OK: [u8; 1] = [0x88];
 
-fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     let mut read = Vec::new();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
     at_least(stream, &mut read, preface)?;
     read.drain(..preface);
     stream.write_all(&frame(SETTINGS, 0, 0, &[]))?;
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     loop {
         at_least(stream, &mut read, 9)?;
         let length = u32::from_be_bytes([0, read[0], read[1], read[2]]) as usize;
@@ -197,12 +188,12 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
         match (kind, flags & END) {
             (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, END, 0, &[]))?,
             (DATA, ended) => {
-                asked.extend(payload);
+                requested.extend(payload);
                 if ended == 0 {
                     continue;
                 }
-                let (deed, id) = (next(), id_of(&asked));
-                asked.clear();
+                let (deed, id) = (next(), id_of(&requested));
+                requested.clear();
                 answered_two(stream, deed, id, number)?;
             }
             _ => {}
@@ -210,33 +201,37 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
     }
 }
 
-fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std::io::Result<()> {
-    // END_HEADERS.
+fn answered_two(
+    stream: &mut TcpStream,
+    deed: Misbehaviour,
+    id: u64,
+    number: u32,
+) -> std::io::Result<()> {
     stream.write_all(&frame(HEADERS, 4, number, &OK))?;
     let body = body(deed, id).into_bytes();
     match deed {
-        Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
-            // No frame has more than 16,384 bytes.
+        Misbehaviour::Good | Misbehaviour::Error | Misbehaviour::WrongId | Misbehaviour::Deep => {
+            // A frame has at most 16,384 bytes.
             for piece in body.chunks(16_000) {
                 stream.write_all(&frame(DATA, 0, number, piece))?;
             }
             stream.write_all(&frame(DATA, END, number, &[]))
         }
-        Deed::Half | Deed::Stuck => {
+        Misbehaviour::Half | Misbehaviour::Stuck => {
             let data = frame(DATA, END, number, &body);
             stream.write_all(&data[..data.len() / 2])?;
-            if deed == Deed::Stuck {
+            if deed == Misbehaviour::Stuck {
                 stuck(stream)
             } else {
                 Err(std::io::ErrorKind::Other.into())
             }
         }
-        Deed::Noise => {
+        Misbehaviour::Noise => {
             stream.write_all(&[0xff; 64])?;
             Err(std::io::ErrorKind::Other.into())
         }
-        // More than an answer may have, and less than the first window.
-        Deed::Endless => {
+        // More than an answer's limit, less than the first window.
+        Misbehaviour::Endless => {
             for _ in 0..3 {
                 stream.write_all(&frame(DATA, 0, number, &[b' '; 16_000]))?;
             }
@@ -245,20 +240,19 @@ fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std
     }
 }
 
-/// A frame of a WebSocket with a text, or the first part of one.
+/// Or its first fragment.
 fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u64::try_from(payload.len()).unwrap().to_be_bytes();
     [&[first, 127][..], &length, payload].concat()
 }
 
-/// Gives the WebSocket that is asked for.
 fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
         more(stream, &mut read)?;
     }
-    let asked = String::from_utf8(read).unwrap();
-    let key = asked
+    let requested = String::from_utf8(read).unwrap();
+    let key = requested
         .lines()
         .find_map(|line| line.strip_prefix("sec-websocket-key: "))
         .unwrap();
@@ -272,7 +266,7 @@ fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())
 }
 
-fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     upgrade(stream)?;
     loop {
         let mut read = Vec::new();
@@ -283,22 +277,25 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
             "one short message in one frame"
         );
         at_least(stream, &mut read, 6 + short)?;
-        let asked: Vec<u8> = read[6..6 + short]
+        let requested: Vec<u8> = read[6..6 + short]
             .iter()
             .zip(read[2..6].iter().cycle())
             .map(|(a, b)| a ^ b)
             .collect();
-        let (deed, id) = (next(), id_of(&asked));
+        let (deed, id) = (next(), id_of(&requested));
         let answer = text(0x81, body(deed, id).as_bytes());
         match deed {
-            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
-            Deed::Half => return stream.write_all(&answer[..answer.len() / 2]),
-            Deed::Stuck => {
+            Misbehaviour::Good
+            | Misbehaviour::Error
+            | Misbehaviour::WrongId
+            | Misbehaviour::Deep => stream.write_all(&answer)?,
+            Misbehaviour::Half => return stream.write_all(&answer[..answer.len() / 2]),
+            Misbehaviour::Stuck => {
                 stream.write_all(&answer[..answer.len() / 2])?;
                 return stuck(stream);
             }
-            Deed::Noise => return stream.write_all(&[0xff; 64]),
-            Deed::Endless => {
+            Misbehaviour::Noise => return stream.write_all(&[0xff; 64]),
+            Misbehaviour::Endless => {
                 stream.write_all(&text(1, &[b' '; 1024]))?;
                 loop {
                     stream.write_all(&text(0, &[b' '; 1024]))?;
@@ -308,20 +305,20 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
     }
 }
 
-fn what_came(way: Way) {
-    let address = serve(way);
-    let endpoint = match way {
-        Way::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
+fn what_came(protocol: Protocol) {
+    let address = serve(protocol);
+    let endpoint = match protocol {
+        Protocol::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
         _ => Endpoint::read(&format!("http://{address}")),
     };
-    let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
-    // Over HTTP/2 what is too large has to fit into the first window.
+    let plan = plan_of(endpoint.unwrap(), 2 * MISBEHAVIOURS.len() as u32, 1, None);
+    // The excess must fit into the first HTTP/2 window.
     let mut plan = Plan {
         timeout: Duration::from_secs(2),
         limit: 40_000,
         ..plan.as_ref().clone()
     };
-    plan.links[0].way = way;
+    plan.links[0].protocol = protocol;
     let measured = Engine::new(&plan, None)
         .unwrap()
         .run(&Rc::new(plan), &|_, _| ())
@@ -331,31 +328,34 @@ fn what_came(way: Way) {
         .iter()
         .map(|sample| sample.failure.as_deref())
         .collect();
-    assert_eq!(failed.len(), 2 * DEEDS.len(), "{way:?}");
-    for (pair, (deed, kinds)) in failed.chunks(2).zip(DEEDS) {
+    assert_eq!(failed.len(), 2 * MISBEHAVIOURS.len(), "{protocol:?}");
+    for (pair, (deed, kinds)) in failed.chunks(2).zip(MISBEHAVIOURS) {
         let known = pair[0].is_some_and(|kind| kinds.contains(&kind));
-        assert!(known && pair[1].is_none(), "{way:?}, {deed:?}: {pair:?}");
+        assert!(
+            known && pair[1].is_none(),
+            "{protocol:?}, {deed:?}: {pair:?}"
+        );
     }
     assert_eq!(measured.state.stopped_by, None);
-    // An error is an answer: the connection is as good as before.
+    // An error is an answer: the connection stays usable.
     let connect = measured.samples[1].phases.unwrap()[1];
-    assert_eq!(connect == 0, way != Way::HttpNew, "{way:?}");
+    assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
 }
 
 #[test]
 fn over_http_1_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::Http);
-    what_came(Way::HttpNew);
+    what_came(Protocol::Http);
+    what_came(Protocol::HttpNew);
 }
 
 #[test]
 fn over_http_2_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::Http2);
+    what_came(Protocol::Http2);
 }
 
 #[test]
 fn over_a_websocket_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::WebSocket);
+    what_came(Protocol::WebSocket);
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         upgrade(&mut stream).unwrap();
-        // It never reads, so that no pong leaves.
+        // The node never reads.
         let pings = [&[0x89, 125][..], &[b'x'; 125]].concat().repeat(100);
         while stream.write_all(&pings).is_ok() {
             count.fetch_add(pings.len() as u64, Ordering::SeqCst);
@@ -379,14 +379,14 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
         timeout: Duration::from_secs(120),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].way = Way::WebSocket;
+    plan.links[0].protocol = Protocol::WebSocket;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0].failure.as_deref();
     let named = format!("hostile: ws://{address} sends control frames without an answer");
     assert_eq!(failure, Some(named.as_str()));
     ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
-    // Its pongs are as many as the pings; the system's buffers had the rest.
+    // The kernel's buffers took the rest.
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 32 << 20, "{sent}");
 }
@@ -412,7 +412,7 @@ fn a_node_that_only_pings_over_http_2_is_no_longer_read_when_it_does_not_read() 
         timeout: Duration::from_secs(3),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].way = Way::Http2;
+    plan.links[0].protocol = Protocol::Http2;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0].failure.as_deref();

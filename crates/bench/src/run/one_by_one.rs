@@ -1,7 +1,7 @@
-//! Work that is more than one request: one after the other, in the order of a plan.
+//! Runs operations of several requests.
 
 use super::{
-    Asked, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
+    Attempted, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
     remember_message, sample,
 };
 use crate::failure::Failure;
@@ -16,21 +16,17 @@ use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
 impl Engine {
-    /// What connects with TLS, if the plan needs that.
     pub(crate) fn tls(&self) -> Option<TlsConnector> {
         self.tls.clone()
     }
 
-    /// Does what must be done before anything is measured. Connections that it makes do not outlive it.
-    ///
-    /// # Errors
-    /// Those of `work`; a signal to end.
+    /// Before any measurement; the connections are closed afterwards.
     pub(crate) fn first<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let pace = Pace::default();
-        // It does not look at the pace: the first signal ends it.
+        // It does not check the pace, so the first signal ends it.
         let ended = async {
             while pace.ended_by().is_none() {
                 pace.until(Duration::MAX).await;
@@ -51,10 +47,6 @@ impl Engine {
         }
     }
 
-    /// Performs every cell of every round in the order of `plan`, or those until a signal to end.
-    ///
-    /// # Errors
-    /// None but those of the runtime.
     pub(crate) fn one_by_one(
         &self,
         plan: &Plan,
@@ -86,8 +78,8 @@ impl Engine {
                     break;
                 };
                 let at = clock::uptime();
-                let Some(asked) = pace
-                    .asked(plan.node(cell.link), at, Repeat::All, async |_| {
+                let Some(attempted) = pace
+                    .attempted(plan.node(cell.link), at, Repeat::All, async |_| {
                         perform(cell).await
                     })
                     .await
@@ -95,13 +87,16 @@ impl Engine {
                     break;
                 };
                 done.set(done.get() + 1);
-                remember_message(&mut messages.borrow_mut(), turn.cell, &asked.answer);
+                remember_message(&mut messages.borrow_mut(), turn.cell, &attempted.answer);
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
                 begun.set(Some(first));
-                samples
-                    .borrow_mut()
-                    .push(sample(&turn, round, first, Asked { at, ..asked }));
+                samples.borrow_mut().push(sample(
+                    &turn,
+                    round,
+                    first,
+                    Attempted { at, ..attempted },
+                ));
                 length.set(clock::uptime().saturating_sub(first));
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! Reads results from a file that may come from anywhere.
+//! Reads results from an untrusted file.
 
 use super::{APPLICATION, FORMAT, TABLES};
 use crate::plan::MOST_REQUESTS;
@@ -10,7 +10,6 @@ use rusqlite::Row;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Cells that a file may have.
 const MOST_CELLS: usize = 100_000;
 
 const KIND: DatabaseKind = DatabaseKind {
@@ -18,19 +17,12 @@ const KIND: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-/// Reads results that were written, also those of a run that was killed or still runs.
-///
-/// # Errors
-/// It is no such file, it is damaged, or a newer version of this program wrote it.
+/// Also of a killed or unfinished run.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     let (database, header) = opened(path)?;
     content(&database, &header).with_context(|| path.display().to_string())
 }
 
-/// The header of results, and which preset they are of.
-///
-/// # Errors
-/// As [`read`].
 pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
     let (_, header) = opened(path)?;
     let preset: Preset =
@@ -137,26 +129,25 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
 }
 
 fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
-    let whole = |place: usize| -> anyhow::Result<u64> {
-        u64::try_from(row.get::<_, i64>(place)?).context("a number below 0 in its table sample")
+    let whole = |index: usize| -> anyhow::Result<u64> {
+        u64::try_from(row.get::<_, i64>(index)?).context("a number below 0 in its table sample")
     };
     let mut phases = Some([0; PHASES.len()]);
-    for place in 0..PHASES.len() {
-        let value: Option<i64> = row.get(4 + place)?;
+    for index in 0..PHASES.len() {
+        let value: Option<i64> = row.get(4 + index)?;
         let value = value
             .map(|value| u64::try_from(value).context("a time below 0"))
             .transpose()?;
-        // An hour a phase: what is longer is damaged, and sums stay sums.
+        // Longer phases are damage; with the limit, sums cannot overflow.
         ensure!(
             value.is_none_or(|value| value < 1 << 60),
             "a time that cannot be"
         );
         phases = phases.zip(value).map(|(mut phases, value)| {
-            phases[place] = value;
+            phases[index] = value;
             phases
         });
     }
-    // Nothing reads these of a request that failed.
     let failed = phases.is_none();
     Ok(Sample {
         number: whole(0)?,

@@ -1,7 +1,7 @@
-//! A link that is slower than the real one: what passes is held back, as if the way were longer and narrower.
+//! Simulates a slower link.
 //!
-//! Each byte arrives after half of the added time there and back, and not before the bytes in front of it have passed at the rate of
-//! the link. Neither losses nor TCP's slow start are added.
+//! Each byte arrives after half of the added round-trip time, and not before the bytes in front of
+//! it have passed at the link's rate. Loss and TCP slow start are not simulated.
 
 use faultline_command::clock;
 use faultline_text::parse_time;
@@ -14,24 +14,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Bytes on the way in one direction; as with a real link, who sends more has to wait.
-const ON_THE_WAY: usize = 4 << 20;
-/// The runtime's timers are that exact; from there on it is waited actively.
+/// In flight per direction.
+const MAX_IN_FLIGHT: usize = 4 << 20;
+/// Precision of the runtime's timers; the rest is active waiting.
 const TIMER: Duration = Duration::from_millis(2);
-/// Bytes that pass together.
 const PIECE: usize = 1448;
 
-/// What is added to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Shape {
-    /// Time there and back.
+    /// Added round-trip time.
     pub(crate) added: Duration,
-    /// Bits a second in each direction; `None` without a limit.
+    /// Bits per second in each direction.
     pub(crate) rate: Option<f64>,
 }
 
 impl Shape {
-    /// Reads `30ms` or `30ms@20Mbit`. `None` if it is neither, or beyond what a link may be.
+    /// `30ms` or `30ms@20Mbit`.
     pub(crate) fn read(text: &str) -> Option<Shape> {
         let (added, rate) = text
             .split_once('@')
@@ -49,7 +47,6 @@ impl Shape {
         })
     }
 
-    /// Whether it adds nothing.
     pub(crate) fn is_none(&self) -> bool {
         self.added.is_zero() && self.rate.is_none()
     }
@@ -63,25 +60,22 @@ impl fmt::Display for Shape {
     }
 }
 
-/// One direction.
 #[derive(Debug)]
-struct Way {
+struct Direction {
     shape: Shape,
     pieces: VecDeque<(Duration, Vec<u8>)>,
-    /// Bytes in `pieces`.
-    held: usize,
-    /// When the link has passed all that was put on it.
+    buffered: usize,
     free: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Way {
-    fn new(shape: Shape) -> Way {
+impl Direction {
+    fn new(shape: Shape) -> Direction {
         let timer = Box::pin(sleep(Duration::ZERO));
-        Way {
+        Direction {
             shape,
             pieces: VecDeque::new(),
-            held: 0,
+            buffered: 0,
             free: Duration::ZERO,
             timer,
         }
@@ -97,10 +91,9 @@ impl Way {
             self.pieces
                 .push_back((self.free + self.shape.added / 2, piece.to_vec()));
         }
-        self.held += bytes.len();
+        self.buffered += bytes.len();
     }
 
-    /// The first piece once it has arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
         loop {
             let Some((at, _)) = self.pieces.front() else {
@@ -111,7 +104,7 @@ impl Way {
                 break;
             }
             if left <= TIMER {
-                // What is measured is finer than the runtime's timers.
+                // Measurements are finer than the runtime's timers.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -123,9 +116,8 @@ impl Way {
             .map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
     }
 
-    /// So many bytes of the first piece were passed on.
     fn passed(&mut self, bytes: usize) {
-        self.held -= bytes;
+        self.buffered -= bytes;
         if let Some((_, piece)) = self.pieces.front_mut() {
             piece.drain(..bytes);
             if piece.is_empty() {
@@ -135,11 +127,10 @@ impl Way {
     }
 }
 
-/// A stream over such a link.
 pub(crate) struct Shaped<S> {
     stream: S,
-    from_node: Way,
-    to_node: Way,
+    from_node: Direction,
+    to_node: Direction,
     ended: bool,
 }
 
@@ -147,16 +138,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
     pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
         Shaped {
             stream,
-            from_node: Way::new(shape),
-            to_node: Way::new(shape),
+            from_node: Direction::new(shape),
+            to_node: Direction::new(shape),
             ended: false,
         }
     }
 
-    /// Takes what the node has sent.
     fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
-        while !self.ended && self.from_node.held < ON_THE_WAY {
+        while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
@@ -168,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
         Ok(())
     }
 
-    /// Gives the node what has reached it; ready when nothing is on the way.
+    /// Ready when nothing is in flight.
     fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));
@@ -209,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.to_node.held >= ON_THE_WAY {
+        if self.to_node.buffered >= MAX_IN_FLIGHT {
             ready!(self.poll_give(cx))?;
         }
         self.to_node.put(bytes);
@@ -242,7 +232,7 @@ mod tests {
             let (near, mut far) = duplex(1 << 20);
             let mut near = Shaped::new(near, shape);
             let begun = clock::uptime();
-            let sent: Vec<u8> = (0..100_000_u32).map(|place| (place % 251) as u8).collect();
+            let sent: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
             near.write_all(&sent).await.unwrap();
             near.flush().await.unwrap();
             let mut there = vec![0; sent.len()];

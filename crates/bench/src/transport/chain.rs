@@ -1,37 +1,34 @@
-//! What is written to and read from a node, and how it is seen that a write is done: on an EVM chain and on Solana.
+//! Writes and reads on EVM chains and Solana.
 
 use super::evm::Evm;
 use super::solana::Solana;
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
+use crate::protocol::Protocol;
 use crate::run::Exchanged;
-use crate::way::Way;
 use faultline_command::clock;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is done once, or in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Operation {
     Write,
     Read,
 }
 
-/// A node's chain.
 pub(super) enum Chain {
     Evm(Evm),
     Solana(Box<Solana>),
 }
 
 impl Chain {
-    /// Does this so many times, one after the other.
     pub(super) async fn perform(
         &mut self,
         talk: &mut Talk,
-        (way, act, times): (Way, Act, u32),
+        (protocol, act, times): (Protocol, Operation, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
-        let done = self.performed(talk, (way, act, times), patience).await;
+        let done = self.performed(talk, (protocol, act, times), patience).await;
         if done.is_err() {
             talk.give_up();
             match self {
@@ -42,7 +39,6 @@ impl Chain {
         done
     }
 
-    /// Whether anything is written.
     pub(super) fn writes(&self) -> bool {
         match self {
             Chain::Evm(evm) => evm.writes(),
@@ -53,18 +49,18 @@ impl Chain {
     async fn performed(
         &mut self,
         talk: &mut Talk,
-        (way, act, times): (Way, Act, u32),
+        (protocol, act, times): (Protocol, Operation, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
-        // A client that asks often has its connections and subscriptions.
-        timeout(patience.timeout, self.ready(talk, way))
+        // A busy client already has connections and subscriptions.
+        timeout(patience.timeout, self.ready(talk, protocol))
             .await
             .map_err(|_| Failure::Timeout)??;
         talk.forget_news();
         let (begun, mut meter, mut apart) = (clock::uptime(), Meter::default(), Duration::ZERO);
-        for place in 0..times {
-            if place > 0 {
-                // A long row outlives a blockhash; to renew that is no part of what is measured.
+        for index in 0..times {
+            if index > 0 {
+                // Renewal of the blockhash is not measured.
                 let paused = clock::uptime();
                 if let Chain::Solana(solana) = self {
                     solana.renew(talk).await?;
@@ -72,7 +68,7 @@ impl Chain {
                 talk.forget_news();
                 apart += clock::uptime().saturating_sub(paused);
             }
-            let work = self.once(talk, (way, act), patience, &mut meter);
+            let work = self.once(talk, (protocol, act), patience, &mut meter);
             timeout(patience.timeout, work)
                 .await
                 .map_err(|_| Failure::Timeout)??;
@@ -80,25 +76,29 @@ impl Chain {
         Ok(meter.exchanged(clock::uptime().saturating_sub(begun + apart)))
     }
 
-    async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+    async fn ready(&mut self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
         match self {
-            Chain::Evm(evm) => evm.ready(talk, way).await,
-            Chain::Solana(solana) => solana.ready(talk, way).await,
+            Chain::Evm(evm) => evm.ready(talk, protocol).await,
+            Chain::Solana(solana) => solana.ready(talk, protocol).await,
         }
     }
 
     async fn once(
         &mut self,
         talk: &mut Talk,
-        (way, act): (Way, Act),
+        (protocol, act): (Protocol, Operation),
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         match (self, act) {
-            (Chain::Evm(evm), Act::Write) => evm.write(talk, way, patience, meter).await,
-            (Chain::Evm(evm), Act::Read) => evm.read(talk, way, meter).await,
-            (Chain::Solana(solana), Act::Write) => solana.write(talk, way, patience, meter).await,
-            (Chain::Solana(solana), Act::Read) => solana.read(talk, way, patience, meter).await,
+            (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol, patience, meter).await,
+            (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol, meter).await,
+            (Chain::Solana(solana), Operation::Write) => {
+                solana.write(talk, protocol, patience, meter).await
+            }
+            (Chain::Solana(solana), Operation::Read) => {
+                solana.read(talk, protocol, patience, meter).await
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the study of transports reported: how long each took for a single write and read and for many in a row, and by how much one
-//! was faster; then whether that is shown.
+//! The study of transports: times for single and repeated writes and reads, and whether the
+//! difference is significant.
 
 use crate::compare::{Compared, comparisons, interval_words, one};
 use crate::render::unreliable_suffix;
@@ -8,7 +8,6 @@ use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;
 
-/// All of it.
 pub(crate) fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
@@ -26,8 +25,8 @@ pub(crate) fn tables(results: &Results) -> String {
             };
             let _ = writeln!(out, "{arm}: {mean}{failed}");
         }
-        for (_, said) in sentences.iter().filter(|(of, _)| *of == subject) {
-            let _ = writeln!(out, "{said}");
+        for (_, text) in sentences.iter().filter(|(of, _)| *of == subject) {
+            let _ = writeln!(out, "{text}");
         }
         out.push('\n');
     }
@@ -38,7 +37,6 @@ fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
     Some(results.summary(results.cell(arm, subject)?).latency?.mean)
 }
 
-/// What is shown of each subject, arm by arm.
 pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
@@ -69,7 +67,6 @@ pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
         .collect()
 }
 
-/// How many of them failed.
 fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
     results
         .cell(arm, subject)
@@ -110,13 +107,13 @@ fn sentence(reference: &str, compared: &Compared, interval: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{Pretended, results};
+    use crate::results::tests::{FakeCell, results};
 
     #[test]
     fn what_is_shown_has_its_size_and_what_is_not_is_named() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (http, same, fast) = (around(20, 7919), around(20, 7817), around(10, 7817));
-        let cells: [Pretended<'_>; 3] = [
+        let cells: [FakeCell<'_>; 3] = [
             ("http", 1, &http),
             ("http-new", 1, &same),
             ("websocket", 1, &fast),

@@ -1,12 +1,10 @@
-//! Calls over one of the ways to a node, and what of the time they took went where.
-
 use crate::answer::{Decoded, result};
 use crate::failure::Failure;
 use crate::http::{Link, Opened};
 use crate::plan::LinkKind;
+use crate::protocol::Protocol;
 use crate::run::Exchanged;
 use crate::socket::Socket;
-use crate::way::Way;
 use faultline_command::clock;
 use futures_util::FutureExt as _;
 use hyper::StatusCode;
@@ -20,23 +18,18 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// How to wait for what is not there yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Between two polls.
     pub(super) poll: Duration,
-    /// For one write or read.
     pub(super) timeout: Duration,
 }
 
 impl Patience {
-    /// Waits for the next poll.
     pub(super) async fn next_poll(self) {
         sleep(self.poll).await;
     }
 }
 
-/// Where the time of several calls went, and what they moved.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// By [`crate::results::PHASES`], without the first.
@@ -47,7 +40,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of work that took that long: what was not spent in calls was spent waiting.
+    /// The time outside of calls was spent waiting.
     pub(super) fn exchanged(self, took: Duration) -> Exchanged {
         let [connect, tls, first_byte, transfer, decode] = self.spent;
         let waited = took.saturating_sub(self.spent.iter().sum());
@@ -71,24 +64,20 @@ impl Meter {
     }
 }
 
-/// Whether a message is an answer or what the node reports.
 #[derive(Deserialize)]
 struct Kind {
     method: Option<IgnoredAny>,
 }
 
-/// The connections to one node, and what it reported on its own.
 pub(super) struct Talk {
     http: LinkKind,
     websocket: LinkKind,
     tls: Option<TlsConnector>,
     limit: usize,
-    /// For one call, or to connect.
     timeout: Duration,
-    /// Those that are kept.
-    links: BTreeMap<Way, Link>,
+    links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
-    /// At most `limit` bytes of it.
+    /// At most `limit` bytes.
     news: VecDeque<Utf8Bytes>,
     id: u64,
 }
@@ -114,40 +103,37 @@ impl Talk {
         }
     }
 
-    /// Gives up all connections: after a failure nothing is known of what is still to come on them.
+    /// After a failure, late messages are possible.
     pub(super) fn give_up(&mut self) {
         self.links.clear();
         self.socket = None;
         self.news.clear();
     }
 
-    /// Makes the connection that this way keeps, if there is none; whether it is a new WebSocket, without subscriptions.
-    ///
-    /// # Errors
-    /// As [`Link::open`] and [`Socket::open`], and [`Failure::Timeout`].
-    pub(super) async fn connect(&mut self, way: Way) -> Result<bool, Failure> {
+    /// Returns whether it is a new WebSocket, without subscriptions.
+    pub(super) async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         let within = self.timeout;
-        timeout(within, self.connected(way))
+        timeout(within, self.connected(protocol))
             .await
             .map_err(|_| Failure::Timeout)?
     }
 
-    async fn connected(&mut self, way: Way) -> Result<bool, Failure> {
-        match way {
-            Way::HttpNew => Ok(false),
-            Way::Http | Way::Http2 => {
-                let usable = match self.links.get_mut(&way) {
+    async fn connected(&mut self, protocol: Protocol) -> Result<bool, Failure> {
+        match protocol {
+            Protocol::HttpNew => Ok(false),
+            Protocol::Http | Protocol::Http2 => {
+                let usable = match self.links.get_mut(&protocol) {
                     Some(link) => link.is_usable().await,
                     None => false,
                 };
                 if !usable {
-                    let link = self.open(way).await?.link;
-                    self.links.insert(way, link);
+                    let link = self.open(protocol).await?.link;
+                    self.links.insert(protocol, link);
                 }
                 Ok(false)
             }
-            Way::WebSocket if self.socket.is_some() => Ok(false),
-            Way::WebSocket => {
+            Protocol::WebSocket if self.socket.is_some() => Ok(false),
+            Protocol::WebSocket => {
                 self.news.clear();
                 self.socket = Some(
                     Socket::open(&self.websocket, self.tls.as_ref(), self.limit, self.timeout)
@@ -159,10 +145,10 @@ impl Talk {
         }
     }
 
-    async fn open(&self, way: Way) -> Result<Opened<Link>, Failure> {
+    async fn open(&self, protocol: Protocol) -> Result<Opened<Link>, Failure> {
         Link::open(
             &LinkKind {
-                way,
+                protocol,
                 ..self.http.clone()
             },
             self.tls.as_ref(),
@@ -171,23 +157,20 @@ impl Talk {
         .await
     }
 
-    /// Forgets what the node has reported on its own until now. It is read before anything is measured that has nothing to do with it.
+    /// Drains notifications before an unrelated measurement.
     pub(super) fn forget_news(&mut self) {
         self.news.clear();
         let Some(socket) = &mut self.socket else {
             return;
         };
-        // What fails here fails again when it is used.
+        // An error occurs again at the next use.
         while let Some(Ok(_)) = socket.next().now_or_never() {}
     }
 
-    /// One call: its result, which is not null.
-    ///
-    /// # Errors
-    /// Whatever a request may fail for; [`Failure::Missing`] if its result is null.
+    /// Fails with [`Failure::Missing`] on null.
     pub(super) async fn call(
         &mut self,
-        way: Way,
+        protocol: Protocol,
         method: &str,
         params: &Value,
         meter: &mut Meter,
@@ -196,26 +179,30 @@ impl Talk {
         let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
             .to_string();
         let within = self.timeout;
-        let asked = async {
-            match way {
-                Way::WebSocket => self.over_socket(body, meter).await,
-                Way::Http | Way::HttpNew | Way::Http2 => self.over_http(way, body, meter).await,
+        let exchange = async {
+            match protocol {
+                Protocol::WebSocket => self.over_socket(body, meter).await,
+                Protocol::Http | Protocol::HttpNew | Protocol::Http2 => {
+                    self.over_http(protocol, body, meter).await
+                }
             }
         };
-        timeout(within, asked).await.map_err(|_| Failure::Timeout)?
+        timeout(within, exchange)
+            .await
+            .map_err(|_| Failure::Timeout)?
     }
 
     async fn over_http(
         &mut self,
-        way: Way,
+        protocol: Protocol,
         body: String,
         meter: &mut Meter,
     ) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let (mut link, connect, tls) = match self.links.remove(&way) {
+        let (mut link, connect, tls) = match self.links.remove(&protocol) {
             Some(link) => (link, Duration::ZERO, Duration::ZERO),
             None => {
-                let opened = self.open(way).await?;
+                let opened = self.open(protocol).await?;
                 (opened.link, opened.connect, opened.tls)
             }
         };
@@ -240,8 +227,8 @@ impl Talk {
         ]);
         meter.sent += raw.sent;
         meter.received += raw.received;
-        if way != Way::HttpNew {
-            self.links.insert(way, link);
+        if protocol != Protocol::HttpNew {
+            self.links.insert(protocol, link);
         }
         value
     }
@@ -255,31 +242,34 @@ impl Talk {
         socket.plain.first_read.set(None);
         socket.send(body).await?;
         loop {
-            let heard = socket.next().await?;
-            let first = socket.plain.first_read.replace(None).unwrap_or(heard.end);
+            let message = socket.next().await?;
+            let first = socket.plain.first_read.replace(None).unwrap_or(message.end);
             let cpu = clock::thread_cpu();
-            let kind: Kind = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
+            let kind: Kind = serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
             let answer = if kind.method.is_some() {
                 None
             } else {
-                Some(result(heard.text.as_bytes(), self.id))
+                Some(result(message.text.as_bytes(), self.id))
             };
             meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
-                let kept: usize = self.news.iter().map(|news| news.len()).sum();
-                if kept + heard.text.len() > self.limit {
+                let queued: usize = self.news.iter().map(|news| news.len()).sum();
+                if queued + message.text.len() > self.limit {
                     return Err(Failure::TooLarge);
                 }
-                self.news.push_back(heard.text);
+                self.news.push_back(message.text);
                 continue;
             };
-            let phases = [first.saturating_sub(begun), heard.end.saturating_sub(first)];
+            let phases = [
+                first.saturating_sub(begun),
+                message.end.saturating_sub(first),
+            ];
             meter.add([
                 Duration::ZERO,
                 Duration::ZERO,
                 phases[0],
                 phases[1],
-                clock::uptime().saturating_sub(heard.end),
+                clock::uptime().saturating_sub(message.end),
             ]);
             meter.sent += socket.wire.sent.get() - wire.0;
             meter.received += socket.wire.received.get() - wire.1;
@@ -287,19 +277,15 @@ impl Talk {
         }
     }
 
-    /// The next thing that the node reports on its own.
-    ///
-    /// # Errors
-    /// The WebSocket ended, or what came is no JSON.
     pub(super) async fn notified(&mut self, meter: &mut Meter) -> Result<Value, Failure> {
         if let Some(news) = self.news.pop_front() {
             return serde_json::from_str(&news).map_err(|_| Failure::Malformed);
         }
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
         let received = socket.wire.received.get();
-        let heard = socket.next().await?;
+        let message = socket.next().await?;
         meter.received += socket.wire.received.get() - received;
-        serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)
+        serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)
     }
 }
 
@@ -318,7 +304,7 @@ mod tests {
         let link = || LinkKind {
             endpoint: Endpoint::read(&url).unwrap(),
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         };
         let runtime = Builder::new_current_thread()
             .enable_io()
@@ -334,10 +320,10 @@ mod tests {
             let meter = &mut Meter::default();
             let both = async {
                 let called = talk
-                    .call(Way::Http, "eth_chainId", &json!([]), meter)
+                    .call(Protocol::Http, "eth_chainId", &json!([]), meter)
                     .await
                     .map(drop);
-                (called, talk.connect(Way::WebSocket).await.map(drop))
+                (called, talk.connect(Protocol::WebSocket).await.map(drop))
             };
             timeout(Duration::from_secs(60), both).await
         });

@@ -1,5 +1,3 @@
-//! What a validator is paid for: votes and leader slots; and the cluster around it.
-
 use crate::metric::section;
 
 section! {

@@ -1,5 +1,5 @@
-//! Whether the user that a plan names can reach what its runs work with: a validator that may not write into its ledger
-//! ends at once, which would count as a result.
+//! Checks the plan user's file access. A validator without write access exits at once, which would
+//! count as a result.
 
 use super::Findings;
 use super::facts::HostFacts;
@@ -14,16 +14,14 @@ const READ: u32 = 4;
 const WRITE: u32 = 2;
 const PASS: u32 = 1;
 
-/// A user with all groups that the host gives him.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Who {
+struct UserIds {
     name: String,
     uid: u32,
     groups: Vec<u32>,
 }
 
-/// What the plan's user, or this program's if it names none, cannot use, each with the reason. Only what is sure: where
-/// there is an access list, or a thing or a user is not there, nothing is said.
+/// Only certain cases: paths with an ACL, missing paths and missing users are left out.
 pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let wanted = wanted(plan);
     let Some(name) = &plan.workload.user else {
@@ -40,16 +38,16 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
         return shut.collect();
     };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let Some(who) = Who::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
+    let Some(who) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
         return BTreeMap::new();
     };
     wanted
         .into_iter()
-        .filter_map(|(path, bits)| Some((path.clone(), who.shut_out(&path, bits)?)))
+        .filter_map(|(path, bits)| Some((path.clone(), who.access_error(&path, bits)?)))
         .collect()
 }
 
-/// What runs work with, and what for. A folder that is cleared is given to the user before; one that is not has to be his.
+/// A cleared folder is given to the user before; any other must already be accessible.
 fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
     let folder = if plan.begin == Begin::AsIs {
         WRITE | PASS
@@ -100,8 +98,8 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-impl Who {
-    fn find(passwd: &str, group: &str, name: &str) -> Option<Who> {
+impl UserIds {
+    fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let account = passwd
             .lines()
@@ -116,15 +114,14 @@ impl Who {
                 None
             }
         });
-        Some(Who {
+        Some(UserIds {
             name: name.to_owned(),
             uid,
             groups: std::iter::once(gid).chain(more).collect(),
         })
     }
 
-    /// What stands between him and a path, from the root of all folders on.
-    fn shut_out(&self, path: &Path, bits: u32) -> Option<String> {
+    fn access_error(&self, path: &Path, bits: u32) -> Option<String> {
         if self.uid == 0 {
             return None;
         }
@@ -141,7 +138,7 @@ impl Who {
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let way = if step == real {
+            let access_path = if step == real {
                 String::new()
             } else {
                 format!(" behind {}", step.display())
@@ -149,12 +146,11 @@ impl Who {
             let mode = mode & 0o7777;
             let name = &self.name;
             Some(format!(
-                "is not open to user {name:?}{way} (mode {mode:o}, of user {uid} and group {gid})"
+                "is not open to user {name:?}{access_path} (mode {mode:o}, of user {uid} and group {gid})"
             ))
         })
     }
 
-    /// What a mode lets him do.
     fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
         let shift = match () {
             () if uid == self.uid => 6,
@@ -165,11 +161,11 @@ impl Who {
     }
 }
 
-/// Whether more than the mode decides; also where nobody can say.
+/// True if unknown.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
-    let asked = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
-    !matches!(asked, Err(Errno::NODATA | Errno::OPNOTSUPP))
+    let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
+    !matches!(acl, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 #[cfg(test)]
@@ -180,21 +176,21 @@ mod tests {
 
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nsol:x:4001:4002::/home/sol:/bin/sh\n";
 
-    fn sol() -> Who {
-        Who::find(PASSWD, "disk:x:4003:a,sol,b\nsolar:x:4004:solar\n", "sol").unwrap()
+    fn sol() -> UserIds {
+        UserIds::find(PASSWD, "disk:x:4003:a,sol,b\nsolar:x:4004:solar\n", "sol").unwrap()
     }
 
     #[test]
     fn a_user_has_the_groups_that_name_him_as_a_whole() {
         assert_eq!(
             sol(),
-            Who {
+            UserIds {
                 name: "sol".to_owned(),
                 uid: 4001,
                 groups: vec![4002, 4003]
             }
         );
-        assert_eq!(Who::find(PASSWD, "", "so"), None);
+        assert_eq!(UserIds::find(PASSWD, "", "so"), None);
     }
 
     #[test]
@@ -221,28 +217,28 @@ mod tests {
         mode("", 0o755);
         mode("disk", 0o755);
         mode("disk/ledger", 0o755);
-        let sol = Who {
+        let sol = UserIds {
             uid: u32::MAX - 7,
             groups: vec![u32::MAX - 7],
             ..sol()
         };
-        assert_eq!(sol.shut_out(&ledger, PASS), None);
-        let told = sol.shut_out(&ledger, WRITE | PASS).unwrap();
+        assert_eq!(sol.access_error(&ledger, PASS), None);
+        let warnings = sol.access_error(&ledger, WRITE | PASS).unwrap();
         assert!(
-            told.starts_with("is not open to user \"sol\" (mode 755, of user "),
-            "{told}"
+            warnings.starts_with("is not open to user \"sol\" (mode 755, of user "),
+            "{warnings}"
         );
         mode("disk", 0o750);
-        let told = sol.shut_out(&ledger, 0).unwrap();
+        let warnings = sol.access_error(&ledger, 0).unwrap();
         assert!(
-            told.contains(&format!(
+            warnings.contains(&format!(
                 "behind {} (mode 750",
                 scene.path().join("disk").display()
             )),
-            "{told}"
+            "{warnings}"
         );
-        assert_eq!(sol.shut_out(&scene.path().join("none"), WRITE), None);
-        let root = Who { uid: 0, ..sol };
-        assert_eq!(root.shut_out(&ledger, WRITE), None);
+        assert_eq!(sol.access_error(&scene.path().join("none"), WRITE), None);
+        let root = UserIds { uid: 0, ..sol };
+        assert_eq!(root.access_error(&ledger, WRITE), None);
     }
 }

@@ -1,35 +1,28 @@
-//! The room that a plan needs on disks.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
-use faultline_record::recorder::USUAL_INTERVAL;
+use faultline_record::recorder::DEFAULT_INTERVAL;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Bytes of a recording in an hour at one tick a second: 84 MiB in twelve hours (docs/PERFORMANCE.md), and a bit.
+/// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDED_HOURLY: u64 = 8 << 20;
-/// What a mainnet-beta node downloads to begin, roughly: a full and an incremental snapshot.
+/// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED: u64 = 100 << 30;
 
-/// Room that is needed somewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// The folder.
+pub struct SpaceNeed {
     pub folder: PathBuf,
-    /// Bytes.
     pub bytes: u64,
-    /// For what, and how sure that is.
+    /// The purpose, and how certain the number is.
     pub what: String,
-    /// Whether too little room is only warned of: the number is an estimate, or a run makes room first.
+    /// A lack is only a warning: the number is an estimate, or a run frees space first.
     pub rough: bool,
-    /// Free bytes there, where known.
     pub free: Option<u64>,
 }
 
-/// What a plan needs, as far as it can be said beforehand.
-pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
+pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64
         * u64::from(plan.replicates);
@@ -37,11 +30,11 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
         / plan
             .recorder
             .interval
-            .unwrap_or(USUAL_INTERVAL)
+            .unwrap_or(DEFAULT_INTERVAL)
             .as_secs_f64()
             .max(0.1);
     let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
-    let mut needs = vec![Need {
+    let mut needs = vec![SpaceNeed {
         folder: plan.folder.clone(),
         bytes: each.max(1 << 20).saturating_mul(runs),
         what: format!("recordings of {runs} runs; logs come on top"),
@@ -50,7 +43,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     }];
     for lane in &plan.lanes {
         let into = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
-        let (bytes, what, rough) = match (&plan.begin, &facts.kept) {
+        let (bytes, what, rough) = match (&plan.begin, &facts.snapshot_source) {
             (Begin::Restore { .. }, Some(Ok(bytes))) => {
                 (*bytes, "the kept snapshot, before each run", true)
             }
@@ -66,7 +59,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
             }
             _ => continue,
         };
-        needs.push(Need {
+        needs.push(SpaceNeed {
             folder: into.clone(),
             bytes,
             what: what.to_owned(),
@@ -78,7 +71,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let mut by_device: BTreeMap<u64, Vec<Need>> = BTreeMap::new();
+    let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
     for need in needs(plan, facts) {
         if let Some(device) = facts
             .folders
@@ -105,11 +98,11 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             .iter()
             .map(|need| need.folder.display().to_string())
             .collect();
-        let (place, have) = (named.join(", "), faultline_text::bytes(free));
+        let (where_, have) = (named.join(", "), faultline_text::bytes(free));
         if sure > free {
             found.refuse(
                 format!(
-                    "{place}: {} are needed, and {have} are free",
+                    "{where_}: {} are needed, and {have} are free",
                     faultline_text::bytes(sure)
                 ),
                 "free space, or use other disks",
@@ -117,7 +110,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         } else if all > free {
             found.warn(
                 format!(
-                    "{place}: roughly {} are needed, and {have} are free",
+                    "{where_}: roughly {} are needed, and {have} are free",
                     faultline_text::bytes(all)
                 ),
                 "free space, or use other disks; what a run clears beforehand counts as free",

@@ -1,5 +1,3 @@
-//! Whether what is started is there.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Plan, Severity};
@@ -7,12 +5,11 @@ use std::path::Path;
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
-        // A binary that the plan names is said below.
-        let said = facts
+        let reported = facts
             .files
             .get(Path::new(named))
             .is_some_and(Result::is_err);
-        if let (Err(why), false) = (program, said) {
+        if let (Err(why), false) = (program, reported) {
             found.refuse(
                 format!("the command begins with {named}: {why}"),
                 "name the program's file in workload.command",
@@ -20,7 +17,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         }
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
-        // systemd asks further than that file.
+        // systemd requires more than this file.
         let systemd = facts
             .launcher
             .as_ref()

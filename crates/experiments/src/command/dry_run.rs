@@ -1,5 +1,3 @@
-//! What a run would clear, file by file.
-
 use crate::host::folders_of;
 use crate::lock;
 use crate::plan::{Begin, Plan};
@@ -9,24 +7,21 @@ use faultline_kernel::HostRoot;
 use faultline_text::{bytes, count};
 use std::path::Path;
 
-/// Prints it; nothing is changed.
-///
-/// # Errors
-/// A folder could not be cleared now, or is in use.
+/// Fails if a folder cannot be cleared now.
 pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
-    let mut said = String::new();
+    let mut printed = String::new();
     for folder in plan.lanes.iter().flat_map(folders_of) {
         if plan.begin == Begin::AsIs {
-            said += &format!("{}: stays as it is\n", folder.display());
+            printed += &format!("{}: stays as it is\n", folder.display());
         } else {
-            said += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
+            printed += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
         }
     }
-    print(&said).map(|()| 0)
+    print(&printed).map(|()| 0)
 }
 
-/// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.
+/// Files to delete, then those to keep, sorted by name.
 fn page(folder: &Path, would: Cleared) -> String {
     let Cleared {
         files,

@@ -1,5 +1,3 @@
-//! From a plan's text to a [`Plan`].
-
 mod arms;
 mod search;
 mod whole;
@@ -12,26 +10,21 @@ use super::{
 use faultline_analysis::report::{SCALARS, scalar};
 use faultline_isolation::CpuSet;
 use faultline_settings::{
-    Mistake, Mistakes, Table, choice, flag, number, size, text, time, within,
+    ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// Largest plan that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Reads and parses a plan's file. Nothing that it names is looked at.
-///
-/// # Errors
-/// Every mistake found; one if the file cannot be read.
-pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
+pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let alone = |what: String| {
-        vec![Mistake {
+        vec![ConfigError {
             file: Some(file.to_owned()),
-            ..Mistake::new(what)
+            ..ConfigError::new(what)
         }]
     };
     let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
@@ -48,11 +41,9 @@ pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
     parse(&text, &absolute)
 }
 
-/// Parses a plan's text; relative paths in it are relative to the folder of `file`, which is absolute and need not exist.
-///
-/// # Errors
-/// Every mistake found. Where the text is no TOML, only what the parser can tell.
-pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
+/// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
+/// Returns all mistakes.
+pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
         let (plan, places) = sections(&mut top, &base, m);
@@ -62,7 +53,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
             text: text.to_owned(),
             ..plan
         };
-        // What follows from a mistake is none of its own.
+        // Consequences of mistakes are not reported.
         if m.is_empty() {
             whole::check(&plan, &places, m);
             search::check(&plan, places.search, m);
@@ -72,16 +63,15 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-/// The folder that relative paths are relative to.
 struct Base(PathBuf);
 
 impl Base {
-    /// A path, made absolute, without `.` and with `..` taken as written.
+    /// Absolute, without `.`; `..` is resolved lexically.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
     }
 
-    /// A program: as [`Base::path`] if it has a slash, else as it is, to be looked for in `PATH`.
+    /// Without a slash, a name for `PATH`.
     fn program(&self, text: &str) -> PathBuf {
         if text.contains('/') && !text.starts_with('{') {
             self.join(text)
@@ -103,7 +93,6 @@ impl Base {
     }
 }
 
-/// Where things of the plan are in the file, by their place in it.
 #[derive(Default)]
 struct Places {
     arms: Vec<Option<usize>>,
@@ -116,7 +105,7 @@ struct Places {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Places) {
+fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan, Places) {
     let mut plan = empty();
     plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
     plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
@@ -124,7 +113,7 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
     top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan, m);
-    // ABC CBA is whole only in pairs.
+    // Only balanced in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
     let usual = if top.has("search") { 1 } else { 3 };
     plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
@@ -184,7 +173,6 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     (plan, places)
 }
 
-/// A plan in which nothing is said.
 fn empty() -> Plan {
     Plan {
         file: PathBuf::new(),
@@ -237,7 +225,6 @@ fn empty() -> Plan {
     }
 }
 
-/// The rules for the end unless others are given.
 fn stops(kind: Kind) -> Stop {
     let follows = kind == Kind::Validator;
     Stop {
@@ -264,7 +251,7 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     let words = [
         ("abba", Order::Abba),
         ("latin-square", Order::LatinSquare),
@@ -273,7 +260,7 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     ];
     let line = top.line_of("order", m);
     let given = top.take("order", m, |v| choice(v, &words));
-    // One that is wrong is told once.
+    // Reports a mistake only once.
     let forced = top
         .take("force_order", m, flag)
         .unwrap_or(top.has("force_order"));
@@ -303,7 +290,7 @@ fn begin(
     top: &mut Table<'_>,
     plan: &mut Plan,
     (base, places): (&Base, &mut Places),
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) {
     if !top.has("begin") {
         top.lacks(
@@ -341,7 +328,7 @@ fn begin(
     });
 }
 
-fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut Mistakes<'_>) {
+fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut ConfigErrors<'_>) {
     t.set("duration", &mut stop.duration, m, |v| {
         at_least(time(v)?, Duration::from_secs(1))
     });
@@ -363,7 +350,6 @@ fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut Mistakes<'_>) {
     t.set("grace", &mut stop.grace, m, time);
 }
 
-/// A time of a rule, or `"never"`.
 fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     match value.as_str() {
         Some("never") => Ok(None),
@@ -371,7 +357,7 @@ fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     }
 }
 
-fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut Mistakes<'_>) {
+fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut ConfigErrors<'_>) {
     t.set("cool_down", &mut rules.cool_down, m, time);
     t.set("patience", &mut rules.patience, m, time);
     t.table("busy_cpus", m, |t, m| {
@@ -399,9 +385,9 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
     )
 }
 
-fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    // Where an arm has a mistake, its name may be none.
+    // An invalid arm may lack its name.
     let sound = m.is_empty();
     top.table("concurrent", m, |t, m| {
         let twice = t.take("twice", m, |v| {
@@ -412,8 +398,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
                     .collect::<Vec<_>>()
                     .join(", ")
             };
-            let place = arms.iter().position(|arm| *arm == wanted);
-            place.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
+            let arm_index = arms.iter().position(|arm| *arm == wanted);
+            arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
                 format!(
                     "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
                     known()
@@ -438,7 +424,6 @@ fn at_least(time: Duration, least: Duration) -> Result<Duration, String> {
     }
 }
 
-/// A metric that reports know.
 fn metric(text: String) -> Result<String, String> {
     if scalar(&text).is_some() {
         return Ok(text);
@@ -450,7 +435,6 @@ fn metric(text: String) -> Result<String, String> {
     ))
 }
 
-/// A file that a Prometheus reads targets from.
 fn targets(file: PathBuf) -> Result<PathBuf, String> {
     let ending = file.extension().and_then(|ending| ending.to_str());
     if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
@@ -462,7 +446,6 @@ fn targets(file: PathBuf) -> Result<PathBuf, String> {
     ))
 }
 
-/// A share, written in percent.
 fn percent(number: f64) -> Result<f64, String> {
     if number > 0.0 && number < 100.0 {
         Ok(number / 100.0)

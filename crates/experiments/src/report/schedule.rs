@@ -1,17 +1,14 @@
-//! The schedule as it happened.
-
 use super::Experiment;
-use super::told::words;
-use crate::journal::{Attempt, Tried};
+use super::from_experiment::words;
+use crate::journal::{Attempt, RunAttempt};
 use crate::schedule::{Scheduled, Turn};
 use faultline_analysis::report::cells::{count, duration, known, missing, table};
 use faultline_analysis::report::model::{Cell, Table};
 use faultline_text::moment;
 
-/// Rows of a table at most.
 const MOST: usize = 1000;
 
-/// Every run in the order of the schedule, with the attempt that counts, or the newest.
+/// With the attempt that counts, or the newest.
 pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let columns = [
         ("Run", ""),
@@ -77,13 +74,13 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
     ]
 }
 
-fn begun(attempt: &Attempt, tried: Option<&Tried>) -> i64 {
+fn begun(attempt: &Attempt, tried: Option<&RunAttempt>) -> i64 {
     tried
         .and_then(|tried| tried.steps.first())
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
 }
 
-/// Attempts that do not count, with the reason; `None` if there are none.
+/// Attempts that do not count.
 pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
     let columns = [
         ("Run", ""),
@@ -126,7 +123,7 @@ fn attempt_row(
     experiment: &Experiment,
     scheduled: &Scheduled,
     attempt: &Attempt,
-    tried: &Tried,
+    tried: &RunAttempt,
 ) -> Vec<Cell> {
     let why = match &tried.ended {
         Some((ending, _)) if ending.outcome.is_result() => {

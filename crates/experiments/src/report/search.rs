@@ -1,11 +1,9 @@
-//! The chapter about a search of the least memory: what it came to, headroom against what it did, and every dwell.
-
 mod words;
 
 pub(crate) use words::headline;
 
 use super::Experiment;
-use crate::journal::Searched;
+use crate::journal::SearchLog;
 use crate::plan::{self, Cluster};
 use crate::schedule::Scheduled;
 use crate::search::{Evidence, Line, Verdict};
@@ -18,26 +16,24 @@ use faultline_stats::summary::mean;
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
-/// Rows of a table at most.
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// Slots of an epoch of the public clusters.
+/// Of the public clusters.
 const EPOCH: u64 = 432_000;
 
-/// One search, of the newest attempt at its run.
+/// The search of the newest attempt at a run.
 pub(crate) struct Search<'e> {
     scheduled: &'e Scheduled,
     rules: &'e plan::Search,
-    searched: &'e Searched,
-    /// Searches before it that were cut off.
+    searched: &'e SearchLog,
+    /// Earlier searches that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
-    /// Slots that were processed meanwhile, as far as they were recorded.
+    /// First and last one processed meanwhile.
     slots: Option<(u64, u64)>,
     only: bool,
 }
 
-/// A dwell that is over, and when.
 struct Dwell<'e> {
     headroom: Option<u64>,
     confirms: bool,
@@ -46,7 +42,6 @@ struct Dwell<'e> {
     unix_ns: i64,
 }
 
-/// All searches of a plan that were begun; empty of any other plan.
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
     let (plan, standing) = (&experiment.plan, &experiment.standing);
     let Some(rules) = &plan.search else {
@@ -84,7 +79,6 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     ))
 }
 
-/// The chapter; `None` if nothing was searched.
 pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
     (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
@@ -112,14 +106,14 @@ impl<'e> Search<'e> {
             })
     }
 
-    /// Hours from the beginning of the first dwell to the last line.
+    /// From the first dwell to the last line.
     fn hours(&self) -> Option<f64> {
         let first = self.dwells().next()?;
         let (_, last) = self.searched.lines.last()?;
         Some((last.saturating_sub(first.unix_ns) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 
-    /// Of figures and tables: with the replicate, where there are several.
+    /// Includes the replicate if there are several.
     fn id(&self, id: &str) -> String {
         if self.only {
             id.to_owned()
@@ -269,7 +263,7 @@ impl<'e> Search<'e> {
             .dwells()
             .take(MOST)
             .zip(1..)
-            .map(|(dwell, place)| dwell.row(place))
+            .map(|(dwell, row_number)| dwell.row(row_number))
             .collect();
         without_missing(listed)
     }
@@ -280,7 +274,7 @@ impl Dwell<'_> {
         self.headroom.is_none() && self.verdict == Verdict::KeptUp
     }
 
-    fn row(&self, place: u32) -> Vec<Cell> {
+    fn row(&self, row_number: u32) -> Vec<Cell> {
         let Evidence {
             seconds,
             behind_most,
@@ -312,7 +306,7 @@ impl Dwell<'_> {
             Verdict::Void => "void",
         };
         vec![
-            known(f64::from(place), 0),
+            known(f64::from(row_number), 0),
             Cell::Text(moment(self.unix_ns)),
             words(what),
             number(mib(self.headroom), 1, "no limit"),

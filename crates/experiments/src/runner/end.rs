@@ -1,41 +1,42 @@
-//! How runs are ended and judged.
-
 use super::turn::Running;
-use super::{Halt, Runner, search};
+use super::{Runner, TurnError, search};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
-use crate::judge::gaps::{Lasted, Recorded};
+use crate::judge::gaps::{Recorded, RunPeriod};
 use crate::judge::{self, EndFacts, cache};
 use crate::outcome::{Ending, Outcome, Validity};
 use crate::watch::Watch;
 use anyhow::Context;
 use faultline_isolation::Evidence;
-use faultline_record::recorder::USUAL_INTERVAL;
+use faultline_record::recorder::DEFAULT_INTERVAL;
 use faultline_text::time;
 use std::time::Duration;
 
-/// From look to look at what is about to end.
-const LOOK: Duration = Duration::from_millis(100);
-/// What takes longer is told.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longer waits are reported.
 const MOMENT: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
-    /// Ends these runs together, judges them, and writes their ends.
-    pub(super) fn conclude(&mut self, runs: &mut [Running], which: &[usize]) -> Result<(), Halt> {
+    /// Also journals the results.
+    pub(super) fn conclude(
+        &mut self,
+        runs: &mut [Running],
+        which: &[usize],
+    ) -> Result<(), TurnError> {
         let mut concluded: Vec<&mut Running> = runs
             .iter_mut()
             .enumerate()
-            .filter(|(place, _)| which.contains(place))
+            .filter(|(index, _)| which.contains(index))
             .map(|(_, run)| run)
             .collect();
         for run in &concluded {
             self.step(run, Step::End)?;
         }
-        let now = self.world.now();
+        let now = self.system.now();
         for run in &mut concluded {
             run.lasted = run.watch.as_ref().map(|watch| {
                 let began = watch.began();
-                Lasted {
+                RunPeriod {
                     from_unix_ns: began.unix_ns,
                     length: now.uptime.saturating_sub(began.uptime),
                 }
@@ -53,11 +54,11 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends what is left of a turn whose work was halted, as far as it goes; what halted it, or worse.
-    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: Halt) -> Halt {
+    /// Returns the original reason, or a worse one.
+    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: TurnError) -> TurnError {
         let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
         let mut worse = None;
-        if !matches!(halt, Halt::Journal(_)) {
+        if !matches!(halt, TurnError::Journal(_)) {
             for run in &left {
                 worse = worse.or(self.step(run, Step::End).err());
             }
@@ -69,16 +70,19 @@ impl Runner<'_> {
                 run.notes
                     .push(format!("it could not be ended in order: {error:#}"));
             }
-            // Whatever still runs goes with this.
             (run.launched, run.recorder) = (None, None);
             let number = run.scheduled.run;
             let outcome = match &halt {
-                Halt::Asked(why) | Halt::NoRoom(why) => Outcome::Interrupted { why: why.clone() },
-                Halt::Failed { run, why } if *run == number => Outcome::Failed { why: why.clone() },
-                Halt::Failed { run, .. } => Outcome::Interrupted {
+                TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
+                    Outcome::Interrupted { why: why.clone() }
+                }
+                TurnError::Failed { run, why } if *run == number => {
+                    Outcome::Failed { why: why.clone() }
+                }
+                TurnError::Failed { run, .. } => Outcome::Interrupted {
                     why: format!("run {run} of the same turn failed"),
                 },
-                Halt::Journal(_) => continue,
+                TurnError::Journal(_) => continue,
             };
             let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
             let notes = std::mem::take(&mut run.notes);
@@ -91,15 +95,14 @@ impl Runner<'_> {
             };
             worse = worse.or(self.write_end(run, ending).err());
         }
-        // That there is no room is known already, and says more than a line that could not be written.
+        // A full disk explains a failed write.
         match (halt, worse) {
-            (Halt::Asked(_) | Halt::Failed { .. }, Some(worse)) => worse,
+            (TurnError::StoppedBy(_) | TurnError::Failed { .. }, Some(worse)) => worse,
             (halt, _) => halt,
         }
     }
 
-    /// Asks programs and all that they started to end, and waits for them as long as the plan says, or until somebody is in
-    /// a hurry.
+    /// Waits for the plan's grace period, or until a forced stop.
     fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
             search::lift(run);
@@ -110,8 +113,8 @@ impl Runner<'_> {
                     .push(format!("it could not be asked to end: {error}"));
             }
         }
-        let since = self.world.now().uptime;
-        let mut told = false;
+        let since = self.system.now().uptime;
+        let mut printed = false;
         loop {
             let ended = |run: &mut &mut Running| {
                 run.launched
@@ -119,38 +122,41 @@ impl Runner<'_> {
                     .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
-            let hurry = self.world.asked().is_some_and(|asked| asked.force);
-            let waited = self.world.now().uptime.saturating_sub(since);
+            let hurry = self
+                .system
+                .stop_request()
+                .is_some_and(|stop_request| stop_request.force);
+            let waited = self.system.now().uptime.saturating_sub(since);
             if all || hurry || waited >= self.plan.stop.grace {
                 return;
             }
-            if waited >= MOMENT && !std::mem::replace(&mut told, true) {
+            if waited >= MOMENT && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
                     .filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
                 let open = open.collect::<Vec<_>>().join(", ");
                 let grace = time(self.plan.stop.grace);
-                self.world.tell(&format!(
+                self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"
                 ));
             }
-            self.world.wait(LOOK);
+            self.system.wait(POLL_INTERVAL);
         }
     }
 
-    /// Ends all of a run's group and its recorder; what the group's files said at the end.
+    /// Returns the cgroup's final evidence.
     fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
         let begun = run.watch.is_some();
-        // The recorder reads the group's files as well: they stay until it has.
+        // The recorder reads the cgroup's files until it ends.
         let ended = run
             .launched
             .as_mut()
             .is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
-            recorder.see_the_end();
+            recorder.wait_for_end_event();
         }
-        // What nobody scrapes any more is not missed when it ends.
-        if self.told.remove(&run.scheduled.run).is_some() {
+        // Removed first, so that Prometheus reports no target as down.
+        if self.announced.remove(&run.scheduled.run).is_some() {
             self.announce();
         }
         let evidence = match run.launched.take() {
@@ -159,7 +165,7 @@ impl Runner<'_> {
         };
         if let Some(mut recorder) = run.recorder.take() {
             if begun && !ended {
-                recorder.see_the_end();
+                recorder.wait_for_end_event();
             }
             if let Err(error) = recorder.finish() {
                 run.notes.push(format!(
@@ -192,9 +198,9 @@ impl Runner<'_> {
                     .cache_entries
                     .map(|entries| cache::validity(entries, &seen))
                     .unwrap_or_default();
-                let outcome = recorded.weighed(outcome);
+                let outcome = recorded.checked_outcome(outcome);
                 let doubt = recorded.too_little().filter(|_| outcome.is_result());
-                (outcome, cache.doubted(doubt))
+                (outcome, cache.with_doubt(doubt))
             }
             Err(error) => (
                 Outcome::Failed {
@@ -203,19 +209,19 @@ impl Runner<'_> {
                 Validity::Valid,
             ),
         };
-        let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
+        let validity = validity.with_doubt(run.not_cold.take().filter(|_| outcome.is_result()));
         let late = run
             .watch
             .as_ref()
             .and_then(Watch::too_late)
             .filter(|_| outcome == Outcome::Completed);
-        let validity = validity.doubted(late.map(|late| {
+        let validity = validity.with_doubt(late.map(|late| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
                 time(late)
             )
         }));
-        let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
+        let stopped_unix_ns = run.lasted.map(RunPeriod::until_unix_ns);
         Ending {
             outcome,
             validity,
@@ -225,38 +231,37 @@ impl Runner<'_> {
         }
     }
 
-    /// What a run's recording says of its cache, and how much of the run it has.
     fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
         let recording = run.folder.join(RECORDING);
-        let seen = self.world.cache(&recording)?;
-        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        let seen = self.system.cache(&recording)?;
+        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         let lasted = run.lasted.context("it was never begun")?;
         Ok((
             seen,
-            Recorded::of(&self.world.ticks(&recording)?, lasted, interval),
+            Recorded::of(&self.system.ticks(&recording)?, lasted, interval),
         ))
     }
 
-    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), Halt> {
+    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failed = match &ending.outcome {
             Outcome::Failed { why } => Some(why.clone()),
             _ => None,
         };
-        self.world
-            .tell(&format!("run {number}: {}", ending.in_words()));
+        self.system
+            .print(&format!("run {number}: {}", ending.in_words()));
         self.write(Entry::RunEnded {
             run: number,
             attempt,
             ending: Box::new(ending),
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         run.over = true;
-        self.rested = Some(self.world.now().uptime);
+        self.last_run_ended = Some(self.system.now().uptime);
         match failed {
-            // Its turn is begun again, so that the others of it need not go on.
+            // The turn is repeated, so its other runs can stop.
             Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
-                Err(Halt::Failed { run: number, why })
+                Err(TurnError::Failed { run: number, why })
             }
             _ => Ok(()),
         }

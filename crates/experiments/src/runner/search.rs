@@ -1,81 +1,83 @@
-//! A search beside its run: readings go in, limits and lines of the journal come out.
+//! Feeds readings to a search, applies its limits and journals its lines.
 
 use super::searching::{Searching, relimit};
 use super::turn::Running;
-use super::{Halt, Runner};
+use super::{Runner, TurnError};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
-use crate::search::{Act, Line, Verdict};
-use crate::watch::Why;
+use crate::search::{Action, Line, Verdict};
+use crate::watch::StopReason;
 use anyhow::Context;
 
-/// How the note begins that is made once of marks that a recorder does not take.
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
 impl Runner<'_> {
-    /// Begins the search of a run whose plan has one.
     pub(super) fn begin_search(&mut self, run: &mut Running) -> anyhow::Result<()> {
         let Some(rules) = self.plan.search.clone() else {
             return Ok(());
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
-        let observer = self.world.observe(pid, &run.folder.join(RECORDING));
-        let hard = !self.world.launcher().can().memory_high;
+        let observer = self.system.observe(pid, &run.folder.join(RECORDING));
+        let hard = !self.system.launcher().can().memory_high;
         run.search = Some(Searching::begin(&self.plan, rules, hard, observer)?);
         let number = run.scheduled.run;
         if self.standing.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
-            self.world.tell(&format!("run {number}: {why}"));
+            self.system.print(&format!("run {number}: {why}"));
             run.notes.push(why);
         }
         Ok(())
     }
 
-    /// One look of a search; nothing where there is none, or it is over.
-    pub(super) fn search(&mut self, run: &mut Running) -> Result<(), Halt> {
+    /// Nothing without a search, or after its end.
+    pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
         };
-        let looked = if searching.is_over() {
+        let acts = if searching.is_over() {
             Ok(())
         } else {
-            self.look_and_act(run, &mut searching)
+            self.poll_search(run, &mut searching)
         };
         run.search = Some(searching);
-        looked
+        acts
     }
 
-    fn look_and_act(&mut self, run: &mut Running, searching: &mut Searching) -> Result<(), Halt> {
+    fn poll_search(
+        &mut self,
+        run: &mut Running,
+        searching: &mut Searching,
+    ) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        let now = self.world.now().uptime;
+        let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
         let seen = launched.and_then(|launched| searching.read(now, launched));
         let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
-        for act in searching.machine.look(&reading) {
+        for act in searching.machine.poll(&reading) {
             match act {
-                Act::Limit(bytes) => {
+                Action::Limit(bytes) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
                         searching.relimit(launched, bytes);
                     }
                 }
-                Act::Line(line) => self.search_line(run, line)?,
-                Act::Over(answer) => {
+                Action::Line(line) => self.search_line(run, line)?,
+                Action::Over(answer) => {
                     searching.answer = Some((*answer).clone());
-                    run.why = Some((Why::TimeUp, evidence.clone()));
+                    run.why = Some((StopReason::TimeUp, evidence.clone()));
                     self.write(Entry::SearchAnswer {
                         run: number,
                         attempt,
                         answer,
                     })
-                    .map_err(Halt::Journal)?;
+                    .map_err(TurnError::Journal)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes down in which dwell a validator ended by itself, if it did in one under a limit.
-    pub(super) fn ends_in_search(&mut self, run: &mut Running) -> Result<(), Halt> {
+    /// Only if that dwell was under a limit.
+    pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let searching = run
             .search
             .as_mut()
@@ -86,17 +88,17 @@ impl Runner<'_> {
         }
     }
 
-    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), Halt> {
+    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        self.world
-            .tell(&format!("run {number}: {}", in_words(&line)));
+        self.system
+            .print(&format!("run {number}: {}", in_words(&line)));
         let mark = mark(&line);
         self.write(Entry::Search {
             run: number,
             attempt,
             line,
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
             let refused = recorder
                 .mark(&name, kind)
@@ -109,11 +111,10 @@ impl Runner<'_> {
     }
 }
 
-/// Lifts the limit of a search that is ended early, or could not be lifted at its end: what is squeezed would hardly hear that it is to end. What cannot be lifted
-/// is told.
+/// Under pressure a process hardly reacts to signals. A failure is reported.
 pub(super) fn lift(run: &mut Running) {
-    let may_hold = run.search.as_ref().is_some_and(Searching::may_hold);
-    let Some(launched) = run.launched.as_mut().filter(|_| may_hold) else {
+    let may_reach_limit = run.search.as_ref().is_some_and(Searching::may_reach_limit);
+    let Some(launched) = run.launched.as_mut().filter(|_| may_reach_limit) else {
         return;
     };
     if let Err(error) = relimit(&mut **launched, None) {
@@ -123,8 +124,7 @@ pub(super) fn lift(run: &mut Running) {
     }
 }
 
-/// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as. One that
-/// was not tried is none.
+/// Name and kind. A void dwell has none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
     let Line::Dwell {
         headroom,
@@ -138,7 +138,7 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     if evidence.seconds <= 0.0 {
         return None;
     }
-    let (said, kind) = match (verdict, headroom) {
+    let (outcome, kind) = match (verdict, headroom) {
         (Verdict::KeptUp, None) => ("kept up", "reference"),
         (Verdict::KeptUp, Some(_)) => ("kept up", "kept_up"),
         (Verdict::Failed, _) => ("failed", "failed"),
@@ -147,10 +147,9 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     let size = headroom.map_or("no limit".to_owned(), |bytes| {
         format!("headroom {}", faultline_text::bytes(bytes))
     });
-    Some((format!("{size}: {said}"), kind))
+    Some((format!("{size}: {outcome}"), kind))
 }
 
-/// A line for whoever watches.
 fn in_words(line: &Line) -> String {
     let size =
         |headroom: Option<u64>| headroom.map_or("no limit".to_owned(), faultline_text::bytes);
@@ -165,7 +164,7 @@ fn in_words(line: &Line) -> String {
             evidence,
             ..
         } => {
-            let said = match verdict {
+            let outcome = match verdict {
                 Verdict::KeptUp => "kept up",
                 Verdict::Failed => "failed",
                 Verdict::Void => "void",
@@ -175,7 +174,7 @@ fn in_words(line: &Line) -> String {
             } else {
                 format!(": {}", evidence.why.join("; "))
             };
-            format!("{}: {said}{why}", size(*headroom))
+            format!("{}: {outcome}{why}", size(*headroom))
         }
     }
 }

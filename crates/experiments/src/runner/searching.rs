@@ -1,31 +1,25 @@
-//! What a search keeps beside its run.
-
-use super::world::Observer;
+use super::system::Observer;
 use crate::plan::{Plan, Search};
 use crate::search::{Answer, Machine, Reading};
 use anyhow::Context;
 use faultline_isolation::{Evidence, Launched};
 use std::time::Duration;
 
-/// From look to look of a search.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
-/// Slots behind the tip up to which a daemon calls a validator near it, unless its configuration says another number.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The daemon's default distance in slots up to which a validator is near the tip.
 const AT_TIP: u64 = 32;
-/// What fails may fail for so long before it ends a run of hours: systemd that is started again does not answer for a while.
+/// A restarting systemd does not answer for a while.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The kernel cuts limits down to whole pages, which have at most so many bytes.
+/// Maximum page size: the kernel rounds limits down to pages.
 const PAGE: u64 = 64 << 10;
 
-/// Since when the system has failed to do what it was asked for; `None` if it did it the last time.
+/// Since when operations have failed; `None` if the last one succeeded.
 #[derive(Debug, Default)]
-pub(super) struct RpcError(Option<Duration>);
+pub(super) struct FailureTimer(Option<Duration>);
 
-impl RpcError {
-    /// What came of it; `None` if it failed, and not for long yet.
-    ///
-    /// # Errors
-    /// It has failed for too long.
-    pub(super) fn bear<T>(
+impl FailureTimer {
+    /// `None` for a recent failure. Fails if errors last too long.
+    pub(super) fn tolerate<T>(
         &mut self,
         now: Duration,
         came: anyhow::Result<T>,
@@ -37,32 +31,30 @@ impl RpcError {
             }
             Err(error) => {
                 let lasted = now.saturating_sub(*self.0.get_or_insert(now));
-                let said = || format!("this has failed for {}", faultline_text::time(lasted));
+                let message = || format!("this has failed for {}", faultline_text::time(lasted));
                 if lasted < PATIENCE {
                     Ok(None)
                 } else {
-                    Err(error.context(said()))
+                    Err(error.context(message()))
                 }
             }
         }
     }
 }
 
-/// A search that is going on.
 pub(super) struct Searching {
     pub(super) machine: Machine,
     pub(super) observer: Box<dyn Observer>,
-    /// What it came to, once it is over.
     pub(super) answer: Option<Answer>,
-    /// How often its group was out of memory so far.
+    /// OOM events so far.
     out_of_memory: u64,
-    /// The limit that could not be moved when it was to be.
-    owed: Option<Option<u64>>,
-    error: RpcError,
+    /// A limit change that failed.
+    pending_limit: Option<Option<u64>>,
+    error: FailureTimer,
 }
 
 impl Searching {
-    /// Limits are `hard` if a write into a full group fails.
+    /// Whether a write into a full cgroup fails.
     pub(super) fn begin(
         plan: &Plan,
         rules: Search,
@@ -76,29 +68,27 @@ impl Searching {
             observer,
             answer: None,
             out_of_memory: 0,
-            owed: None,
-            error: RpcError::default(),
+            pending_limit: None,
+            error: FailureTimer::default(),
         })
     }
 
-    /// What is known at this moment, and the evidence behind it. Nothing is known while its limit is not where it
-    /// was to be: a dwell shows nothing then.
-    ///
-    /// # Errors
-    /// That has lasted for too long.
+    /// The reading is empty while the limit is not as requested: a dwell then shows nothing.
     pub(super) fn read(
         &mut self,
         now: Duration,
         launched: &mut dyn Launched,
     ) -> anyhow::Result<(Reading, Evidence)> {
-        let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
-        let moved = owed.is_ok();
-        let asked = owed.and_then(|()| Ok(launched.evidence()?));
+        let pending_limit = self
+            .pending_limit
+            .map_or(Ok(()), |bytes| relimit(launched, bytes));
+        let moved = pending_limit.is_ok();
+        let sampled_evidence = pending_limit.and_then(|()| Ok(launched.evidence()?));
         if moved {
-            self.owed = None;
+            self.pending_limit = None;
         }
-        let Some(evidence) = self.error.bear(now, asked)? else {
-            // Who holds the group need not answer for its files and the recording to be read.
+        let Some(evidence) = self.error.tolerate(now, sampled_evidence)? else {
+            // If the launcher does not answer, files and recording are still readable.
             let seen = moved.then(|| self.observer.read(now));
             return Ok((
                 seen.unwrap_or(Reading {
@@ -118,12 +108,12 @@ impl Searching {
         ))
     }
 
-    /// Moves the limit, or tries again with the next look.
+    /// The next poll retries a failure.
     pub(super) fn relimit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
-        self.owed = relimit(launched, bytes).err().map(|_| bytes);
+        self.pending_limit = relimit(launched, bytes).err().map(|_| bytes);
     }
 
-    /// Whether its group waits because it is full, or was out of memory since the last look.
+    /// It waits because it is full, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
@@ -131,9 +121,10 @@ impl Searching {
         count("under_oom") > 0 || now > before
     }
 
-    /// Whether there may be a limit: while it goes on, and if the last one could not be lifted.
-    pub(super) fn may_hold(&self) -> bool {
-        !self.is_over() || self.owed.is_some()
+    /// Whether a limit may be in effect: during the search, and if the last one could not be
+    /// lifted.
+    pub(super) fn may_reach_limit(&self) -> bool {
+        !self.is_over() || self.pending_limit.is_some()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -141,7 +132,6 @@ impl Searching {
     }
 }
 
-/// What the recorder's configuration says.
 fn at_tip(plan: &Plan) -> u64 {
     let text = plan
         .recorder
@@ -155,24 +145,21 @@ fn at_tip(plan: &Plan) -> u64 {
         .unwrap_or(AT_TIP)
 }
 
-/// Moves the limit and looks whether it holds. One that is higher than asked is no error: version 1 refuses to take what it
-/// cannot reclaim, and the search asks again.
-///
-/// # Errors
-/// The system refuses, or something else holds.
+/// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
+/// unreclaimable memory, and the search asks again.
 pub(super) fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()> {
-    let held = launched.relimit(bytes)?;
-    let holds = match (bytes, held) {
-        (None, held) => held.is_none(),
-        (Some(asked), Some(held)) => held.saturating_add(PAGE) > asked,
+    let applied = launched.relimit(bytes)?;
+    let holds = match (bytes, applied) {
+        (None, applied) => applied.is_none(),
+        (Some(sampled_evidence), Some(applied)) => applied.saturating_add(PAGE) > sampled_evidence,
         (Some(_), None) => true,
     };
-    let said = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
+    let message = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
     anyhow::ensure!(
         holds,
         "its limit of memory is {} and not {}",
-        said(held),
-        said(bytes)
+        message(applied),
+        message(bytes)
     );
     Ok(())
 }
@@ -226,9 +213,9 @@ mod tests {
                     [begin]\nhow = \"download\"\n[recorder]\nconfig = \"faultlined.toml\"\n\
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
         let plan = crate::plan::parse(text, &file).unwrap();
-        let said = at_tip(&plan);
+        let message = at_tip(&plan);
         assert_eq!(
-            said,
+            message,
             config
                 .rsplit_once("= ")
                 .map_or(32, |(_, slots)| slots.parse().unwrap())
@@ -247,15 +234,15 @@ mod tests {
     fn what_fails_for_a_moment_is_borne_and_what_fails_on_is_an_error_that_says_how_long() {
         let second = Duration::from_secs(1);
         let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
-        let mut error = RpcError::default();
-        assert!(error.bear(second, fails()).unwrap().is_none());
-        assert!(error.bear(30 * second, fails()).unwrap().is_none());
-        assert!(error.bear(30 * second, Ok(())).unwrap().is_some());
+        let mut error = FailureTimer::default();
+        assert!(error.tolerate(second, fails()).unwrap().is_none());
+        assert!(error.tolerate(30 * second, fails()).unwrap().is_none());
+        assert!(error.tolerate(30 * second, Ok(())).unwrap().is_some());
         assert!(
-            error.bear(40 * second, fails()).unwrap().is_none(),
+            error.tolerate(40 * second, fails()).unwrap().is_none(),
             "it counts anew"
         );
-        let error = error.bear(70 * second, fails()).unwrap_err();
+        let error = error.tolerate(70 * second, fails()).unwrap_err();
         assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }
 }

@@ -1,31 +1,26 @@
-//! One turn: its runs are prepared, begun together and watched.
-
-use super::searching::{self, RpcError, Searching};
-use super::world::{Order, Recorder};
-use super::{Halt, Runner, job};
+use super::searching::{self, FailureTimer, Searching};
+use super::system::{Order, Recorder};
+use super::{Runner, TurnError, job};
 use crate::journal::{self, Entry, Step};
-use crate::judge::gaps::Lasted;
+use crate::judge::gaps::RunPeriod;
 use crate::judge::killed_for_memory;
 use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
-use crate::watch::{Watch, Why};
+use crate::watch::{StopReason, Watch};
 use anyhow::Context;
 use faultline_isolation::{End, Evidence, Launched};
-use faultline_record::opening;
-use faultline_record::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
+use faultline_record::gate_text;
+use faultline_record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// From look to look at what runs.
-const LOOK: Duration = Duration::from_millis(500);
-/// From look to look at what is waited for before a run.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);
-/// Less room than this on the disk of the experiment's folder, in bytes, and nothing can be recorded.
-const NO_ROOM: u64 = 1 << 20;
+/// With fewer free bytes, nothing can be recorded.
+const MIN_FREE_BYTES: u64 = 1 << 20;
 
-/// A run that is being made.
 pub(super) struct Running {
     pub(super) scheduled: Scheduled,
     pub(super) attempt: u32,
@@ -33,49 +28,41 @@ pub(super) struct Running {
     pub(super) lane: Lane,
     pub(super) folder: PathBuf,
     pub(super) notes: Vec<String>,
-    /// What its program is given.
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) launched: Option<Box<dyn Launched>>,
     pub(super) recorder: Option<Box<dyn Recorder>>,
     pub(super) watch: Option<Watch>,
-    /// The search, where the plan has one.
     pub(super) search: Option<Searching>,
-    /// How long looks at its group have failed.
-    pub(super) error: RpcError,
-    /// Why it is ended, and what the evidence was when that was decided.
-    pub(super) why: Option<(Why, Evidence)>,
-    /// Whether the last look found that its first process had ended by itself, and others of its group had not.
+    /// Errors of reading its cgroup.
+    pub(super) error: FailureTimer,
+    /// With the evidence at that decision.
+    pub(super) why: Option<(StopReason, Evidence)>,
+    /// At the last poll, its first process had exited, but others in its cgroup had not.
     pub(super) lingers: bool,
-    /// Why it cannot be said that it began cold.
+    /// Why its page cache may not be cold.
     pub(super) not_cold: Option<String>,
-    /// How long it lasted, once it is over.
-    pub(super) lasted: Option<Lasted>,
-    /// Whether its end is written.
+    pub(super) lasted: Option<RunPeriod>,
     pub(super) over: bool,
 }
 
-/// What one look at a run finds.
-enum Found {
+enum RunPoll {
     Runs,
     /// Its time is up, and it still runs.
     TimeUp,
     Over,
 }
 
-/// What the system says of a run.
-struct Asked {
+struct JobState {
     ended: Option<End>,
     evidence: Evidence,
-    /// Whether something of it was killed for its memory.
     killed: bool,
-    /// How its recorder ended, and its last words.
+    /// With its last output.
     recorder_ended: Option<(End, String)>,
-    /// Whether nothing of it is left; not asked while its first process runs.
+    /// Not checked while its first process runs.
     empty: bool,
 }
 
-/// Asks everything before anything is concluded, so that a system that does not answer is borne at one place.
-fn ask(run: &mut Running) -> anyhow::Result<Asked> {
+fn ask(run: &mut Running) -> anyhow::Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
@@ -87,7 +74,7 @@ fn ask(run: &mut Running) -> anyhow::Result<Asked> {
         .map(|recorder| recorder.ended())
         .transpose()?
         .flatten();
-    Ok(Asked {
+    Ok(JobState {
         ended,
         evidence,
         killed,
@@ -97,16 +84,18 @@ fn ask(run: &mut Running) -> anyhow::Result<Asked> {
 }
 
 impl Runner<'_> {
-    /// Makes every run of a turn.
-    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), Halt> {
+    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), TurnError> {
         self.write(Entry::TurnBegun {
             turn: turn.number,
             attempt,
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         let mut runs = Vec::new();
         for scheduled in &turn.runs {
-            runs.push(self.running(scheduled, attempt).map_err(Halt::Journal)?);
+            runs.push(
+                self.running(scheduled, attempt)
+                    .map_err(TurnError::Journal)?,
+            );
         }
         let done = self
             .prepare(turn.number, &mut runs)
@@ -140,7 +129,7 @@ impl Runner<'_> {
             recorder: None,
             watch: None,
             search: None,
-            error: RpcError::default(),
+            error: FailureTimer::default(),
             why: None,
             lingers: false,
             not_cold: None,
@@ -149,28 +138,26 @@ impl Runner<'_> {
         })
     }
 
-    /// What an error of one run means for the turn.
-    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
+    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
         if journal::is_full(error)
             || self
-                .world
-                .room(self.folder.path())
-                .is_some_and(|free| free < NO_ROOM)
+                .system
+                .free_bytes(self.folder.path())
+                .is_some_and(|free| free < MIN_FREE_BYTES)
         {
-            return Halt::NoRoom(format!("the disk is full: {why}"));
+            return TurnError::DiskFull(format!("the disk is full: {why}"));
         }
-        Halt::Failed { run, why }
+        TurnError::Failed { run, why }
     }
 
-    /// Writes down the step of one run that is taken now.
-    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), Halt> {
+    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), TurnError> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
         self.write(Entry::Step { run, attempt, step })
-            .map_err(Halt::Journal)
+            .map_err(TurnError::Journal)
     }
 
-    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), Halt> {
+    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), TurnError> {
         for run in &*runs {
             self.step(run, Step::Host)?;
         }
@@ -202,7 +189,6 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Whether the plan has this step at all.
     fn is_planned(&self, step: Step) -> bool {
         match step {
             Step::Clear => self.plan.begin != Begin::AsIs,
@@ -214,14 +200,14 @@ impl Runner<'_> {
 
     fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
         let done = match (step, &self.plan.begin) {
-            (Step::Clear, _) => self.world.clear(&self.plan, &run.lane)?,
+            (Step::Clear, _) => self.system.clear(&self.plan, &run.lane)?,
             (Step::Restore, Begin::Restore { from }) => {
-                self.world.restore(&self.plan, &run.lane, from)?
+                self.system.restore(&self.plan, &run.lane, from)?
             }
             (Step::Cool, _) => {
-                let cooled = self.world.cool(&self.plan, &run.lane)?;
+                let cooled = self.system.cool(&self.plan, &run.lane)?;
                 run.not_cold = cooled.not_cold;
-                cooled.said
+                cooled.lines
             }
             (Step::Launch, _) => self.launch(run)?,
             (Step::Record, _) => self.record(turn, run)?,
@@ -234,7 +220,7 @@ impl Runner<'_> {
 
     fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
-        let launcher = self.world.launcher();
+        let launcher = self.system.launcher();
         let of = (&run.scheduled, run.attempt);
         let job = job::job(
             &self.plan,
@@ -266,7 +252,7 @@ impl Runner<'_> {
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
         };
-        let recorder = self.world.record(&order)?;
+        let recorder = self.system.record(&order)?;
         let target = Target::new(
             &self.plan.name,
             &run.scheduled,
@@ -274,7 +260,7 @@ impl Runner<'_> {
             recorder.metrics(),
         );
         run.recorder = Some(recorder);
-        self.told.insert(run.scheduled.run, target);
+        self.announced.insert(run.scheduled.run, target);
         self.announce();
         Ok(Vec::new())
     }
@@ -290,9 +276,9 @@ impl Runner<'_> {
             Some(given(name)?.1.to_string_lossy().into_owned())
         });
         let launched = run.launched.as_mut().context("it was never started")?;
-        let began = self.world.now();
-        launched.go(&opening(&variables))?;
-        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        let began = self.system.now();
+        launched.go(&gate_text(&variables))?;
+        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
         self.begin_search(run)?;
         let Scheduled {
@@ -301,88 +287,87 @@ impl Runner<'_> {
             replicate,
             ..
         } = &run.scheduled;
-        self.world.tell(&format!(
+        self.system.print(&format!(
             "run {number}: {arm}, replicate {replicate}, has begun"
         ));
         Ok(Vec::new())
     }
 
-    /// Waits for the cool-down, and for a host that is fit; what there is to say about it.
-    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, Halt> {
-        while let Some(rested) = self.rested {
+    /// Also waits for the cool-down.
+    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
+        while let Some(last_run_ended) = self.last_run_ended {
             let left = self
                 .plan
                 .host
                 .cool_down
-                .saturating_sub(self.world.now().uptime.saturating_sub(rested));
+                .saturating_sub(self.system.now().uptime.saturating_sub(last_run_ended));
             if left.is_zero() {
                 break;
             }
             self.heed()?;
-            self.world.wait(left.min(PAUSE));
+            self.system.wait(left.min(PAUSE));
         }
         let first = runs.first().map_or(0, |run| run.scheduled.run);
-        let since = self.world.now().uptime;
+        let since = self.system.now().uptime;
         loop {
             self.heed()?;
             let found = self
-                .world
+                .system
                 .host(&self.plan, &self.scope)
                 .map_err(|error| self.halt(first, &error))?;
-            let said = |severity: Severity| {
+            let messages = |severity: Severity| {
                 found
                     .iter()
-                    .filter(move |remark| remark.severity == severity)
-                    .map(|remark| remark.what.clone())
+                    .filter(move |finding| finding.severity == severity)
+                    .map(|finding| finding.what.clone())
             };
-            let patient = self.world.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let refused: Vec<String> = said(Severity::Refuse).collect();
+            let patient = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
+            let refused: Vec<String> = messages(Severity::Refuse).collect();
             if patient
                 && found
                     .iter()
-                    .any(|remark| remark.passes && remark.severity != Severity::Ignore)
+                    .any(|finding| finding.passes && finding.severity != Severity::Ignore)
             {
-                self.world.wait(PAUSE);
+                self.system.wait(PAUSE);
             } else if refused.is_empty() {
-                return Ok(said(Severity::Warn)
+                return Ok(messages(Severity::Warn)
                     .map(|what| format!("warning: {what}"))
                     .collect());
             } else {
                 let why = format!("the host is not fit for a run: {}", refused.join("; "));
-                return Err(Halt::Failed { run: first, why });
+                return Err(TurnError::Failed { run: first, why });
             }
         }
     }
 
-    /// Whether somebody asks to stop.
-    pub(super) fn heed(&self) -> Result<(), Halt> {
-        match self.world.asked() {
-            Some(asked) => Err(Halt::Asked(format!("stopped by {}", asked.by))),
+    pub(super) fn heed(&self) -> Result<(), TurnError> {
+        match self.system.stop_request() {
+            Some(request) => Err(TurnError::StoppedBy(format!("stopped by {}", request.by))),
             None => Ok(()),
         }
     }
 
-    /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
-    /// ended together.
-    fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
+    /// A run that ends early leaves the others running. Those whose time is up are ended together.
+    fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
         let pause = if self.plan.search.is_some() {
-            searching::LOOK
+            searching::POLL_INTERVAL
         } else {
-            LOOK
+            POLL_INTERVAL
         };
-        let mut looked = Duration::ZERO;
+        let mut observed_at = Duration::ZERO;
         loop {
             self.heed()?;
-            self.world.wait(pause);
-            // A search looks more often than whether it still runs: under systemd each look is a question to PID 1.
-            let now = self.world.now().uptime;
-            let looks = now.saturating_sub(looked) >= LOOK;
+            self.system.wait(pause);
+            // A search polls more often: under systemd each check for the end is a request to PID
+            // 1.
+            let now = self.system.now().uptime;
+            let looks = now.saturating_sub(observed_at) >= POLL_INTERVAL;
             if looks {
-                looked = now;
+                observed_at = now;
             }
             let mut time_is_up = Vec::new();
-            for place in 0..runs.len() {
-                let Some(run) = runs.get_mut(place).filter(|run| !run.over) else {
+            for index in 0..runs.len() {
+                let Some(run) = runs.get_mut(index).filter(|run| !run.over) else {
                     continue;
                 };
                 self.search(run)?;
@@ -390,14 +375,14 @@ impl Runner<'_> {
                     continue;
                 }
                 match self
-                    .look(run)
+                    .observe(run)
                     .map_err(|error| self.halt(run.scheduled.run, &error))?
                 {
-                    Found::Runs => {}
-                    Found::TimeUp => time_is_up.push(place),
-                    Found::Over => {
-                        self.ends_in_search(run)?;
-                        self.conclude(runs, &[place])?;
+                    RunPoll::Runs => {}
+                    RunPoll::TimeUp => time_is_up.push(index),
+                    RunPoll::Over => {
+                        self.journal_validator_end(run)?;
+                        self.conclude(runs, &[index])?;
                     }
                 }
             }
@@ -412,26 +397,26 @@ impl Runner<'_> {
     }
 
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
-        let asked = ask(run);
-        let Asked {
+    fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
+        let state = ask(run);
+        let JobState {
             ended,
             evidence,
             killed,
             recorder_ended,
             empty,
         } = match run.search {
-            // Hours are not lost to a moment in which the system does not answer.
-            Some(_) => match run.error.bear(self.world.now().uptime, asked)? {
+            // Hours of work must survive a short error.
+            Some(_) => match run.error.tolerate(self.system.now().uptime, state)? {
                 Some(seen) => seen,
-                None => return Ok(Found::Runs),
+                None => return Ok(RunPoll::Runs),
             },
-            None => asked?,
+            None => state?,
         };
         let watch = run.watch.as_mut().context("it was never begun")?;
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {
-                self.world.tell(&format!(
+                self.system.print(&format!(
                     "run {}: faultlined: {complaint}",
                     run.scheduled.run
                 ));
@@ -440,33 +425,33 @@ impl Runner<'_> {
         if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
-                with_its_words(end, &words)
+                describe_end(end, &words)
             );
         }
         if ended.is_some() && !killed {
-            // What writes its output or the like may need a moment to see that it has ended.
+            // A log writer may need a moment to exit.
             let lingered = std::mem::replace(&mut run.lingers, !empty);
             if run.lingers && !lingered {
-                return Ok(Found::Runs);
+                return Ok(RunPoll::Runs);
             }
         }
         if ended.is_some() || killed {
-            // What the recording does not have yet is in the evidence.
-            return Ok(Found::Over);
+            // The evidence has what the recording does not have yet.
+            return Ok(RunPoll::Over);
         }
         let seen = self
-            .world
+            .system
             .progress(&run.folder.join(crate::folder::RECORDING));
-        let now = self.world.now();
-        let why = watch.look(now, seen.as_ref());
-        let room = self.world.room(self.folder.path());
+        let now = self.system.now();
+        let why = watch.sample(now, seen.as_ref());
+        let free_bytes = self.system.free_bytes(self.folder.path());
         anyhow::ensure!(
-            room.is_none_or(|free| free >= NO_ROOM),
+            free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
             "the recording cannot be written"
         );
         if let Some(unheard) = watch.falls_silent() {
             let unheard = faultline_text::time(unheard);
-            self.world.tell(&format!(
+            self.system.print(&format!(
                 "run {}: faultlined has recorded nothing for {unheard}",
                 run.scheduled.run
             ));
@@ -478,9 +463,9 @@ impl Runner<'_> {
             run.why = why.map(|why| (why, evidence));
         }
         Ok(match run.why {
-            None => Found::Runs,
-            Some((Why::TimeUp, _)) => Found::TimeUp,
-            Some(_) => Found::Over,
+            None => RunPoll::Runs,
+            Some((StopReason::TimeUp, _)) => RunPoll::TimeUp,
+            Some(_) => RunPoll::Over,
         })
     }
 }

@@ -1,37 +1,33 @@
-//! One dwell: what was seen of it, and what it shows.
-
 use super::evidence::{Evidence, Verdict};
 use super::reference::References;
-use super::{BLIND, Reading, SILENT};
+use super::{MAX_DATA_AGE, Reading, SILENT};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Parts of a dwell: the first and the last are compared, and a busy host is looked for in a window of one part.
+/// The first and last part are compared; a window of one part detects a busy host.
 const PARTS: u32 = 8;
-/// A part is at least so long: in a shorter one a single look, or one late wake-up, is a large share.
+/// In a shorter part, a single poll or late wake-up is a large share.
 const PART: Duration = Duration::from_secs(1);
-/// So many slots count for how long replay takes, ...
-const QUICK: f64 = 0.95;
-/// ... which may be so many times as long as in a reference.
-const SLOWER: f64 = 1.2;
-/// More slots behind at the end than at the beginning is worse.
-const WORSE: f64 = 1.0;
-/// Threads of replay that wait for a CPU for more than this share of the time that they could run, ...
+/// Quantile of replay times that is compared with a reference.
+const REPLAY_QUANTILE: f64 = 0.95;
+/// The quantile may be this multiple of the reference's.
+const MAX_REPLAY_RATIO: f64 = 1.2;
+const MAX_BEHIND_INCREASE: f64 = 1.0;
+/// Share of runnable time that replay threads wait for a CPU on a busy host, ...
 const BUSY: f64 = 0.05;
-/// ... and, for what they ran, so many times as long as in a reference, show a busy host.
+/// ... if the ratio of waiting to running is also this multiple of the reference's.
 const BUSIER: f64 = 2.0;
-/// A cluster with less than this share of a reference's slots is slow, and following it is easy.
+/// With a smaller share of a reference's slots the cluster is slow, and following it is easy.
 const SLOW: f64 = 0.95;
-/// Slots are counted over this time at least: what a recording says is up to a second old, which matters in a shorter one.
+/// Minimum time for counting slots: a recording is up to a second old.
 const RATE: Duration = Duration::from_secs(30);
-/// Replay times of less than this share of a reference's slots say too little of replay: pushes bring them late.
-const FEW: f64 = 0.25;
-/// A limit that was exceeded in more than this share of the looks did not hold.
+/// Replay times of a smaller share of a reference's slots say too little: pushes deliver them late.
+const MIN_REPLAY_SHARE: f64 = 0.25;
+/// A limit exceeded in more polls was not effective.
 const EXCEEDED: f64 = 0.1;
-/// Without a reading for so long, nobody knows what happened.
+/// A longer time without a reading makes the dwell void.
 const GAP: Duration = Duration::from_secs(2);
 
-/// A dwell that lasts.
 #[derive(Debug)]
 pub(super) struct Dwell {
     began: Duration,
@@ -39,21 +35,22 @@ pub(super) struct Dwell {
     first: Reading,
     last: Reading,
     seen: Duration,
-    /// When something else was missing than slots behind in a fresh tick, or nothing was.
-    heard: Duration,
-    /// Longest time between two readings, or without slots behind or memory in them; not that of a silent validator.
+    /// The last reading that was not silent.
+    last_answer: Duration,
+    /// Between two readings, or without slots behind or memory. Silence of the validator does not
+    /// count.
     gap: Duration,
-    /// Whether the validator was silent for too long while its recorder was at work.
+    /// The validator was silent while its recorder worked.
     silent: bool,
     most: Option<u64>,
     beginning: (u64, u64),
     end: VecDeque<(Duration, u64)>,
     replay: Vec<f64>,
     full: Option<f64>,
-    /// Waited and ran so far, over one part.
+    /// Waited and run times, over one part.
     cpu: VecDeque<(Duration, Duration, Duration)>,
     waited: Option<f64>,
-    /// Looks, and those at which memory was above the limit.
+    /// Polls, and those above the limit.
     looks: (u32, u32),
 }
 
@@ -69,7 +66,7 @@ impl Dwell {
             last: first.clone(),
             first: first.clone(),
             seen: reading.at,
-            heard: reading.at,
+            last_answer: reading.at,
             gap: Duration::ZERO,
             silent: false,
             most: None,
@@ -93,13 +90,13 @@ impl Dwell {
         let at = reading.at;
         self.gap = self.gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
-            self.heard = at;
+            self.last_answer = at;
         }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
             self.seen = at;
-        } else if at.saturating_sub(self.heard) > BLIND {
+        } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
             self.silent = true;
-        } else if at.saturating_sub(self.seen) > BLIND {
+        } else if at.saturating_sub(self.seen) > MAX_DATA_AGE {
             self.gap = self.gap.max(at.saturating_sub(self.seen));
         }
         if let Some(behind) = reading.behind {
@@ -117,30 +114,28 @@ impl Dwell {
         {
             self.end.pop_front();
         }
-        // What was replayed before it began was under another limit.
+        // Earlier slots were under another limit.
         let own = reading
             .replays
             .iter()
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay.extend(own.map(|slot| slot.us));
-        self.look_at_cpus(reading, part);
+        self.sample_cpus(reading, part);
         self.last = Reading {
             replays: Vec::new(),
             ..reading.clone()
         };
     }
 
-    /// Takes how long all tasks have last waited for memory, in percent.
     pub(super) fn stalls(&mut self, percent: Option<f64>) {
         self.full = most(self.full, percent);
     }
 
-    /// Takes whether memory is above the limit.
     pub(super) fn exceeds(&mut self, limit: bool) {
         self.looks = (self.looks.0 + 1, self.looks.1 + u32::from(limit));
     }
 
-    fn look_at_cpus(&mut self, reading: &Reading, part: Duration) {
+    fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
         let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else {
             return;
         };
@@ -153,7 +148,7 @@ impl Dwell {
         {
             self.cpu.pop_front();
         }
-        // What is shorter than a part says little, unless there is nothing else.
+        // A shorter range than a part says little.
         let first = self
             .cpu
             .front()
@@ -163,8 +158,8 @@ impl Dwell {
         }
     }
 
-    /// Share of the time that the threads of replay waited, over the newest part: of the time that they could run, and of the
-    /// time that passed if they hardly ran. A millisecond that a thread with little to do was woken late makes nothing late.
+    /// Share that replay threads waited in the newest part: of runnable time, or of elapsed time if
+    /// they hardly ran. A late wake-up of an idle thread delays nothing.
     fn share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.cpu.front()?, self.cpu.back()?);
@@ -176,7 +171,7 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// Share of the time that the threads of replay waited, in the busiest part; in all of it if it is shorter.
+    /// In the busiest part, or over a shorter dwell.
     fn waited(&self) -> Option<f64> {
         self.waited.or_else(|| self.share())
     }
@@ -185,9 +180,8 @@ impl Dwell {
         self.lasted() >= self.length
     }
 
-    /// Whether more slots were replayed slowly than may be in all of it: it has failed then, whatever comes, and only costs a longer
-    /// recovery. Not before the cluster's slots can be counted. One that is void on a busy host lasts: the host may be busy no more
-    /// when it is over.
+    /// More slots were slow than a whole dwell allows, and the rest would only prolong the
+    /// recovery. On a busy host the dwell continues, because the host may become quiet.
     pub(super) fn has_failed(&self, usual: &References) -> bool {
         let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else {
             return false;
@@ -200,9 +194,13 @@ impl Dwell {
         if self.lasted() < least || busy(self.waited(), usual).is_some() {
             return false;
         }
-        let slow = self.replay.iter().filter(|us| **us > SLOWER * time).count() as f64;
+        let slow = self
+            .replay
+            .iter()
+            .filter(|us| **us > MAX_REPLAY_RATIO * time)
+            .count() as f64;
         let all = (rate * self.length.as_secs_f64()).max(self.replay.len() as f64);
-        slow > (1.0 - QUICK) * all + 1.0
+        slow > (1.0 - REPLAY_QUANTILE) * all + 1.0
     }
 
     fn lasted(&self) -> Duration {
@@ -217,8 +215,8 @@ impl Dwell {
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay.sort_unstable_by(f64::total_cmp);
-        // The nearest rank.
-        let rank = (QUICK * self.replay.len() as f64).ceil() as usize;
+        // Nearest-rank method.
+        let rank = (REPLAY_QUANTILE * self.replay.len() as f64).ceil() as usize;
         Evidence {
             seconds,
             replayed: self.replay.len(),
@@ -242,7 +240,7 @@ impl Dwell {
         }
     }
 
-    /// Of a dwell under a limit, which was lifted for the reason in `danger` if there is one.
+    /// `danger` is the reason if the limit was lifted.
     pub(super) fn verdict(
         mut self,
         at_tip: u64,
@@ -256,7 +254,7 @@ impl Dwell {
         }
         fails.extend(behind(&evidence, at_tip));
         if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
-            && now > SLOWER * usual
+            && now > MAX_REPLAY_RATIO * usual
         {
             fails.push(format!(
                 "95 % of the slots were replayed within {now:.0} us, in the references within {usual:.0} us"
@@ -271,13 +269,13 @@ impl Dwell {
                 "the cluster made {now:.2} slots a second, in the references {usual:.2}"
             ));
         }
-        // One that kept up on a busy host would have kept up on a quiet one.
+        // On a quiet host it would have kept up too.
         if !fails.is_empty() {
             void.extend(busy(evidence.waited, usual));
         } else if long
-            && usual
-                .replayed()
-                .is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
+            && usual.replayed().is_some_and(|usual| {
+                (evidence.replayed as f64) < MIN_REPLAY_SHARE * usual * evidence.seconds
+            })
         {
             void.push(format!(
                 "the replay of only {} slots became known",
@@ -301,7 +299,7 @@ impl Dwell {
         (verdict, evidence)
     }
 
-    /// Of one without a limit: it keeps up, or shows nothing.
+    /// Without a limit: kept up or void.
     pub(super) fn reference(
         mut self,
         at_tip: u64,
@@ -323,7 +321,7 @@ impl Dwell {
         (verdict, evidence)
     }
 
-    /// What is not known and would have to be.
+    /// Names required data that is missing.
     fn unknown(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.gap > GAP {
@@ -345,7 +343,7 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
         why.push(format!("it was {most} slots behind"));
     }
     if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
-        && last > first + WORSE
+        && last > first + MAX_BEHIND_INCREASE
     {
         why.push(format!(
             "it was {first:.1} slots behind at the beginning and {last:.1} at the end"
@@ -366,12 +364,11 @@ fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
     })
 }
 
-/// Time waited for a time that they ran, of the share of both that they waited: a share cannot double where it is a half already.
+/// Converts a share waited into waiting per running time: a share of a half cannot double.
 fn for_what_ran(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 
-/// The larger one.
 fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }

@@ -1,11 +1,8 @@
-//! A status for the terminal.
-
 use super::{RunStatus, State, Status};
 use crate::outcome::Ending;
 use faultline_text::{moment, table, time};
 use std::time::Duration;
 
-/// The page at this time since 1970.
 pub(super) fn page(status: &Status, now: Duration) -> String {
     let mut page = format!("{}   {}\n", status.name, status.folder.display());
     page += &format!("state      {}\n", state(&status.state));
@@ -83,7 +80,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
         .is_some_and(|outcome| !outcome.is_result());
     match (&run.outcome, run.step) {
         (Some(outcome), _) => {
-            let said = Ending {
+            let end_text = Ending {
                 outcome: outcome.clone(),
                 validity: run.validity.clone().unwrap_or_default(),
                 evidence: faultline_isolation::Evidence::default(),
@@ -95,11 +92,18 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
                 .as_ref()
                 .map(|search| format!("; {}", search.in_words()));
             let again = if again { "; to be repeated" } else { "" };
-            format!("{}{again}{}", said.in_words(), searched.unwrap_or_default())
+            format!(
+                "{}{again}{}",
+                end_text.in_words(),
+                searched.unwrap_or_default()
+            )
         }
         (None, Some(step)) => {
             *next = None;
-            let course = run.course.as_ref().map(|course| format!(", {course}"));
+            let phase_words = run
+                .phase_words
+                .as_ref()
+                .map(|phase_words| format!(", {phase_words}"));
             let searched = run
                 .search
                 .as_ref()
@@ -107,7 +111,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
             format!(
                 "now: {}{}{}",
                 step.in_words(),
-                course.unwrap_or_default(),
+                phase_words.unwrap_or_default(),
                 searched.unwrap_or_default()
             )
         }

@@ -1,22 +1,18 @@
-//! One file of a cgroup, in either version.
-
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::number;
 use crate::{ParseError, ReadError};
 
-/// A file, or why there cannot be one.
 #[derive(Debug)]
 pub(super) enum Source {
-    File(Slot),
+    File(LazyFile),
     None(ReadError),
 }
 
 impl Source {
-    /// `None` for a name: this version has no such file.
     pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
         let (name, other) = match cgroup.version {
             CgroupVersion::V2 => (v2, v1),
@@ -25,7 +21,11 @@ impl Source {
         match name {
             Some(name) => {
                 let owner = Owner::Folder(Arc::clone(&cgroup.folder));
-                Self::File(Slot::new(owner, cgroup.folder.join(name), Records::One))
+                Self::File(LazyFile::new(
+                    owner,
+                    cgroup.folder.join(name),
+                    ReadMode::One,
+                ))
             }
             None => {
                 let path = cgroup.folder.join(other.unwrap_or_default());
@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// `memory.stat` with the kernel's memory, which v1 has in a file of its own.
+/// `memory.stat` plus kernel memory, which v1 has in a separate file.
 pub(super) fn memory_stat(
     version: CgroupVersion,
     stat: &mut Source,

@@ -1,9 +1,7 @@
-//! The memory of those NUMA nodes that a process may allocate on.
-
 use std::sync::Arc;
 
 use super::{Level, LevelMemory};
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::node_meminfo::{self, NodeMeminfo};
 use crate::parse::{cpu_list, pid_mems_allowed, zone_watermarks};
 use crate::{HostRoot, ReadError};
@@ -13,16 +11,13 @@ use crate::{HostRoot, ReadError};
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,
-    nodes: Vec<Slot>,
+    nodes: Vec<LazyFile>,
     /// Sum of the `min` watermarks of the nodes' zones, in bytes.
     watermark: u64,
 }
 
 impl NumaFiles {
     /// `None` if the process may use all nodes with memory.
-    ///
-    /// # Errors
-    /// When `status` of the process, or the files of the nodes, cannot be read.
     pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_mems_allowed::parse)?
         else {
@@ -30,7 +25,6 @@ impl NumaFiles {
         };
         let with_memory = match root.read_sys("devices/system/node/has_memory", cpu_list::parse) {
             Ok(nodes) => nodes,
-            // A kernel without NUMA.
             Err(ReadError::Absent { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -52,7 +46,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            Slot::new(Owner::Host, path, Records::One)
+            LazyFile::new(Owner::Host, path, ReadMode::One)
         };
         Ok(Some(Self {
             path: Arc::from(node_list(&nodes)),
@@ -61,10 +55,6 @@ impl NumaFiles {
         }))
     }
 
-    /// The memory of all of them together.
-    ///
-    /// # Errors
-    /// When `meminfo` of a node cannot be read, or lacks a line.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory, ReadError> {
         let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);

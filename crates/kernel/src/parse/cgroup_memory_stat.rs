@@ -1,5 +1,5 @@
-//! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1 (cgroup-v1/memory.rst) in one
-//! vocabulary.
+//! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1
+//! (cgroup-v1/memory.rst) with the same names.
 
 use crate::ParseError;
 use crate::text::fill;
@@ -10,8 +10,8 @@ macro_rules! memory_stat {
         $(#[$doc:meta])*
         $field:ident: $(v2($($v2:literal)|+))? $(v1($($v1:literal)|+))?,
     )*) => {
-        /// What the memory of a cgroup and its descendants consists of, in bytes, and what happened to it, in pages. `None`
-        /// where this kernel or this cgroup version does not write the line.
+        /// Sizes in bytes and events in pages, with descendants. `None` if this kernel or cgroup
+        /// version does not write the line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct MemoryStat {
             $($(#[$doc])* pub $field: Option<u64>,)*
@@ -42,72 +42,60 @@ macro_rules! memory_stat {
 }
 
 memory_stat! {
-    /// Anonymous memory; `total_rss` of v1.
+    /// `total_rss` of v1.
     anon: v2("anon") v1("total_rss"),
-    /// Page cache, shared memory and tmpfs included; `total_cache` of v1.
+    /// Includes shared memory and tmpfs; `total_cache` of v1.
     file: v2("file") v1("total_cache"),
-    /// Page cache that is mapped by processes.
     file_mapped: v2("file_mapped") v1("total_mapped_file"),
-    /// Page cache waiting to be written.
     file_dirty: v2("file_dirty") v1("total_dirty"),
-    /// Page cache being written.
     file_writeback: v2("file_writeback") v1("total_writeback"),
-    /// Page cache used lately, without shared, locked and ramfs memory.
+    /// Without shared, locked and ramfs memory.
     active_file: v2("active_file") v1("total_active_file"),
-    /// Page cache not used lately, without shared, locked and ramfs memory.
+    /// Without shared, locked and ramfs memory.
     inactive_file: v2("inactive_file") v1("total_inactive_file"),
-    /// Shared memory and tmpfs, a part of `file`.
+    /// Part of `file`.
     shmem: v2("shmem") v1("total_shmem"),
-    /// The kernel's memory but sockets. v2 since Linux 5.18. On v1, [`CgroupFiles`](crate::CgroupFiles) puts
-    /// `memory.kmem.usage_in_bytes` here, as `memory.stat` has none.
+    /// Without sockets. v2 since Linux 5.18. On v1 it is `memory.kmem.usage_in_bytes`, set by
+    /// [`CgroupFiles`](crate::CgroupFiles).
     kernel: v2("kernel"),
-    /// Kernel stacks, a part of `kernel`.
     kernel_stack: v2("kernel_stack"),
-    /// Page tables, a part of `kernel`.
     pagetables: v2("pagetables"),
-    /// Per-CPU data, a part of `kernel`. v2 since Linux 5.9.
+    /// v2 since Linux 5.9.
     percpu: v2("percpu"),
-    /// Memory of `vmalloc`, a part of `kernel`. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     vmalloc: v2("vmalloc"),
-    /// Kernel objects, a part of `kernel`.
     slab: v2("slab"),
-    /// Kernel objects that can be given back, a part of `slab`.
     slab_reclaimable: v2("slab_reclaimable"),
-    /// Kernel objects that cannot, a part of `slab`.
     slab_unreclaimable: v2("slab_unreclaimable"),
-    /// Network buffers, no part of `kernel`.
+    /// Not part of `kernel`.
     sock: v2("sock"),
-    /// Swapped-out memory. v1 only; v2 has a file of its own.
+    /// v1 only; v2 has a separate file.
     swap: v1("total_swap"),
-    /// Swapped-in memory that still has its place in swap.
+    /// Swapped-in memory that still has its swap slot.
     swapcached: v2("swapcached") v1("total_swapcached"),
-    /// The smallest limit of this cgroup and all its ancestors, also of those above what is visible. v1 only.
+    /// Minimum of the limits of this cgroup and all ancestors, including invisible ones. v1 only.
     hierarchical_limit: v1("hierarchical_memory_limit"),
-    /// Memory that must not be evicted, such as `mlock`ed memory.
     unevictable: v2("unevictable") v1("total_unevictable"),
-    /// Anonymous pages that came back soon after their eviction. Since Linux 5.9.
+    /// Since Linux 5.9.
     workingset_refault_anon: v2("workingset_refault_anon") v1("total_workingset_refault_anon"),
-    /// File pages that came back soon after their eviction. Since Linux 5.9; before, `workingset_refault` counted only
-    /// these and is put here.
+    /// Since Linux 5.9; earlier `workingset_refault`, which counted only file pages.
     workingset_refault_file: v2("workingset_refault_file" | "workingset_refault") v1("total_workingset_refault_file" | "total_workingset_refault"),
-    /// Page faults, major ones included.
     pgfault: v2("pgfault") v1("total_pgfault"),
-    /// Page faults that needed the disk.
     pgmajfault: v2("pgmajfault") v1("total_pgmajfault"),
-    /// Pages looked at by the background reclaimer. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pgscan_kswapd: v2("pgscan_kswapd"),
-    /// Pages looked at by allocating tasks. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pgscan_direct: v2("pgscan_direct"),
-    /// Pages freed by the background reclaimer. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pgsteal_kswapd: v2("pgsteal_kswapd"),
-    /// Pages freed by allocating tasks. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pgsteal_direct: v2("pgsteal_direct"),
 }
 
 impl MemoryStat {
-    /// Memory that reclaim can free without swap: page cache that is neither shared memory nor locked, and reclaimable
-    /// kernel objects. v1 does not tell these objects apart: there they count as taken. `None` without the lines of the
-    /// page cache.
+    /// Memory that reclaim can free without swap: page cache (not shared, not locked) and
+    /// reclaimable slab. v1 does not report reclaimable slab, so it counts as used. `None` without
+    /// the page cache lines.
     #[must_use]
     pub fn droppable_bytes(&self) -> Option<u64> {
         let cache = self.active_file?.saturating_add(self.inactive_file?);

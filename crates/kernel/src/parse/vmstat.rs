@@ -1,5 +1,3 @@
-//! `/proc/vmstat` (proc_vmstat(5)).
-
 use procfs::VmStat;
 
 use super::upstream::Wanted;
@@ -8,7 +6,7 @@ use crate::ParseError;
 /// Declares [`Vmstat`]: each field once, by the key of its line.
 macro_rules! vmstat {
     ($($(#[$doc:meta])* $key:ident,)*) => {
-        /// Counters of the host since its start. `None` where the kernel does not write the line.
+        /// Since boot. `None` if the kernel does not write the line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Vmstat {
             $($(#[$doc])* pub $key: Option<u64>,)*
@@ -17,7 +15,7 @@ macro_rules! vmstat {
         const WANTED: Wanted = Wanted {
             separator: b' ',
             keys: &[$(stringify!($key).as_bytes()),*],
-            insisted: "",
+            required_lines: "",
             value: "expected a number",
             text: "expected lines of keys and values",
         };
@@ -33,25 +31,19 @@ macro_rules! vmstat {
 }
 
 vmstat! {
-    /// Page faults, major ones included.
     pgfault,
-    /// Page faults that needed the disk.
     pgmajfault,
     pswpin,
     pswpout,
-    /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
+    /// In the host or in a cgroup. Since Linux 4.13.
     oom_kill,
-    /// Pages of anonymous memory that came back soon after their eviction. Since Linux 5.9.
+    /// Pages. Since Linux 5.9.
     workingset_refault_anon,
-    /// Pages of files that came back soon after their eviction. Since Linux 5.9.
+    /// Pages. Since Linux 5.9.
     workingset_refault_file,
-    /// Pages looked at by the background reclaimer.
     pgscan_kswapd,
-    /// Pages looked at by allocating tasks.
     pgscan_direct,
-    /// Pages freed by the background reclaimer.
     pgsteal_kswapd,
-    /// Pages freed by allocating tasks.
     pgsteal_direct,
 }
 

@@ -1,18 +1,17 @@
-//! Opens a recording to read, in whatever state it was left.
-
 use crate::error::{At, Error};
-use crate::file::{self, DatabaseKind, Guarded, beside, length};
+use crate::file::{self, BoundedConnection, DatabaseKind, length, with_suffix};
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A connection within a read transaction, so that everything read is of one moment; with what `check` finds of its tables.
+/// Starts a read transaction, so that all reads see one moment. Also returns the result of `check`
+/// for its tables.
 pub(crate) fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
-    check: impl Fn(&Guarded, &Path) -> Result<T, Error>,
-) -> Result<(Guarded, T, Option<Copied>), Error> {
+    check: impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
+) -> Result<(BoundedConnection, T, Option<TempCopy>), Error> {
     let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
@@ -28,8 +27,8 @@ pub(crate) fn open<T>(
         });
     }
     match file::open_to_read(path, kind).and_then(begin) {
-        Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
-            let copied = Copied::new(path)?;
+        Err(Error::Sqlite { source, .. }) if needs_write(&source) => {
+            let copied = TempCopy::new(path)?;
             let (conn, found) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
             Ok((conn, found, Some(copied)))
         }
@@ -41,22 +40,22 @@ pub(crate) fn open<T>(
 }
 
 fn begin<T>(
-    mut conn: Guarded,
+    mut conn: BoundedConnection,
     path: &Path,
     kind: &DatabaseKind,
-    check: &impl Fn(&Guarded, &Path) -> Result<T, Error>,
-) -> Result<(Guarded, T), Error> {
+    check: &impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
+) -> Result<(BoundedConnection, T), Error> {
     conn.connection().execute_batch("BEGIN").at(path)?;
-    // The transaction begins with the first look.
+    // The first read begins the transaction.
     conn.measure()?;
     file::check_format(conn.connection(), path, kind)?;
     let found = check(&conn, path)?;
     Ok((conn, found))
 }
 
-/// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it
-/// left half done, in a folder where we may not, or by a connection that does not.
-fn wants_to_write(error: &rusqlite::Error) -> bool {
+/// Whether SQLite must write before it can read, to recover the log or journal of a killed writer,
+/// but cannot.
+fn needs_write(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(
@@ -68,20 +67,19 @@ fn wants_to_write(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A copy of the database with what lies beside it, in a folder of its own where everything may be written; removed with
-/// the reader.
+/// A copy of the database and its side files in a writable folder; removed with the reader.
 #[derive(Debug)]
-pub(crate) struct Copied(TempDir);
+pub(crate) struct TempCopy(TempDir);
 
-impl Copied {
-    fn new(path: &Path) -> Result<Copied, Error> {
+impl TempCopy {
+    fn new(path: &Path) -> Result<TempCopy, Error> {
         let folder = tempfile::Builder::new().prefix("faultline-").tempdir();
-        let copied = Copied(folder.at(&std::env::temp_dir())?);
+        let copied = TempCopy(folder.at(&std::env::temp_dir())?);
         copy(path, &copied.database())?;
         for suffix in ["-wal", "-journal"] {
-            let from = beside(path, suffix);
+            let from = with_suffix(path, suffix);
             if length(&from) > 0 {
-                copy(&from, &beside(&copied.database(), suffix))?;
+                copy(&from, &with_suffix(&copied.database(), suffix))?;
             }
         }
         Ok(copied)
@@ -92,7 +90,7 @@ impl Copied {
     }
 }
 
-/// Content only: the copy may be written even if the original may not.
+/// Without permissions: the copy must be writable even if the original is not.
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     let mut source = File::open(from).at(from)?;
     let mut target = File::create_new(to).at(to)?;

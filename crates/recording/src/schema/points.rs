@@ -1,13 +1,12 @@
-//! The point tables: one row for each datapoint of those that are kept whole.
+//! Point tables: one row for each datapoint that is stored completely.
 
 use faultline_agave::points::Known;
 use std::time::Duration;
 
-/// A value of a point as SQLite keeps it.
 pub(crate) trait Field: Sized {
-    /// `None` for what does not fit: beyond 2^63 there are no counts.
+    /// `None` for a value beyond 2^63, which no count reaches.
     fn store(&self) -> Option<i64>;
-    /// `None` for what cannot have been stored.
+    /// `None` for a value that cannot have been stored.
     fn restore(stored: i64) -> Option<Self>;
 }
 
@@ -118,7 +117,6 @@ macro_rules! points {
             }
         )*
 
-        /// A datapoint that is kept whole.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Point {
             $(#[doc = $about] $kind($kind),)*

@@ -1,8 +1,6 @@
-//! What one tick's readings become.
-
 use super::cell::Number;
 use super::destinations::{Destination, Destinations};
-use super::long::{Fresh, Long, SEPARATOR, Statements};
+use super::long::{NamedRows, SEPARATOR, SampledSources, Statements};
 use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
 use faultline_catalog::metrics::validator::PHASE;
 use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, Value};
@@ -11,10 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// Rows written, by table.
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
-/// The row of a wide table that is being put together.
 #[derive(Debug)]
 struct Wide {
     sql: &'static str,
@@ -23,17 +19,16 @@ struct Wide {
     any: bool,
 }
 
-/// Everything that is kept from tick to tick, so that only what changed is written.
+/// State between ticks, so that only changes are written.
 #[derive(Debug)]
 pub(super) struct Samples {
     destinations: Destinations,
     wide: Vec<Wide>,
-    pools: Long<{ POOL.len() }>,
-    devices: Long<{ DEVICE.len() }>,
-    series: Long<1>,
-    /// When each source had looked, as of the tick written last.
-    looked: [Option<Stamp>; Source::ALL.len()],
-    /// A name of a series, put together.
+    pools: NamedRows<{ POOL.len() }>,
+    devices: NamedRows<{ DEVICE.len() }>,
+    series: NamedRows<1>,
+    /// Sample time of each source at the last written tick.
+    sampled_at: [Option<Stamp>; Source::ALL.len()],
     name: String,
 }
 
@@ -48,34 +43,33 @@ impl Samples {
         Samples {
             destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
-            pools: Long::new(named("pool")),
-            devices: Long::new(named("device")),
-            series: Long::new(Statements {
+            pools: NamedRows::new(named("pool")),
+            devices: NamedRows::new(named("device")),
+            series: NamedRows::new(Statements {
                 find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
                 name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
                 row: insert_into("series_sample").into(),
             }),
-            looked: [None; Source::ALL.len()],
+            sampled_at: [None; Source::ALL.len()],
             name: String::new(),
         }
     }
 
-    /// Another process is followed, or none.
     pub(super) fn restart(&mut self) {
         self.pools.restart();
         self.devices.restart();
         self.series.restart();
     }
 
-    /// What was written last may not be in the file.
+    /// The last rows may not be in the file.
     pub(super) fn doubt(&mut self) {
         self.pools.doubt();
         self.devices.doubt();
         self.series.doubt();
-        self.looked = [None; Source::ALL.len()];
+        self.sampled_at = [None; Source::ALL.len()];
     }
 
-    /// Everything written was committed.
+    /// All rows are committed.
     pub(super) fn settle(&mut self) {
         self.pools.settle();
         self.devices.settle();
@@ -89,28 +83,29 @@ impl Samples {
         self.series.forget_ids();
     }
 
-    /// Which sources looked since the tick before.
-    pub(super) fn fresh(&mut self, tick: &Tick) -> Fresh {
+    pub(super) fn fresh(&mut self, tick: &Tick) -> SampledSources {
         let mut fresh = [false; Source::ALL.len()];
         for batch in &tick.batches {
-            let place = batch.source as usize;
-            // A source that never looked carries no time.
-            let looked = (batch.at != Stamp::default()).then_some(batch.at);
-            if let (Some(fresh), Some(last)) = (fresh.get_mut(place), self.looked.get_mut(place)) {
-                *fresh |= looked.is_some() && looked != *last;
-                *last = looked;
+            let index = batch.source as usize;
+            // A source that never sampled has no time.
+            let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
+            if let (Some(fresh), Some(last)) =
+                (fresh.get_mut(index), self.sampled_at.get_mut(index))
+            {
+                *fresh |= sampled_at.is_some() && sampled_at != *last;
+                *last = sampled_at;
             }
         }
         fresh
     }
 
-    /// Writes what fresh batches read, as rows of tick `id`.
+    /// Writes the readings of fresh batches as rows of tick `id`.
     pub(super) fn write(
         &mut self,
         conn: &Connection,
         id: i64,
         tick: &Tick,
-        fresh: &Fresh,
+        fresh: &SampledSources,
         counts: &mut Counts,
     ) -> rusqlite::Result<()> {
         for batch in tick
@@ -181,7 +176,7 @@ impl Samples {
         }
     }
 
-    /// A reading without a column: by the metric's name and its labels as JSON; a histogram as its count and sum.
+    /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
     fn other(&mut self, reading: &Reading, source: Source) {
         if let Value::Histogram(histogram) = &reading.value {
             for (suffix, number) in [
@@ -203,7 +198,6 @@ impl Samples {
     }
 }
 
-/// The phase that the tick's readings tell; `None` if they tell none.
 pub(super) fn phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
@@ -215,7 +209,7 @@ fn first(reading: &Reading) -> &str {
     reading.labels.first().map_or("", |label| label.as_str())
 }
 
-/// The name of a series: the metric's name, then a JSON object of labels in the metric's order, then tags.
+/// Metric name, then a JSON object of labels in the metric's order, then tags.
 fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
     out.clear();
     let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
@@ -249,7 +243,6 @@ fn named(table: &str) -> Statements {
     }
 }
 
-/// The statement that adds a row with every column of a table.
 pub(super) fn insert_into(table: &str) -> &'static str {
     static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         TABLES

@@ -1,5 +1,3 @@
-//! One question over HTTP.
-
 use super::Answer;
 use crate::address::Address;
 use anyhow::Context;
@@ -17,19 +15,16 @@ use ureq::config::Config;
 
 /// An answer of a daemon is far smaller than this.
 const MOST_BYTES: u64 = 16 << 20;
-/// A question may take this long, or one interval where that is longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Limit of a request, or one interval if that is longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What opens a protected page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     /// User, and the file with the password.
     pub(crate) login: Option<(String, PathBuf)>,
-    /// Certificates to trust instead of the system's.
     pub(crate) authorities: Option<PathBuf>,
 }
 
-/// Asks one address.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -38,25 +33,21 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Reads what `access` names, and asks nothing yet.
-    ///
-    /// # Errors
-    /// A file cannot be read or used.
     pub(crate) fn new(
         address: &Address,
         access: &Access,
         interval: Duration,
     ) -> anyhow::Result<Self> {
         let config = Config::builder()
-            .timeout_global(Some(PATIENCE.max(interval)))
-            // What is asked is on this host or this network, and a proxy for the web cannot reach it.
+            .timeout_global(Some(REQUEST_TIMEOUT.max(interval)))
+            // The page is on this host or this network, which a proxy for the web cannot reach.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
             true => config
-                .tls_config(tls::trusting(access.authorities.as_deref())?)
+                .tls_config(tls::client_config(access.authorities.as_deref())?)
                 .build(),
             false => config.build(),
         };

@@ -4,10 +4,8 @@ use super::Moment;
 use faultline_status::{Figure, Status};
 use std::time::Duration;
 
-/// Something an operator wants to see although it is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When it was seen here.
     pub(crate) at: Moment,
     pub(crate) what: String,
 }

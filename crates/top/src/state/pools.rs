@@ -1,5 +1,3 @@
-//! Who faults, who computes, who waits: the validator's threads by pool.
-
 use super::Samples;
 use crate::rate::Meter;
 use faultline_catalog::Source;
@@ -7,23 +5,18 @@ use faultline_status::Pool;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Pools at most; a daemon has no more than 151.
+/// A daemon has at most 151.
 const MOST_POOLS: usize = 1_000;
 
-/// What the pools are ordered by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Major faults, then minor ones.
     #[default]
     Faults,
-    /// CPU time.
     Cpu,
-    /// Name.
     Name,
 }
 
 impl Order {
-    /// The one after it, in a circle.
     pub(crate) fn next(self) -> Self {
         match self {
             Order::Faults => Order::Cpu,
@@ -32,7 +25,6 @@ impl Order {
         }
     }
 
-    /// In a word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Order::Faults => "faults",
@@ -42,7 +34,6 @@ impl Order {
     }
 }
 
-/// The meters of one pool: major, minor, CPU, waiting.
 type Meters = [Meter; 4];
 
 #[derive(Debug, Clone, Default)]
@@ -74,7 +65,7 @@ impl Pools {
 
     pub(super) fn sorted(&self, order: Order) -> Vec<Pool> {
         let mut pools = self.now.clone();
-        // Made by name; a sort that is stable leaves equal ones so.
+        // They are in the order of names; a stable sort keeps it for equal ones.
         match order {
             Order::Name => {}
             Order::Cpu => pools.sort_by(|a, b| falling(a.cpu, b.cpu)),
@@ -87,7 +78,6 @@ impl Pools {
     }
 }
 
-/// The larger first, and what is not known last.
 fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => b.total_cmp(&a),

@@ -5,7 +5,7 @@ use crate::rate::Meter;
 use faultline_catalog::Source;
 use faultline_status::Times;
 
-/// What replayed slots took; each `None` until two pushes have told of a slot.
+/// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimes {
     cache: Growth,
@@ -19,23 +19,22 @@ impl SlotTimes {
         self.replay.take(samples, slots.replay.as_ref());
     }
 
-    /// Seconds of program cache time per slot, summed over threads.
+    /// Seconds per slot, summed over threads.
     pub(crate) fn cache_mean(&self) -> Option<f64> {
         self.cache.mean
     }
 
-    /// Seconds that 95 of 100 slots spent less of, within the bounds of the histogram's buckets.
+    /// 95th percentile in seconds, within the bounds of the histogram's buckets.
     pub(crate) fn cache_p95(&self) -> Option<f64> {
         self.cache.p95
     }
 
-    /// Seconds of wall time per slot.
+    /// Wall-clock seconds per slot.
     pub(crate) fn replay_mean(&self) -> Option<f64> {
         self.replay.mean
     }
 }
 
-/// A histogram's growth since the push before.
 #[derive(Debug, Clone, Default)]
 struct Growth {
     sum: Meter,

@@ -144,7 +144,7 @@ fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
         state.now(Figure::CacheReloads),
         after(&[BEFORE, PAGE]).now(Figure::CacheReloads)
     );
-    let past = |state: &State| state.course(Figure::CacheReloads).unwrap().last(10);
+    let past = |state: &State| state.history(Figure::CacheReloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
     state.take(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
@@ -199,6 +199,6 @@ fn what_is_kept_is_bounded() {
     assert!(
         Figure::ALL
             .iter()
-            .all(|figure| state.course(*figure).unwrap().last(10_000).len() <= 600)
+            .all(|figure| state.history(*figure).unwrap().last(10_000).len() <= 600)
     );
 }

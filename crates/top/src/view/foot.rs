@@ -10,10 +10,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use std::time::Duration;
 
-/// The keys that are always named.
 const KEYS: &str = " h help s order p pause q quit";
 
-/// One line: program, address, time.
 pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let paused = if scene.session.is_paused() {
@@ -22,19 +20,18 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let right = format!("{paused}{} ", faultline_text::moment(scene.now.unix_ns));
-    let room = width.saturating_sub(right.len());
+    let available = width.saturating_sub(right.len());
     let left: String = format!(" faultline top  {}", scene.address)
         .chars()
-        .take(room)
+        .take(available)
         .collect();
     Line::from(Span::styled(
-        format!("{left:<room$}{right}"),
-        scene.look.reversed(),
+        format!("{left:<available$}{right}"),
+        scene.theme.reversed(),
     ))
     .render(area, buffer);
 }
 
-/// Two lines: the daemon's health, and keys.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (health, keys) = cut_below(area, 1);
     let (words, style) = self::health(scene, usize::from(area.width));
@@ -48,14 +45,14 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         format!("{time} {} ", event.what)
     });
     let last = last.unwrap_or_default();
-    let room = usize::from(area.width).saturating_sub(KEYS.len() + 2);
-    let last: String = last.chars().take(room).collect();
-    let line = format!("{KEYS}  {last:>room$}");
-    Line::from(Span::styled(line, scene.look.reversed())).render(keys, buffer);
+    let available = usize::from(area.width).saturating_sub(KEYS.len() + 2);
+    let last: String = last.chars().take(available).collect();
+    let line = format!("{KEYS}  {last:>available$}");
+    Line::from(Span::styled(line, scene.theme.reversed())).render(keys, buffer);
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
-    let (state, look) = (scene.state(), scene.look);
+    let (state, theme) = (scene.state(), scene.theme);
     let seconds = |since: Duration| {
         faultline_text::time(
             Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
@@ -70,25 +67,24 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                     "NO ANSWER for {since}, the values are older: {}",
                     error.what
                 ),
-                look.bad(),
+                theme.bad(),
             )
         }
         (Some(error), None) => {
             let since = seconds(error.since.uptime);
             (
                 format!("NO ANSWER for {since}, retrying: {}", error.what),
-                look.bad(),
+                theme.bad(),
             )
         }
-        (None, None) => ("asking ..".to_owned(), look.faint()),
+        (None, None) => ("asking ..".to_owned(), theme.faint()),
         (None, Some(_)) => match &state.newest().stale {
-            Some(stale) => (format!("faultlined HANGS: {stale}"), look.bad()),
+            Some(stale) => (format!("faultlined HANGS: {stale}"), theme.bad()),
             None => sources(scene, width),
         },
     }
 }
 
-/// How many sources are up, and which are not.
 fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = scene.state().newest();
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
@@ -122,12 +118,11 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let style = if down.is_empty() {
         Style::new()
     } else {
-        scene.look.warn()
+        scene.theme.warn()
     };
     (words, style)
 }
 
-/// A source with the kinds of problems it had.
 fn with_kinds(source: &SourceStatus) -> String {
     let kinds: Vec<&str> = source.problems.keys().map(String::as_str).collect();
     if kinds.is_empty() {

@@ -1,5 +1,3 @@
-//! The table of thread pools.
-
 use super::{Scene, cut_below};
 use faultline_catalog::Source;
 use faultline_status::Pool;
@@ -9,11 +7,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-/// Columns of a figure, and of the name at least.
 const FIGURE: usize = 10;
 const NAME: usize = 16;
 
-/// Head, and pools from the first that is shown; what they leave of the area.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = cut_below(area, 1);
     let width = usize::from(area.width);
@@ -21,7 +17,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
     Line::from(Span::styled(
         line(&title, &titles, width),
-        scene.look.reversed(),
+        scene.theme.reversed(),
     ))
     .render(head, buffer);
     let pools = scene.state().pools(scene.session.order());
@@ -54,7 +50,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
 
 fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
     let say = |value: Option<f64>, words: fn(f64) -> String| {
-        value.map_or_else(|| scene.look.absent().to_owned(), words)
+        value.map_or_else(|| scene.theme.absent().to_owned(), words)
     };
     [
         say(pool.threads, short),
@@ -65,12 +61,11 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
     ]
 }
 
-/// A name and figures at the right; the last ones are left out where there is no room.
 fn line(name: &str, figures: &[String], width: usize) -> String {
     let shown = figures.len().min(width.saturating_sub(NAME + 1) / FIGURE);
-    let room = width.saturating_sub(shown * FIGURE + 1);
-    let name: String = clean(name).chars().take(room).collect();
-    let mut line = format!("{name:<room$}");
+    let available = width.saturating_sub(shown * FIGURE + 1);
+    let name: String = clean(name).chars().take(available).collect();
+    let mut line = format!("{name:<available$}");
     for figure in figures.iter().take(shown) {
         line += &format!("{figure:>FIGURE$}");
     }

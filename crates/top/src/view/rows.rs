@@ -1,26 +1,22 @@
-//! What the lines of figures say.
-
 mod memory;
 
 use super::Scene;
-use super::look::Look;
-use super::row::{Beside, NAME, Row};
+use super::row::{Graphic, NAME, Row};
+use super::theme::Theme;
 use faultline_catalog::Source;
 use faultline_status::{Figure, Part, Tone};
 use faultline_text::{bytes_f64, clean, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// Values of a plot that are handed on; more than the widest terminal has columns for.
 const PLOTTED: usize = 600;
 
-/// Shares of the limit from which memory is to be looked at, and from which an end by the OOM killer is near.
+/// Shares of the memory limit: a warning, and the OOM killer is near.
 const FULL: (f64, f64) = (0.75, 0.9);
 
-/// Slots behind from which a validator is no longer at the tip, and from which it is behind: the daemon's own bounds.
+/// Slots behind: no longer at the tip, and behind. They are the daemon's thresholds.
 const BEHIND: (f64, f64) = (32.0, 128.0);
 
-/// All lines, from the top.
 pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
     let status = scene.state().newest();
     let mut rows = vec![who(scene)];
@@ -32,7 +28,7 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
     rows.extend(
         named
             .into_iter()
-            .flat_map(|(name, facts)| lines(name, facts, scene.look, width)),
+            .flat_map(|(name, facts)| lines(name, facts, scene.theme, width)),
     );
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory::rows(scene));
@@ -44,9 +40,9 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
 /// More, for terminals that have the space.
 pub(super) fn more(scene: &Scene<'_>) -> [Row; 3] {
     let (state, status) = (scene.state(), scene.state().newest());
-    let cpu = told(scene, Figure::Cpu, percent);
+    let cpu = value_or_reason(scene, Figure::Cpu, percent);
     let flow = |figure| {
-        brief(scene, state.now(figure), |rate| {
+        value_or_dash(scene, state.now(figure), |rate| {
             format!("{}/s", bytes_f64(rate))
         })
     };
@@ -54,11 +50,11 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 3] {
     let swapped = swap.zip(status.figure(Figure::HostSwapFree));
     let host = format!(
         "{} of {} available, swap used {}",
-        told(scene, Figure::HostAvailable, bytes_f64),
-        brief(scene, status.figure(Figure::HostMemory), bytes_f64),
-        brief(scene, swapped.map(|(all, free)| all - free), bytes_f64),
+        value_or_reason(scene, Figure::HostAvailable, bytes_f64),
+        value_or_dash(scene, status.figure(Figure::HostMemory), bytes_f64),
+        value_or_dash(scene, swapped.map(|(all, free)| all - free), bytes_f64),
     );
-    let threads = brief(scene, status.figure(Figure::Threads), short);
+    let threads = value_or_dash(scene, status.figure(Figure::Threads), short);
     let (read, written) = (flow(Figure::ReadBytes), flow(Figure::WrittenBytes));
     [
         row(
@@ -71,25 +67,25 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 3] {
             format!("read {read}, write {written}"),
             plot(scene, Figure::ReadBytes),
         ),
-        row("Host", host, Beside::Nothing),
+        row("Host", host, Graphic::Nothing),
     ]
 }
 
-fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> Row {
+fn row(name: &'static str, words: impl Into<Line<'static>>, graphic: Graphic) -> Row {
     Row {
         name,
         words: words.into(),
-        beside,
+        graphic,
     }
 }
 
 /// Facts of one kind, in as many lines as they need.
-fn lines(name: &'static str, facts: &[Part], look: Look, width: u16) -> Vec<Row> {
+fn lines(name: &'static str, facts: &[Part], theme: Theme, width: u16) -> Vec<Row> {
     let width = usize::from(width.saturating_sub(NAME));
     let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
     let mut left = 0;
     for fact in facts {
-        let span = Span::styled(clean(&fact.text), look.tone(fact.tone));
+        let span = Span::styled(clean(&fact.text), theme.tone(fact.tone));
         let length = span.width() + 2;
         if lines.is_empty() || length > left {
             lines.push(Vec::new());
@@ -104,17 +100,17 @@ fn lines(name: &'static str, facts: &[Part], look: Look, width: u16) -> Vec<Row>
     let names = [name].into_iter().chain(std::iter::repeat(""));
     names
         .zip(lines)
-        .map(|(name, line)| row(name, line, Beside::Nothing))
+        .map(|(name, line)| row(name, line, Graphic::Nothing))
         .collect()
 }
 
-fn plot(scene: &Scene<'_>, figure: Figure) -> Beside {
-    let course = scene.state().course(figure);
-    Beside::Plot(course.map_or_else(Vec::new, |course| course.last(PLOTTED)))
+fn plot(scene: &Scene<'_>, figure: Figure) -> Graphic {
+    let history = scene.state().history(figure);
+    Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(PLOTTED)))
 }
 
 /// A figure in words, or a dash and, where the daemon knows it, why it is missing.
-fn told(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) -> String) -> String {
+fn value_or_reason(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) -> String) -> String {
     match scene.state().now(figure) {
         Some(value) => words(value),
         None => absent(scene, figure.source()),
@@ -122,7 +118,7 @@ fn told(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) -> String) ->
 }
 
 fn absent(scene: &Scene<'_>, source: Source) -> String {
-    let dash = scene.look.absent();
+    let dash = scene.theme.absent();
     match scene.state().newest().source(source) {
         _ if scene.state().taken().is_none() => dash.to_owned(),
         None => format!("{dash} ({} is disabled)", source.name()),
@@ -132,12 +128,16 @@ fn absent(scene: &Scene<'_>, source: Source) -> String {
 }
 
 /// The same without the reason, where several are in a line.
-fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
-    value.map_or_else(|| scene.look.absent().to_owned(), words)
+fn value_or_dash(
+    scene: &Scene<'_>,
+    value: Option<f64>,
+    words: impl FnOnce(f64) -> String,
+) -> String {
+    value.map_or_else(|| scene.theme.absent().to_owned(), words)
 }
 
 fn who(scene: &Scene<'_>) -> Row {
-    let (status, look) = (scene.state().newest(), scene.look);
+    let (status, theme) = (scene.state().newest(), scene.theme);
     let target = &status.target;
     let fact = |name: &str| target.fact(name).map(|value| cut(value, 60));
     let words = match target.is_followed {
@@ -158,17 +158,17 @@ fn who(scene: &Scene<'_>) -> Row {
         Some(false) => {
             return row(
                 "Who",
-                Span::styled("no validator is followed", look.bad()),
-                Beside::Nothing,
+                Span::styled("no validator is followed", theme.bad()),
+                Graphic::Nothing,
             );
         }
         None => absent(scene, Source::Target),
     };
     let mut spans = vec![Span::raw(words)];
     if status.is_demo {
-        spans.push(Span::styled("  demo: no real numbers", look.warn()));
+        spans.push(Span::styled("  demo: no real numbers", theme.warn()));
     }
-    row("Who", spans, Beside::Nothing)
+    row("Who", spans, Graphic::Nothing)
 }
 
 /// Text of others, with at most so many letters.
@@ -196,7 +196,7 @@ fn phase(scene: &Scene<'_>) -> Vec<Part> {
 
 fn behind(scene: &Scene<'_>) -> Row {
     let status = scene.state().newest();
-    let words = told(scene, Figure::SlotsBehind, |slots| {
+    let words = value_or_reason(scene, Figure::SlotsBehind, |slots| {
         format!("{} slots", short(slots))
     });
     let tone = level(scene, status.figure(Figure::SlotsBehind), BEHIND);
@@ -214,7 +214,7 @@ fn tps(scene: &Scene<'_>) -> Row {
         (None, Some(_)) => (blocks, " in frozen banks"),
         _ => (transactions, ""),
     };
-    let words = told(scene, figure, |tps| format!("{}/s{origin}", short(tps)));
+    let words = value_or_reason(scene, figure, |tps| format!("{}/s{origin}", short(tps)));
     row("TPS", words, plot(scene, figure))
 }
 
@@ -224,7 +224,7 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
         ("", "minor", Figure::MinorFaults),
     ];
     kinds.map(|(name, kind, figure)| {
-        let rate = told(scene, figure, |rate| format!("{}/s", short(rate)));
+        let rate = value_or_reason(scene, figure, |rate| format!("{}/s", short(rate)));
         row(name, format!("{kind} {rate}"), plot(scene, figure))
     })
 }
@@ -235,14 +235,14 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
     let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
     let mut spans = vec![Span::raw(words)];
     let warning = cache.warning.as_ref();
-    spans.extend(warning.map(|words| Span::styled(format!(" {words}"), scene.look.warn())));
+    spans.extend(warning.map(|words| Span::styled(format!(" {words}"), scene.theme.warn())));
     let [misses, reloads, evictions] = [
         Figure::CacheMisses,
         Figure::CacheReloads,
         Figure::CacheEvictions,
     ]
     .map(|figure| {
-        brief(scene, state.now(figure), |rate| {
+        value_or_dash(scene, state.now(figure), |rate| {
             format!("{}/s", short(rate))
         })
     });
@@ -250,14 +250,14 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         row(
             "Cache",
             spans,
-            { cache.share() }.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0)),
+            { cache.share() }.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
         ),
         row(
             "",
             format!("reload {reloads}, miss {misses}, evict {evictions}"),
             plot(scene, Figure::CacheReloads),
         ),
-        row("Per slot", per_slot(scene), Beside::Nothing),
+        row("Per slot", per_slot(scene), Graphic::Nothing),
     ]
 }
 
@@ -267,17 +267,17 @@ fn per_slot(scene: &Scene<'_>) -> String {
     let share = both.filter(|(_, replay)| *replay > 0.0);
     format!(
         "{} of cache time, p95 {}; replay {}, {} of it",
-        brief(scene, slots.cache_mean(), seconds),
-        brief(scene, slots.cache_p95(), seconds),
-        brief(scene, slots.replay_mean(), seconds),
-        brief(scene, share.map(|(cache, replay)| cache / replay), percent),
+        value_or_dash(scene, slots.cache_mean(), seconds),
+        value_or_dash(scene, slots.cache_p95(), seconds),
+        value_or_dash(scene, slots.replay_mean(), seconds),
+        value_or_dash(scene, share.map(|(cache, replay)| cache / replay), percent),
     )
 }
 
 fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {
     match value {
-        Some(value) if value > bad => scene.look.bad(),
-        Some(value) if value > warn => scene.look.warn(),
+        Some(value) if value > bad => scene.theme.bad(),
+        Some(value) if value > warn => scene.theme.warn(),
         _ => Style::new(),
     }
 }

@@ -1,14 +1,14 @@
-//! `[datapoints]`. What loads here cannot make a page that a scraper refuses.
+//! Rejects `[datapoints]` that would make an exposition invalid.
 
 use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
 use faultline_catalog::metrics::validator::DATAPOINT;
-use faultline_settings::{Mistakes, Table, Unique, distinct, text, whole};
+use faultline_settings::{ConfigErrors, Table, Unique, distinct, text, whole};
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("max_series", &mut c.datapoints.max_series, m, whole);
     let (everywhere, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
     t.tables("allow", m, |t, m| {
@@ -18,7 +18,7 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         let Allowed {
             name, field, kind, ..
         } = &allowed;
-        // Whatever their tags: a point that has none of them would be in one series twice.
+        // Tags are not part of the key: a point with none of them would be in one series twice.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
         if entries.insert(key, t.line(m), what, m) {
@@ -27,7 +27,7 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut Mistakes<'_>) -> Option<Allowed> {
+fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut ConfigErrors<'_>) -> Option<Allowed> {
     let name = t.take("name", m, text);
     let field = t.take("field", m, text);
     let kind = t.take("kind", m, |v| match text(v)?.as_str() {
@@ -58,13 +58,12 @@ fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut Mistakes<'_>) -> Option<
     None
 }
 
-/// A tag and the label that it becomes.
 struct Tag {
     key: String,
     label: String,
 }
 
-/// Two tags are the same if one label stands for both.
+/// Two tags are equal if they map to the same label.
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
         self.label == other.label

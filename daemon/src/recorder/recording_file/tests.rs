@@ -146,12 +146,12 @@ fn pauses_grow_to_ten_seconds() {
     let pauses: Vec<u64> = (1..=6)
         .map(|_| {
             file.failed(&full, at(100));
-            file.trouble.as_ref().unwrap().pause.as_secs()
+            file.failure.as_ref().unwrap().pause.as_secs()
         })
         .collect();
     assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
     assert_eq!(
-        file.trouble.as_ref().map(|trouble| trouble.since),
+        file.failure.as_ref().map(|failure| failure.since),
         Some(at(100))
     );
 }
@@ -510,7 +510,7 @@ fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_t
             target: target("v"),
             manifest: json!({ "comm": "v" }),
         };
-        file.take(&[Entry::Known(Arc::new(described)), tick(2)], at(1));
+        file.take(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
         file.take(&[tick(3)], at(9));
         let processes = Recording::open(&path).unwrap().processes().unwrap();
         let comms: Vec<_> = processes

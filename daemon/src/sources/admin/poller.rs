@@ -1,7 +1,5 @@
-//! The task that asks the admin socket.
-
 use super::socket::{Failure, Socket};
-use super::{AdminFacts, Asked, WhomToAsk};
+use super::{AdminFacts, PollTarget, PollTargetLookup};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
@@ -16,16 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
-const NOT_TOLD: i64 = -32602;
+/// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
+const INVALID_PARAMS: i64 = -32602;
 
-/// How often the admission is asked: it changes with transfers and with epochs.
+/// The admission changes with transfers and with epochs.
 const ADMISSION_EVERY: Duration = Duration::from_secs(60);
 
-/// How often is asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Until the start is over, and how soon a new process is noticed.
+    /// Until the start is over; also the delay to notice a new process.
     pub(super) starting: Duration,
     pub(super) running: Duration,
 }
@@ -35,28 +32,27 @@ const PACE: Pace = Pace {
     running: Duration::from_secs(10),
 };
 
-/// The task before it runs. Every 1 s while the validator starts, every 10 s afterwards; one question at a time, and none
-/// while an answer is due.
+/// Polls every 1 s while the validator starts, then every 10 s. Only one request runs at a time.
 pub struct Poller {
     timeout: Duration,
     pace: Pace,
     clock: Clock,
-    asked: WhomToAsk,
+    target: PollTargetLookup,
     facts: Latest<AdminFacts>,
-    memory: Option<Memory>,
+    memory: Option<ProcessCache>,
     standing: ProblemLog,
     paths: Arc<PathThread>,
 }
 
 impl Poller {
-    /// Prepares; connects to nothing.
-    pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
+    /// Does not connect.
+    pub fn new(config: &config::Admin, clock: Clock, target: PollTargetLookup) -> Self {
         let (facts, standing) = (Latest::default(), ProblemLog::default());
         Poller {
             timeout: config.timeout,
             pace: PACE,
             clock,
-            asked,
+            target,
             facts,
             memory: None,
             standing,
@@ -64,7 +60,7 @@ impl Poller {
         }
     }
 
-    /// The same, for a single look: the first question is asked at once.
+    /// For a single poll: the first request is sent at once.
     pub(crate) fn at_once(self) -> Self {
         let soon = Duration::from_millis(50);
         Poller {
@@ -76,18 +72,17 @@ impl Poller {
         }
     }
 
-    /// The same at another pace.
     #[cfg(test)]
     pub(super) fn at(self, pace: Pace) -> Self {
         Poller { pace, ..self }
     }
 
-    /// Where the facts appear; `None` there while nobody is followed.
+    /// Contains `None` without a target.
     pub fn facts(&self) -> Latest<AdminFacts> {
         self.facts.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
+    /// Returns only on `stop`.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.pace.starting, stop);
         while timer.next().await {
@@ -95,19 +90,19 @@ impl Poller {
                 continue;
             };
             let began = self.clock.now();
-            let Some(heard) = timer.during(question.ask(), || self.publish()).await else {
+            let Some(responses) = timer.during(question.ask(), || self.publish()).await else {
                 return;
             };
-            self.hear(question.process, heard, began);
+            self.receive(question.process, responses, began);
         }
     }
 
-    /// What to ask now; `None` if nobody is followed or it is not time yet.
+    /// `None` without a target, or before the poll is due.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
-        let Some(Asked {
+        let Some(PollTarget {
             process, ledger, ..
-        }) = (self.asked)()
+        }) = (self.target)()
         else {
             self.memory = None;
             self.facts.set(None);
@@ -118,7 +113,7 @@ impl Poller {
             .as_ref()
             .is_none_or(|memory| memory.process != process)
         {
-            self.memory = Some(Memory::new(process, now));
+            self.memory = Some(ProcessCache::new(process, now));
         }
         let memory = self.memory.as_mut()?;
         if memory.rests(now, self.pace) {
@@ -127,11 +122,11 @@ impl Poller {
         let Some(ledger) = ledger else {
             let unknown =
                 Problem::new(Status::Absent, "the validator's ledger folder is not known");
-            self.hear(
+            self.receive(
                 process,
-                Heard {
+                PollResult {
                     problems: vec![unknown],
-                    ..Heard::default()
+                    ..PollResult::default()
                 },
                 now,
             );
@@ -148,10 +143,10 @@ impl Poller {
         })
     }
 
-    /// Takes what a poll found, unless the process has been replaced meanwhile.
-    fn hear(&mut self, process: ProcessId, heard: Heard, began: Stamp) {
+    /// Stores a poll's result, unless the process was replaced meanwhile.
+    fn receive(&mut self, process: ProcessId, responses: PollResult, began: Stamp) {
         let now = self.clock.now();
-        let same = (self.asked)().is_some_and(|asked| asked.process == process);
+        let same = (self.target)().is_some_and(|target| target.process == process);
         let Some(memory) = self
             .memory
             .as_mut()
@@ -159,7 +154,7 @@ impl Poller {
         else {
             return;
         };
-        memory.hear(heard, now, now.since(began));
+        memory.receive(responses, now, now.since(began));
         self.standing
             .say(Source::AdminRpc, memory.up, &memory.problems);
         self.publish();
@@ -175,22 +170,18 @@ impl Poller {
     }
 }
 
-/// One poll before it begins.
 struct Question {
     paths: Arc<PathThread>,
     path: PathBuf,
     process: ProcessId,
     timeout: Duration,
-    /// Whether the address of JSON-RPC is still to be learnt.
     address: bool,
-    /// Whether the admission is asked this time.
     admission: bool,
     seen: bool,
 }
 
-/// What one poll has learnt.
 #[derive(Debug, Default)]
-struct Heard {
+struct PollResult {
     connected: bool,
     progress: Option<StartProgress>,
     identity: Option<PublicKey>,
@@ -202,65 +193,77 @@ struct Heard {
 }
 
 impl Question {
-    /// Asks everything on one connection; what was answered before a failure counts.
-    async fn ask(&self) -> Heard {
-        let mut heard = Heard::default();
-        if let Err(failure) = self.ask_all(&mut heard).await {
-            heard.problems.push(failure.problem(&self.path, self.seen));
+    /// Sends all requests on one connection; responses before a failure count.
+    async fn ask(&self) -> PollResult {
+        let mut responses = PollResult::default();
+        if let Err(failure) = self.ask_all(&mut responses).await {
+            responses
+                .problems
+                .push(failure.problem(&self.path, self.seen));
         }
-        heard
+        responses
     }
 
-    async fn ask_all(&self, heard: &mut Heard) -> Result<(), Failure> {
+    async fn ask_all(&self, responses: &mut PollResult) -> Result<(), Failure> {
         let mut socket =
             Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
-        heard.connected = true;
+        responses.connected = true;
         if let Answer::StartProgress(progress) = socket.ask(Method::StartProgress).await? {
-            heard.progress = Some(progress);
+            responses.progress = Some(progress);
         }
         if self.address {
             match socket.ask(Method::RpcAddress).await {
-                Ok(Answer::RpcAddress(address)) => heard.rpc_address = Some(address),
-                other => heard.miss(&self.path, other)?,
+                Ok(Answer::RpcAddress(address)) => responses.rpc_address = Some(address),
+                other => responses.miss(&self.path, other)?,
             }
         }
-        if heard.progress != Some(StartProgress::Running) {
+        if responses.progress != Some(StartProgress::Running) {
             return Ok(());
         }
         match socket.ask(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => responses.identity = Some(id),
             Err(Failure::Answer(Error::Rpc {
-                code: NOT_TOLD,
+                code: INVALID_PARAMS,
                 message,
             })) => {
                 let what = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                heard.problems.push(Problem::new(Status::Absent, what));
+                responses.problems.push(Problem::new(Status::Absent, what));
             }
-            other => heard.miss(&self.path, other)?,
+            other => responses.miss(&self.path, other)?,
         }
         if self.admission {
-            self.ask_admission(&mut socket, heard).await?;
+            self.ask_admission(&mut socket, responses).await?;
         }
         Ok(())
     }
 
-    /// Older versions do not have it, and solana-test-validator refuses it.
-    async fn ask_admission(&self, socket: &mut Socket, heard: &mut Heard) -> Result<(), Failure> {
+    /// Older versions do not have it, and solana-test-validator rejects it.
+    async fn ask_admission(
+        &self,
+        socket: &mut Socket,
+        responses: &mut PollResult,
+    ) -> Result<(), Failure> {
         match socket.ask(Method::AdmissionStatus).await {
-            Ok(Answer::AdmissionStatus(status)) => heard.admission = Some(Some(status)),
-            Err(Failure::Answer(Error::NotOffered { .. } | Error::Rpc { code: NOT_TOLD, .. })) => {
-                heard.admission = Some(None);
+            Ok(Answer::AdmissionStatus(status)) => responses.admission = Some(Some(status)),
+            Err(Failure::Answer(
+                Error::NotOffered { .. }
+                | Error::Rpc {
+                    code: INVALID_PARAMS,
+                    ..
+                },
+            )) => {
+                responses.admission = Some(None);
             }
-            other => heard.miss(&self.path, other)?,
+            other => responses.miss(&self.path, other)?,
         }
         Ok(())
     }
 }
 
-impl Heard {
-    /// Notes an answer that does not tell what was asked for; gives back a failure of the connection.
+impl PollResult {
+    /// Records an unexpected response; returns a connection failure.
     fn miss(&mut self, path: &Path, other: Result<Answer, Failure>) -> Result<(), Failure> {
         if let Err(failure @ Failure::Answer(_)) = other {
             self.problems.push(failure.problem(path, true));
@@ -270,14 +273,13 @@ impl Heard {
     }
 }
 
-/// What is known of one process.
 #[derive(Debug)]
-struct Memory {
+struct ProcessCache {
     process: ProcessId,
-    /// When the last poll ended; the beginning before there was one.
+    /// When the last poll ended; initially the start.
     at: Stamp,
     took: Duration,
-    asked: bool,
+    target: bool,
     seen: bool,
     running: bool,
     progress: Aged<StartProgress>,
@@ -288,13 +290,13 @@ struct Memory {
     up: bool,
 }
 
-impl Memory {
+impl ProcessCache {
     fn new(process: ProcessId, at: Stamp) -> Self {
-        Memory {
+        ProcessCache {
             process,
             at,
             took: Duration::ZERO,
-            asked: false,
+            target: false,
             seen: false,
             running: false,
             progress: Aged::default(),
@@ -306,10 +308,11 @@ impl Memory {
         }
     }
 
-    /// Whether the next poll has time. A start, once over, does not begin again within one process.
+    /// True until the next poll is due. Within one process a start happens once.
     fn rests(&self, now: Stamp, pace: Pace) -> bool {
-        // Half a turn early counts: a poll ends after it was due, and the next one must not wait a whole turn for that.
-        self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
+        // Half an interval early counts: a poll ends after it was due, and the next one must not
+        // wait a whole interval for that.
+        self.target && self.running && now.since(self.at) + pace.starting / 2 < pace.running
     }
 
     fn admission_is_due(&self, now: Stamp) -> bool {
@@ -318,22 +321,22 @@ impl Memory {
             .is_none_or(|at| now.since(at) >= ADMISSION_EVERY)
     }
 
-    fn hear(&mut self, heard: Heard, at: Stamp, took: Duration) {
-        (self.at, self.took, self.asked) = (at, took, true);
-        self.seen |= heard.connected;
-        self.up = heard.progress.is_some();
-        self.running |= heard.progress == Some(StartProgress::Running);
-        if let Some(progress) = heard.progress {
+    fn receive(&mut self, responses: PollResult, at: Stamp, took: Duration) {
+        (self.at, self.took, self.target) = (at, took, true);
+        self.seen |= responses.connected;
+        self.up = responses.progress.is_some();
+        self.running |= responses.progress == Some(StartProgress::Running);
+        if let Some(progress) = responses.progress {
             self.progress.set(progress, at);
         }
-        if let Some(identity) = heard.identity {
+        if let Some(identity) = responses.identity {
             self.identity.set(identity, at);
         }
-        if let Some(admission) = heard.admission {
+        if let Some(admission) = responses.admission {
             self.admission.set(admission, at);
         }
-        self.rpc_address = self.rpc_address.or(heard.rpc_address);
-        self.problems = heard.problems;
+        self.rpc_address = self.rpc_address.or(responses.rpc_address);
+        self.problems = responses.problems;
     }
 
     fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {

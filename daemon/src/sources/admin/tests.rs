@@ -31,7 +31,7 @@ fn next() -> ProcessId {
     }
 }
 
-type SharedAsked = Arc<Mutex<Option<Asked>>>;
+type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -42,7 +42,7 @@ struct Running {
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
-        let asked = Asked {
+        let asked = PollTarget {
             process,
             rpc_port: None,
             rpc_host: None,
@@ -104,10 +104,10 @@ impl Running {
     }
 }
 
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
-            match look() {
+            match context() {
                 Some(found) => return found,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
             }

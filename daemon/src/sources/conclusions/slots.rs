@@ -1,11 +1,9 @@
-//! The newest slots and the distance to the tip.
-//!
-//! JSON-RPC is asked every second, pushes come every 10 s: a slot of the last push is older than one of the last answer, and
-//! never takes its place while the answer is recent.
+//! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
+//! 10 s: a pushed slot is older and never replaces a recent response.
 
-use super::Known;
+use super::SourceFacts;
 use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_agave::consensus::Protocol;
 use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
@@ -13,21 +11,20 @@ use faultline_catalog::metrics::validator as v;
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// The tip advances once per slot (up to 1 s); skipped slots delay it. A validator that heard of no newer tip for this long is
-/// starved or cut off, and does not know how far behind it is.
+/// The tip advances once per slot (up to 1 s); skipped slots delay it. Without a newer tip for this
+/// long, a validator is starved or cut off, and its distance is unknown.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A change of forks takes fewer slots back, the purge at the end of a migration many more.
+/// A fork switch takes fewer slots back, the purge at the end of a migration many more.
 const MIN_PURGE: u64 = 32;
 
-/// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlotSources {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,
-    /// The tip as JSON-RPC told it, and when it advanced last.
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow: at its end slots are purged, and the highest slot with shreds stays.
+    /// The highest tip in a migration to Alpenglow. Its end purges slots, but the highest slot with
+    /// shreds stays.
     purged_tip: Option<u64>,
     /// The highest own slot in the migration.
     highest_own: Option<u64>,
@@ -36,25 +33,25 @@ pub(super) struct SlotSources {
 }
 
 impl SlotSources {
-    /// Shows the slots, and adds to `evidence` those that were reported since the tick before.
-    pub(super) fn look(
+    /// Exports the slots, and adds those reported since the previous tick to `evidence`.
+    pub(super) fn sample(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
-        finding: &mut Finding,
+        known: &SourceFacts,
+        output: &mut SourceOutput,
         evidence: &mut Evidence,
     ) {
         self.report((now, protocol), known, evidence);
         if evidence.process != Process::Stopped {
-            self.show((now, protocol), known, finding);
+            self.show((now, protocol), known, output);
         }
     }
 
     fn show(
         &self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
-        finding: &mut Finding,
+        known: &SourceFacts,
+        output: &mut SourceOutput,
     ) {
         let rpc = known.rpc.as_deref();
         let (slot_at, distance_at) = (
@@ -72,8 +69,8 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        // Alpenglow has no optimistic confirmation: its last slot would stand for ever. Its processed slot is the newest that this
-        // node notarized.
+        // Alpenglow has no optimistic confirmation: its last slot would never advance. Its
+        // processed slot is the newest that this node notarized.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         let optimistic = points.optimistic.filter(|_| !is_alpenglow);
         let replayed = points.frozen.filter(|_| is_alpenglow);
@@ -89,22 +86,22 @@ impl SlotSources {
                 received.or(unless_recent(distance_at, points.shred)),
             ),
         ] {
-            finding.whole(&v::SLOT, [kind], slot);
+            output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
         let exists = tip.is_none_or(|tip| self.tip_exists(protocol, tip));
         let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
-        finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
+        output.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
-    /// Whether the highest slot with shreds still exists.
+    /// False if the highest slot with shreds was purged.
     fn tip_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
         let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.purged_tip
     }
 
-    /// From the migration on, until the own slot has passed the old ones again.
+    /// Tracks from the migration on until the own slot has passed the old ones again.
     fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
         let is_migrating = protocol == Some(Protocol::Migrating);
         if !is_migrating && self.highest_own.is_none() {
@@ -113,18 +110,18 @@ impl SlotSources {
         let highest = self.highest_own.max(Some(own));
         let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
-        // The last tips before a purge are first seen with it.
+        // The last tips before a purge first appear together with it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
             self.purged_tip = received.max(self.purged_tip);
         }
         self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
-    /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
+    /// While JSON-RPC responds, pushes replace nothing that it reports: they are up to 10 s old.
     fn report(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
+        known: &SourceFacts,
         evidence: &mut Evidence,
     ) {
         let rpc = known.rpc.as_deref();
@@ -182,15 +179,18 @@ mod tests {
     }
 
     /// JSON-RPC answered at `answered`, and still believes it or not; the last push came at its time.
-    fn known(answered: Option<(u64, Option<(u64, u64)>)>, push: Option<(u64, Slots)>) -> Known {
-        let rpc = answered.map(|(second, told)| RpcFacts {
+    fn known(
+        answered: Option<(u64, Option<(u64, u64)>)>,
+        push: Option<(u64, Slots)>,
+    ) -> SourceFacts {
+        let rpc = answered.map(|(second, inputs)| RpcFacts {
             process: ProcessId {
                 pid: 1,
                 start_ticks: 1,
             },
             at: at(second),
             took: Duration::ZERO,
-            epoch_info: told.map(|(processed, _)| EpochInfo {
+            epoch_info: inputs.map(|(processed, _)| EpochInfo {
                 absolute_slot: processed,
                 block_height: 0,
                 epoch: 0,
@@ -200,18 +200,18 @@ mod tests {
             }),
             confirmed: None,
             finalized: None,
-            health: told.map(|_| Health::Ok),
-            max_shred: told.map(|(_, shred)| shred),
-            slots_behind: told.map(|(processed, shred)| shred - processed),
+            health: inputs.map(|_| Health::Ok),
+            max_shred: inputs.map(|(_, shred)| shred),
+            slots_behind: inputs.map(|(processed, shred)| shred - processed),
             slot_at: Some(at(second)),
             distance_at: Some(at(second)),
             identity: None,
             version: None,
             problems: Vec::new(),
-            up: told.is_some(),
+            up: inputs.is_some(),
         });
         let slots = push.map(|(second, slots)| (at(second), slots));
-        Known {
+        SourceFacts {
             rpc: rpc.map(Arc::new),
             admin: None,
             datapoints: PushFacts {
@@ -231,15 +231,15 @@ mod tests {
     }
 
     /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
-    fn look(
+    fn sample(
         sources: &mut SlotSources,
         now: u64,
-        known: &Known,
+        known: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
-        let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
-        sources.look((at(now), None), known, &mut finding, &mut evidence);
+        let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+        sources.sample((at(now), None), known, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
-            let of = finding.readings.iter().find(|reading| {
+            let of = output.readings.iter().find(|reading| {
                 reading.metric.name == name
                     && reading.labels.first().map(faultline_catalog::Text::as_str) == label
             });
@@ -257,25 +257,27 @@ mod tests {
         let mut sources = SlotSources::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) =
-            look(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
+            sample(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (Some(105.0), Some(15.0), Some(105), Some(120))
         );
-        let (processed, behind, evidence) = look(&mut sources, 14, &known(Some((10, None)), push));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 14, &known(Some((10, None)), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, None, None),
             "the push is older than the answer"
         );
         let later = Some((18, pushed(105, 150)));
-        let (processed, behind, evidence) = look(&mut sources, 18, &known(Some((10, None)), later));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 18, &known(Some((10, None)), later));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, Some(105), Some(150)),
             "not shown, but evidence of the phase"
         );
-        let (processed, behind, _) = look(
+        let (processed, behind, _) = sample(
             &mut sources,
             71,
             &known(Some((10, None)), Some((70, pushed(200, 204)))),
@@ -290,15 +292,15 @@ mod tests {
     #[test]
     fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
         let mut sources = SlotSources::default();
-        look(
+        sample(
             &mut sources,
             10,
             &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
         let answer = known(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
-        let (.., evidence) = look(&mut sources, 20, &answer);
+        let (.., evidence) = sample(&mut sources, 20, &answer);
         assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
-        let (.., evidence) = look(&mut sources, 21, &answer);
+        let (.., evidence) = sample(&mut sources, 21, &answer);
         assert_eq!((evidence.slot, evidence.tip), (None, None));
     }
 
@@ -308,9 +310,9 @@ mod tests {
         let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
-        assert_eq!(look(&mut sources, 10, &answer).1, None);
+        assert_eq!(sample(&mut sources, 10, &answer).1, None);
         answer.datapoints.slots = Some((at(9), pushed(100, 104)));
-        assert_eq!(look(&mut sources, 10, &answer).1, Some(4.0));
+        assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
     }
 
     #[test]
@@ -324,10 +326,10 @@ mod tests {
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
         let mut sources = SlotSources::default();
-        let (_, behind, evidence) = look(&mut sources, 10, &answer);
+        let (_, behind, evidence) = sample(&mut sources, 10, &answer);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
         answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
-        let (_, behind, evidence) = look(&mut sources, 20, &answer);
+        let (_, behind, evidence) = sample(&mut sources, 20, &answer);
         assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
     }
 
@@ -336,7 +338,7 @@ mod tests {
         let mut sources = SlotSources::default();
         for second in 10..15 {
             assert!(
-                look(
+                sample(
                     &mut sources,
                     second,
                     &known(Some((second, Some((second, 40)))), None)
@@ -346,11 +348,11 @@ mod tests {
             );
         }
         assert_eq!(
-            look(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
+            sample(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
             None
         );
         assert_eq!(
-            look(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
+            sample(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
             Some(44.0)
         );
     }
@@ -358,17 +360,17 @@ mod tests {
     #[test]
     fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
         let mut sources = SlotSources::default();
-        let mut look = |second, protocol, answer: (u64, u64), push: Slots| {
-            let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
+        let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
+            let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
             let known = known(Some((second, Some(answer))), Some((second, push)));
-            sources.look(
+            sources.sample(
                 (at(second), Some(protocol)),
                 &known,
-                &mut finding,
+                &mut output,
                 &mut evidence,
             );
             let value = |name: &str, label: &str| {
-                let of = finding.readings.iter().find(|reading| {
+                let of = output.readings.iter().find(|reading| {
                     reading.metric.name == name
                         && reading
                             .labels
@@ -383,26 +385,26 @@ mod tests {
         };
         let push = pushed(1_300, 999);
         assert_eq!(
-            look(1, Protocol::Migrating, (1_300, 1_301), push),
+            sample(1, Protocol::Migrating, (1_300, 1_301), push),
             (Some(1_301), Some(1.0), [Some(999.0), None])
         );
         let purged = pushed(1_002, 999);
         assert_eq!(
-            look(2, Protocol::Migrating, (1_000, 1_301), purged).0,
+            sample(2, Protocol::Migrating, (1_000, 1_301), purged).0,
             None,
             "before a sign of its end"
         );
         assert_eq!(
-            look(3, Protocol::Alpenglow, (1_002, 1_301), purged),
+            sample(3, Protocol::Alpenglow, (1_002, 1_301), purged),
             (None, None, [None, Some(1_002.0)])
         );
         assert_eq!(
-            look(61, Protocol::Migrating, (1_280, 1_302), purged).0,
+            sample(61, Protocol::Migrating, (1_280, 1_302), purged).0,
             Some(1_302),
             "it was another node's answer, or new slots have passed the old ones"
         );
         assert_eq!(
-            look(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
+            sample(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
             Some(1_303),
             "new slots have passed it"
         );
@@ -424,15 +426,15 @@ mod tests {
 
     #[test]
     fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
-        let (mut finding, mut evidence) = (
-            Finding::default(),
+        let (mut output, mut evidence) = (
+            SourceOutput::default(),
             Evidence {
                 process: Process::Stopped,
                 ..Evidence::default()
             },
         );
         let answer = known(Some((10, Some((105, 106)))), None);
-        SlotSources::default().look((at(10), None), &answer, &mut finding, &mut evidence);
-        assert!(finding.readings.is_empty());
+        SlotSources::default().sample((at(10), None), &answer, &mut output, &mut evidence);
+        assert!(output.readings.is_empty());
     }
 }

@@ -1,6 +1,4 @@
-//! The disks under the validator's file systems, and those that they are made of.
-
-use super::filesystems::Held;
+use super::filesystems::FileSystemUsage;
 use crate::clock::Clock;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, ReadingList, Status, Text};
@@ -13,47 +11,45 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More are not looked for under one file system.
+/// Maximum disks below one file system.
 const MOST: usize = 64;
-/// Disks for which this has no room are left out: a node may have so many series of its disks.
+/// Series limit of a node; further disks are left out.
 const MOST_SERIES: usize = 90;
 
-/// What is told of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Right under a file system: everything.
+enum DiskRole {
+    /// Directly below a file system: everything.
     Direct,
-    /// A physical disk that others are made of: whether it is slow, busy or worn.
+    /// A physical member: slow, busy or worn.
     Member,
-    /// An array or a volume between them: what it is and what it lacks.
+    /// An array or volume in between: its type and missing members.
     Between,
 }
 
-impl Part {
+impl DiskRole {
     fn of(disk: &BlockDevice, is_direct: bool) -> Self {
         match disk.kind.as_str() {
-            _ if is_direct => Part::Direct,
-            "nvme" | "disk" => Part::Member,
-            _ => Part::Between,
+            _ if is_direct => DiskRole::Direct,
+            "nvme" | "disk" => DiskRole::Member,
+            _ => DiskRole::Between,
         }
     }
 
-    /// Series, at most: an array has no wear, and nothing else lacks members.
+    /// Maximum series: an array has no wear, and only arrays lack members.
     fn series(self) -> usize {
         match self {
-            Part::Direct => 11,
-            Part::Member => 8,
-            Part::Between => 2,
+            DiskRole::Direct => 11,
+            DiskRole::Member => 8,
+            DiskRole::Between => 2,
         }
     }
 }
 
-/// How long each disk had been busy at the last poll, and when that was.
+/// Busy time of each disk at the last poll, and the uptime of that poll.
 #[derive(Debug, Default)]
 pub(super) struct Busy(HashMap<Device, (Duration, Duration)>);
 
 impl Busy {
-    /// Share of the time since the last poll in which the disk was busy.
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
         let (before, then) = self.0.insert(io.device, (io.busy, uptime))?;
         let passed = uptime
@@ -63,17 +59,15 @@ impl Busy {
     }
 }
 
-/// The disks of one poll.
 #[derive(Debug, Default)]
 pub(super) struct Disks {
-    /// By the mount that they are under, the one right under it first.
+    /// By mount, the disk directly below it first.
     under: Vec<(Mount, Vec<BlockDevice>)>,
 }
 
 impl Disks {
-    /// Looks under every file system.
-    pub(super) fn under(root: &HostRoot, held: &[Held]) -> Self {
-        let mounts = held.iter().map(|held| held.system.mount.clone());
+    pub(super) fn under(root: &HostRoot, usages: &[FileSystemUsage]) -> Self {
+        let mounts = usages.iter().map(|usages| usages.system.mount.clone());
         Disks {
             under: mounts
                 .map(|mount| (mount.clone(), block::under(root, &mount, MOST)))
@@ -81,7 +75,6 @@ impl Disks {
         }
     }
 
-    /// The disk right under a file system.
     pub(super) fn of(&self, mount: &Mount) -> Option<String> {
         let (_, disks) = self
             .under
@@ -90,12 +83,11 @@ impl Disks {
         disks.first().map(|disk| disk.name.clone())
     }
 
-    /// Those that are told of, and those for which there is no room.
-    fn chosen(&self) -> (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) {
-        let (mut chosen, mut left_out): (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) =
+    fn chosen(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
+        let (mut chosen, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
             Default::default();
-        let mut room = MOST_SERIES;
-        // Those right under a file system come before what they are made of, and that in the order of its levels.
+        let mut remaining = MOST_SERIES;
+        // Disks directly below a file system come first, then their members level by level.
         let direct = self
             .under
             .iter()
@@ -111,10 +103,10 @@ impl Disks {
             if known.into_iter().any(|known| known.device == disk.device) {
                 continue;
             }
-            let part = Part::of(disk, is_direct);
-            match room.checked_sub(part.series()) {
+            let part = DiskRole::of(disk, is_direct);
+            match remaining.checked_sub(part.series()) {
                 Some(rest) => {
-                    room = rest;
+                    remaining = rest;
                     chosen.push((disk, part));
                 }
                 None => left_out.push(disk),
@@ -123,7 +115,6 @@ impl Disks {
         (chosen, left_out)
     }
 
-    /// Those that are left out.
     pub(super) fn problem(&self) -> Option<Problem> {
         let (_, left_out) = self.chosen();
         let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
@@ -136,10 +127,8 @@ impl Disks {
         (!names.is_empty()).then(|| Problem::new(Status::Absent, why()))
     }
 
-    /// What they are and have done.
-    ///
     /// # Errors
-    /// `/proc/diskstats` cannot be read; nothing is missed while there is no disk.
+    /// `/proc/diskstats` is unreadable, unless there is no disk.
     pub(super) fn readings(
         &self,
         root: &HostRoot,
@@ -157,7 +146,7 @@ impl Disks {
         let uptime = clock.now().uptime;
         for (disk, part) in disks {
             let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| part != Part::Between) else {
+            let Some(io) = counted.filter(|_| part != DiskRole::Between) else {
                 continue;
             };
             count(&disk.name, io, part, out);
@@ -181,19 +170,19 @@ fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
     out.whole(&m::DISK_MISSING, [name.clone()], disk.missing_members);
 }
 
-fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
+fn count(name: &str, io: &DiskIo, part: DiskRole, out: &mut Vec<Reading>) {
     let name: Arc<str> = name.into();
     let device = || Text::Shared(Arc::clone(&name));
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device(), direction.into()];
         out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
-        if part == Part::Direct {
+        if part == DiskRole::Direct {
             out.counter(&m::DISK_BYTES, labels(), requests.bytes);
         }
         out.real(&m::DISK_TIME, labels(), requests.took.as_secs_f64());
     }
     out.real(&m::DISK_BUSY, [device()], io.busy.as_secs_f64());
-    if part == Part::Direct {
+    if part == DiskRole::Direct {
         out.real(&m::DISK_WEIGHTED, [device()], io.weighted.as_secs_f64());
     }
 }
@@ -264,7 +253,7 @@ mod tests {
         let (chosen, _) = disks.chosen();
         let of = |wanted| chosen.iter().filter(|(_, part)| *part == wanted).count();
         assert_eq!(
-            [Part::Direct, Part::Between, Part::Member].map(of),
+            [DiskRole::Direct, DiskRole::Between, DiskRole::Member].map(of),
             [1, 1, 8]
         );
         assert_eq!(disks.problem(), None);

@@ -1,6 +1,7 @@
-//! The file systems of the validator's folders: asked one call for each folder, each on a thread that may wait for ever.
+//! The file systems of the validator's folders. Each folder has its own call on a thread that may
+//! block for ever.
 
-use super::folders::{Folder, Places};
+use super::folders::{Folder, FolderPaths};
 use super::growth::Growth;
 use crate::clock::Clock;
 use crate::discovery::Target;
@@ -8,7 +9,7 @@ use crate::sources::asking::life;
 use crate::supervisor::UNANSWERED;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, ReadingList, Stamp, Status, Text};
-use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
+use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::{HostRoot, ReadError};
@@ -17,64 +18,57 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// More file systems are left out: each costs eight series.
+/// Maximum file systems: each costs eight series.
 const MOST: usize = 5;
-/// No poll waits longer for those that have not answered.
+/// Maximum time that a poll waits for responses.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The folders, what they answered last, and how their file systems fill.
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
-    asked: Vec<Asked>,
+    polls: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct FolderPoll {
     folder: Folder,
-    /// The call that is not back.
-    running: Option<JoinHandle<Result<FileSystem, Unknown>>>,
-    answer: Result<(FileSystem, Stamp), Unknown>,
+    running: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
-/// One file system and what it holds.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct FileSystemUsage {
     pub(crate) system: FileSystem,
     pub(crate) holds: BTreeSet<&'static str>,
-    /// When it answered last.
     pub(super) at: Stamp,
 }
 
-/// A folder whose file system is not found or does not answer.
+/// A folder whose file system is unknown or does not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lacking {
     pub(crate) folder: Folder,
     pub(crate) status: Status,
-    /// What is the matter, in words.
     pub(crate) why: &'static str,
-    /// What the operator can do about it.
     pub(crate) remedy: Option<&'static str>,
 }
 
 impl FileSystems {
-    /// Takes other folders. A call that hangs is not made again for the same one.
+    /// Replaces the folders. A pending call is not repeated.
     pub(super) fn take(&mut self, folders: Vec<Folder>) {
-        let mut before = std::mem::take(&mut self.asked);
-        self.asked = folders
+        let mut before = std::mem::take(&mut self.polls);
+        self.polls = folders
             .into_iter()
             .map(|folder| {
-                let same = before.iter().position(|asked| asked.folder == folder);
-                same.map(|at| before.swap_remove(at)).unwrap_or(Asked {
+                let same = before.iter().position(|polls| polls.folder == folder);
+                same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
                     folder,
                     running: None,
-                    answer: Err(Unknown::Absent),
+                    answer: Err(FileSystemError::Absent),
                 })
             })
             .collect();
     }
 
-    /// Asks those that are not being asked, and waits for a moment.
     pub(super) async fn ask(
         &mut self,
         root: &HostRoot,
@@ -82,52 +76,52 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for asked in self
-            .asked
+        for polls in self
+            .polls
             .iter_mut()
-            .filter(|asked| asked.running.is_none())
+            .filter(|polls| polls.running.is_none())
         {
             let (root, mounts, path) =
-                (root.clone(), Arc::clone(mounts), asked.folder.path.clone());
+                (root.clone(), Arc::clone(mounts), polls.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
-            asked.running = Some(tokio::task::spawn_blocking(call));
+            polls.running = Some(tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        for asked in &mut self.asked {
-            let Some(running) = &mut asked.running else {
+        for polls in &mut self.polls {
+            let Some(running) = &mut polls.running else {
                 continue;
             };
             let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
                 continue;
             };
-            asked.running = None;
-            asked.answer = done
-                .unwrap_or(Err(Unknown::Absent))
+            polls.running = None;
+            polls.answer = done
+                .unwrap_or(Err(FileSystemError::Absent))
                 .map(|system| (system, clock.now()));
         }
     }
 
-    /// Every file system once, in the order of the folders.
-    pub(super) fn held(&self) -> Vec<Held> {
-        let mut all: Vec<Held> = Vec::new();
-        for asked in &self.asked {
-            let Ok((system, at)) = &asked.answer else {
+    /// Each file system once, in the order of the folders.
+    pub(super) fn usages(&self) -> Vec<FileSystemUsage> {
+        let mut all: Vec<FileSystemUsage> = Vec::new();
+        for polls in &self.polls {
+            let Ok((system, at)) = &polls.answer else {
                 continue;
             };
             let more = all.len() < MOST;
             match all
                 .iter_mut()
-                .find(|held| held.system.mount.device == system.mount.device)
+                .find(|usages| usages.system.mount.device == system.mount.device)
             {
-                Some(held) => {
-                    held.holds.insert(asked.folder.what);
-                    if *at > held.at {
-                        (held.system.space, held.at) = (system.space, *at);
+                Some(usages) => {
+                    usages.holds.insert(polls.folder.what);
+                    if *at > usages.at {
+                        (usages.system.space, usages.at) = (system.space, *at);
                     }
                 }
                 None if more => {
-                    let holds = BTreeSet::from([asked.folder.what]);
-                    all.push(Held {
+                    let holds = BTreeSet::from([polls.folder.what]);
+                    all.push(FileSystemUsage {
                         system: system.clone(),
                         holds,
                         at: *at,
@@ -139,24 +133,28 @@ impl FileSystems {
         all
     }
 
-    /// What they answered; `disk` names what is under a mount.
     pub(super) fn readings(
         &mut self,
-        held: &[Held],
+        usages: &[FileSystemUsage],
         disk: impl Fn(&Mount) -> Option<String>,
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
     ) {
-        self.growth
-            .retain(|device, _| held.iter().any(|held| held.system.mount.device == *device));
-        for held in held {
-            let mount = &held.system.mount;
+        self.growth.retain(|device, _| {
+            usages
+                .iter()
+                .any(|usages| usages.system.mount.device == *device)
+        });
+        for usages in usages {
+            let mount = &usages.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
-            let place: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let holds: Arc<str> = Vec::from_iter(held.holds.iter().copied()).join(",").into();
+            let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
+            let holds: Arc<str> = Vec::from_iter(usages.holds.iter().copied())
+                .join(",")
+                .into();
             let labels = || {
                 [
-                    Text::Shared(Arc::clone(&place)),
+                    Text::Shared(Arc::clone(&mounted_at)),
                     Text::Shared(Arc::clone(&holds)),
                 ]
             };
@@ -166,9 +164,9 @@ impl FileSystems {
                 Text::from(disk(mount).unwrap_or_default()),
             );
             out.flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true);
-            let age = now.since(held.at);
+            let age = now.since(usages.at);
             out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
-            let Some(space) = held
+            let Some(space) = usages
                 .system
                 .space
                 .filter(|space| !space.is_unlimited() && age <= life(interval))
@@ -176,7 +174,7 @@ impl FileSystems {
                 continue;
             };
             if age < interval {
-                growth.saw(held.at.uptime, space.avail, space.size);
+                growth.saw(usages.at.uptime, space.avail, space.size);
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
@@ -186,21 +184,20 @@ impl FileSystems {
                 out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
-            if held.system.of_process {
+            if usages.system.of_process {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }
     }
 
-    /// Whether each folder was found, as far as the daemon's rights go, and answers.
+    /// True if each folder that the daemon may read is known and responds.
     pub(super) fn is_up(&self) -> bool {
-        let seen = self.asked.is_empty() || self.asked.iter().any(|asked| asked.answer.is_ok());
+        let seen = self.polls.is_empty() || self.polls.iter().any(|polls| polls.answer.is_ok());
         seen && self
             .problems()
             .all(|problem| problem.status == Status::Forbidden)
     }
 
-    /// What was not found or does not answer, as the tick tells it.
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.lacking().map(|lacking| {
             let Lacking {
@@ -223,17 +220,16 @@ impl FileSystems {
         })
     }
 
-    /// What was not found or does not answer.
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
-        self.asked.iter().filter_map(|asked| {
-            let (status, why, remedy) = match (&asked.running, &asked.answer) {
+        self.polls.iter().filter_map(|polls| {
+            let (status, why, remedy) = match (&polls.running, &polls.answer) {
                 (Some(_), _) => (Status::Broken, UNANSWERED, None),
-                (None, Err(Unknown::Absent)) => (
+                (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
                     "on no file system that the daemon can see",
                     Some("in a container, mount it under the same path"),
                 ),
-                (None, Err(Unknown::Forbidden)) => (
+                (None, Err(FileSystemError::Forbidden)) => (
                     Status::Forbidden,
                     "the daemon may not search a folder on the way, behind which may be a link",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
@@ -246,7 +242,7 @@ impl FileSystems {
                 _ => return None,
             };
             Some(Lacking {
-                folder: asked.folder.clone(),
+                folder: polls.folder.clone(),
                 status,
                 why,
                 remedy,
@@ -255,31 +251,30 @@ impl FileSystems {
     }
 }
 
-/// Looks once at the file systems of a validator's folders: as the source does, so never where others wait.
+/// Samples the file systems once, as the source does. May block: never call it where others wait.
 ///
 /// # Errors
-/// What the process is or has mounted cannot be read, as when it has ended.
-pub(crate) async fn look(
+/// The process's arguments or mounts are unreadable, as after its end.
+pub(crate) async fn inspect(
     root: &HostRoot,
     target: &Target,
     clock: Clock,
-) -> Result<(Vec<Held>, Vec<Lacking>), ReadError> {
+) -> Result<(Vec<FileSystemUsage>, Vec<Lacking>), ReadError> {
     let pid = Some(target.process.pid);
-    let (places, mounts) = (Places::of(root, target)?, Mounts::read(root, pid)?);
+    let (places, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
     let mut systems = FileSystems::default();
     systems.take(places.folders);
     systems.ask(root, pid, &Arc::new(mounts), clock).await;
-    Ok((systems.held(), systems.lacking().collect()))
+    Ok((systems.usages(), systems.lacking().collect()))
 }
 
 #[cfg(test)]
-impl Held {
-    /// As if it had just answered.
+impl FileSystemUsage {
     pub(crate) fn at_once(
         system: FileSystem,
         holds: impl IntoIterator<Item = &'static str>,
-    ) -> Held {
-        Held {
+    ) -> FileSystemUsage {
+        FileSystemUsage {
             system,
             holds: holds.into_iter().collect(),
             at: Stamp::default(),
@@ -289,12 +284,11 @@ impl Held {
 
 #[cfg(test)]
 impl FileSystems {
-    /// Lets the call for a folder hang.
     #[expect(
         clippy::disallowed_methods,
         reason = "a call that never comes back, without a thread"
     )]
     pub(super) fn hang(&mut self, which: usize) {
-        self.asked[which].running = Some(tokio::spawn(std::future::pending()));
+        self.polls[which].running = Some(tokio::spawn(std::future::pending()));
     }
 }

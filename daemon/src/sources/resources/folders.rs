@@ -1,4 +1,4 @@
-//! Where a validator keeps what it writes.
+//! The folders that a validator writes to.
 
 use crate::discovery::Target;
 use faultline_agave::arguments;
@@ -6,10 +6,8 @@ use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// More folders are left out.
 pub(super) const MOST_FOLDERS: usize = 12;
 
-/// A folder, or the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
@@ -18,21 +16,18 @@ pub(crate) struct Folder {
     pub(crate) path: PathBuf,
 }
 
-/// What the arguments of a validator say; nothing of other programs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places {
+pub(super) struct FolderPaths {
     pub(super) folders: Vec<Folder>,
     pub(super) udp_ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
-impl Places {
-    /// Reads them.
-    ///
+impl FolderPaths {
     /// # Errors
-    /// The arguments cannot be read, as when the process has ended.
-    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<Places, ReadError> {
+    /// The arguments are unreadable, as after the process's end.
+    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
         let Some(validator) = &target.validator else {
-            return Ok(Places::default());
+            return Ok(FolderPaths::default());
         };
         let pid = target.process.pid;
         let files = ProcessFiles::open(root, pid)?;
@@ -44,7 +39,8 @@ impl Places {
             found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
         }
         if !found.iter().any(|(what, _)| *what == "log") {
-            // Without --log the validator redirects its standard error to a file; only its user and root may know which.
+            // Without --log the validator redirects standard error to a file, visible only to its
+            // user and root.
             let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
             found.extend(file.map(|file| ("log", file)));
         }
@@ -59,14 +55,14 @@ impl Places {
         });
         let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
         folders.truncate(MOST_FOLDERS);
-        Ok(Places {
+        Ok(FolderPaths {
             folders,
             udp_ports: arguments::udp_ports(validator, &words),
         })
     }
 }
 
-/// Few words for all kinds of folders: they are label values.
+/// A small set of label values.
 fn purpose(what: &'static str) -> &'static str {
     match what {
         "incremental_snapshots" => "snapshots",

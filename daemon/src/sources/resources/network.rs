@@ -1,7 +1,7 @@
-//! The validator's UDP sockets, and the network they are in.
+//! The validator's UDP sockets and network interfaces.
 
 use crate::discovery::{Target, user};
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Reading, ReadingList, Text};
 use faultline_kernel::parse::net_dev::{self, InterfaceTraffic};
@@ -12,32 +12,31 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// More interfaces are left out: each costs four series.
+/// Maximum interfaces: each costs four series.
 const MOST_INTERFACES: usize = 4;
 
-/// The kernel's list is not read in one piece: a socket may be missing that is there. After so many polls it is closed.
+/// The kernel's list is not atomic, so that an open socket may be missing. After this many polls it
+/// counts as closed.
 const GONE_AFTER: u64 = 4;
 
-/// What the sockets of one process have dropped since the first poll, also those that were closed since.
+/// Drops of the process's sockets since the first poll, including sockets closed since.
 #[derive(Debug, Default)]
 pub(super) struct Network {
     process: Option<ProcessId>,
     polls: u64,
-    /// What a socket had dropped when it was seen last, and at which poll that was, by its number.
+    /// By socket inode: its drop count and the poll when it was last seen.
     dropped: HashMap<u64, (u64, u64)>,
     total: u64,
-    /// Those that are told of, so that it is the same ones from poll to poll.
     interfaces: Vec<String>,
 }
 
 impl Network {
-    /// Looks at the sockets of `target` on `ports`, and at its network namespace.
     pub(super) fn poll(
         &mut self,
         root: &HostRoot,
         target: &Target,
         ports: Option<&[RangeInclusive<u16>]>,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) {
         if self.process != Some(target.process) {
             *self = Network {
@@ -47,7 +46,7 @@ impl Network {
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
-            let v4 = finding.take(root.read_proc(&file("udp"), udp_sockets::parse));
+            let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
             let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
             // A kernel without IPv6 has none.
             let v6 = if v6
@@ -58,18 +57,18 @@ impl Network {
             } else {
                 v6
             };
-            if let (Some(mut sockets), Some(v6)) = (v4, finding.take(v6)) {
+            if let (Some(mut sockets), Some(v6)) = (v4, output.take(v6)) {
                 sockets.extend(v6);
                 sockets.retain(|one| {
                     one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
                 });
-                self.sockets(sockets, &mut finding.readings);
+                self.sockets(sockets, &mut output.readings);
             }
         }
-        if let Some(counters) = finding.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
-            count(counters, finding);
+        if let Some(counters) = output.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
+            count(counters, output);
         }
-        if let Some(interfaces) = finding.take(root.read_proc(&file("dev"), net_dev::parse)) {
+        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), net_dev::parse)) {
             let physical = |one: &InterfaceTraffic| {
                 root.sysfs
                     .join("class/net")
@@ -80,11 +79,11 @@ impl Network {
             let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
             self.carrying(&interfaces)
                 .into_iter()
-                .for_each(|one| interface(one, &mut finding.readings));
+                .for_each(|one| interface(one, &mut output.readings));
         }
     }
 
-    /// Those that had carried most when they were seen first.
+    /// The interfaces with the most traffic when first seen.
     fn carrying<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let there = |name: &String| interfaces.iter().find(|one| one.name == *name);
         self.interfaces.retain(|name| there(name).is_some());
@@ -92,18 +91,22 @@ impl Network {
             .iter()
             .filter(|one| !self.interfaces.contains(&one.name))
             .collect();
-        // Stable: of those that carried the same, the first by name.
+        // Stable: equal traffic is sorted by name.
         others.sort_by_key(|one| {
             std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
         });
-        let room = MOST_INTERFACES.saturating_sub(self.interfaces.len());
-        self.interfaces
-            .extend(others.into_iter().take(room).map(|one| one.name.clone()));
+        let remaining = MOST_INTERFACES.saturating_sub(self.interfaces.len());
+        self.interfaces.extend(
+            others
+                .into_iter()
+                .take(remaining)
+                .map(|one| one.name.clone()),
+        );
         self.interfaces.iter().filter_map(there).collect()
     }
 
     fn sockets(&mut self, mut sockets: Vec<UdpSocket>, out: &mut Vec<Reading>) {
-        // The list may have a socket twice; one that is being closed has no number.
+        // The list may contain a socket twice; a closing one has no inode.
         sockets.sort_unstable_by_key(|socket| (socket.inode, std::cmp::Reverse(socket.drops)));
         sockets.dedup_by_key(|socket| socket.inode);
         sockets.retain(|socket| socket.inode != 0);
@@ -112,10 +115,10 @@ impl Network {
                 .dropped
                 .insert(socket.inode, (socket.drops, self.polls));
             self.total += match before {
-                // What was dropped before the first poll is not of this daemon's time.
+                // Drops before the first poll predate the daemon.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
-                // A smaller count is that of another socket with the same number.
+                // A smaller count is of another socket with the same inode.
                 Some((known, _)) => socket.drops.checked_sub(known).unwrap_or(socket.drops),
             };
         }
@@ -130,17 +133,17 @@ impl Network {
     }
 }
 
-fn count(counters: UdpCounters, finding: &mut Finding) {
-    finding.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
-    finding.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
-    finding.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
-    finding.whole(
+fn count(counters: UdpCounters, output: &mut SourceOutput) {
+    output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
+    output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
+    output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
+    output.whole(
         &m::UDP_ERRORS,
         ["receive_buffer"],
         counters.receive_buffer_errors,
     );
-    finding.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
-    finding.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
+    output.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
+    output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
 fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {

@@ -1,17 +1,15 @@
-//! The task that polls, seldom.
-
 use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
-use super::folders::Places;
+use super::folders::FolderPaths;
 use super::network::Network;
-use super::{Handle, Known};
+use super::{Handle, PollResult};
 use crate::clock::Clock;
 use crate::config;
 use crate::discovery::{Following, Target};
 use crate::hub::Latest;
 use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Reading, ReadingList, Status, Text};
 use faultline_kernel::cpus::Speed;
@@ -21,21 +19,19 @@ use faultline_kernel::{HostRoot, ProcessId, ReadError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Processors are looked at in every so many polls: on some kernels the question interrupts each of them.
-const SELDOM: u64 = 4;
+/// Polls per sample of the processors: on some kernels it interrupts each of them.
+const SLOW_FACTOR: u64 = 4;
 
-/// The task before it runs.
 pub struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
     following: Following,
-    found: Latest<Known>,
+    found: Latest<PollResult>,
     polls: u64,
-    /// Whose folders these are.
     target: Option<Arc<Target>>,
-    places: Places,
-    mounted: Mounted,
+    places: FolderPaths,
+    mounted: MountCache,
     file_systems: FileSystems,
     busy: Busy,
     network: Network,
@@ -52,8 +48,8 @@ impl Poller {
             found: Latest::default(),
             polls: 0,
             target: None,
-            places: Places::default(),
-            mounted: Mounted::default(),
+            places: FolderPaths::default(),
+            mounted: MountCache::default(),
             file_systems: FileSystems::default(),
             busy: Busy::default(),
             network: Network::default(),
@@ -61,17 +57,14 @@ impl Poller {
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> Handle {
         Handle(self.found.clone())
     }
 
-    /// Polls until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {
-            // A new process is looked at when it is there.
             tokio::select! {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
@@ -83,77 +76,77 @@ impl Poller {
     }
 
     async fn poll(&mut self) {
-        let mut finding = Finding::with_room(128);
+        let mut output = SourceOutput::with_capacity(128);
         let target = self.following.current();
         if let Some(target) = target
             .as_ref()
             .filter(|target| is_other(self.target.as_deref(), target))
-            && let Some(places) = finding.take(Places::of(&self.root, target))
+            && let Some(places) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
             self.file_systems.take(places.folders.clone());
             self.places = places;
         }
-        self.file_systems(target.as_deref(), &mut finding).await;
-        if self.polls.is_multiple_of(SELDOM) {
+        self.file_systems(target.as_deref(), &mut output).await;
+        if self.polls.is_multiple_of(SLOW_FACTOR) {
             self.processors = processors(&Speed::read(&self.root));
         }
         self.polls += 1;
-        finding.readings.extend_from_slice(&self.processors);
-        let readings = std::mem::take(&mut finding.readings);
+        output.readings.extend_from_slice(&self.processors);
+        let readings = std::mem::take(&mut output.readings);
         if let Some(target) = &target {
             self.network.poll(
                 &self.root,
                 target,
                 self.places.udp_ports.as_deref(),
-                &mut finding,
+                &mut output,
             );
         }
-        let of_process = target.map(|target| (target.process, finding.readings));
-        let known = Known {
+        let of_process = target.map(|target| (target.process, output.readings));
+        let known = PollResult {
             at: self.clock.now(),
             readings,
             of_process,
-            problems: finding.problems,
-            up: finding.up,
+            problems: output.problems,
+            up: output.up,
         };
         self.found.set(Some(Arc::new(known)));
     }
 
-    /// File systems and what is under them. Up unless one of them is not found, hangs or is not understood.
-    async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
+    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
+    async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let pid = target.map(|target| target.process.pid);
         let mounts = self
             .mounted
             .read(&self.root, target.map(|target| target.process));
-        let Some(mounts) = finding.take(mounts) else {
+        let Some(mounts) = output.take(mounts) else {
             return;
         };
         self.file_systems
             .ask(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
-        let held = self.file_systems.held();
-        let disks = Disks::under(&self.root, &held);
+        let usages = self.file_systems.usages();
+        let disks = Disks::under(&self.root, &usages);
         let when = (self.clock.now(), self.interval);
         self.file_systems
-            .readings(&held, |mount| disks.of(mount), when, &mut finding.readings);
-        finding.problems.extend(self.file_systems.problems());
-        finding.problems.extend(disks.problem());
+            .readings(&usages, |mount| disks.of(mount), when, &mut output.readings);
+        output.problems.extend(self.file_systems.problems());
+        output.problems.extend(disks.problem());
         let counted = disks.readings(
             &self.root,
             (&mut self.busy, self.clock),
-            &mut finding.readings,
+            &mut output.readings,
         );
-        finding.take(counted);
-        let broken = finding
+        output.take(counted);
+        let broken = output
             .problems
             .iter()
             .any(|problem| problem.status == Status::Broken);
-        finding.up = self.file_systems.is_up() && !broken;
+        output.up = self.file_systems.is_up() && !broken;
     }
 }
 
-/// Whether what `known` says of folders and ports is not of `target`: a process may execute another program in place.
+/// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
 pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
     let of = |target: &Target| {
         (
@@ -165,13 +158,12 @@ pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
     known.map(of) != Some(of(target))
 }
 
-/// What was mounted for the process that was followed last: it has its mounts no longer when it ends, and the daemon's own
-/// have other options.
+/// The last process's mounts. They vanish at its end, and the daemon's own have other options.
 #[derive(Debug, Default)]
-pub(super) struct Mounted(Option<(ProcessId, Vec<Mount>)>);
+pub(super) struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
-impl Mounted {
-    /// What is mounted for the process, or was until it ended, and for the daemon.
+impl MountCache {
+    /// The mounts of the process, current or last known, and of the daemon.
     ///
     /// # Errors
     /// The daemon's own mounts cannot be read.

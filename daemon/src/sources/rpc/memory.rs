@@ -1,5 +1,3 @@
-//! What has been answered in the life of one process, and when.
-
 use super::RpcFacts;
 use super::client::{Failure, Stage};
 use crate::sources::asking::{Aged, life, slot_life};
@@ -9,12 +7,11 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::time::Duration;
 
-/// Identity and version are asked with every fifth poll.
-const SELDOM: u32 = 5;
+/// Identity and version are requested in every fifth poll.
+const SLOW_FACTOR: u32 = 5;
 
-/// Answers of one process.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct ResponseCache {
     pub(super) process: ProcessId,
     at: Stamp,
     took: Duration,
@@ -29,13 +26,13 @@ pub(super) struct Memory {
     problems: Vec<Problem>,
     up: bool,
     answered: u64,
-    /// Whether the node has said that it does not offer `getMaxShredInsertSlot`.
+    /// The node does not offer `getMaxShredInsertSlot`.
     minimal: bool,
 }
 
-impl Memory {
+impl ResponseCache {
     pub(super) fn new(process: ProcessId, at: Stamp) -> Self {
-        Memory {
+        ResponseCache {
             process,
             at,
             took: Duration::ZERO,
@@ -54,7 +51,6 @@ impl Memory {
         }
     }
 
-    /// What to ask next.
     pub(super) fn calls(&self) -> Vec<Call> {
         let mut calls = vec![
             Call::EpochInfo,
@@ -65,19 +61,17 @@ impl Memory {
         if !self.minimal {
             calls.push(Call::MaxShredInsertSlot);
         }
-        if self.answered.is_multiple_of(SELDOM.into()) {
+        if self.answered.is_multiple_of(SLOW_FACTOR.into()) {
             calls.extend([Call::Version, Call::Identity]);
         }
         calls
     }
 
-    /// A poll that could not be made, or came to nothing.
     pub(super) fn miss(&mut self, problem: Problem, at: Stamp, took: Duration) {
         (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
     }
 
-    /// The answers to `calls`, in their order.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         calls: &[Call],
         answers: Vec<Result<Answer, Error>>,
@@ -124,9 +118,12 @@ impl Memory {
         }
     }
 
-    /// What is still believed, with polls every `interval`.
+    /// Facts that have not expired, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
-        let (often, seldom) = (slot_life(interval), life(interval.saturating_mul(SELDOM)));
+        let (often, slow) = (
+            slot_life(interval),
+            life(interval.saturating_mul(SLOW_FACTOR)),
+        );
         RpcFacts {
             process: self.process,
             at: self.at,
@@ -139,14 +136,13 @@ impl Memory {
             slots_behind: self.slots_behind.fresh(now, often),
             slot_at: self.epoch_info.at(),
             distance_at: self.slots_behind.at(),
-            identity: self.identity.fresh(now, seldom),
-            version: self.version.fresh(now, seldom),
+            identity: self.identity.fresh(now, slow),
+            version: self.version.fresh(now, slow),
             problems: self.problems.clone(),
             up: self.up,
         }
     }
 
-    /// How far the validator is, for the words about a failure.
     fn stage(&self, started: bool) -> Stage {
         match (self.answered > 0, started) {
             (true, _) => Stage::Answered,
@@ -155,7 +151,6 @@ impl Memory {
         }
     }
 
-    /// A poll that failed as a whole.
     pub(super) fn fail(
         &mut self,
         failure: &Failure,

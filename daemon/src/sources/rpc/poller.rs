@@ -1,12 +1,10 @@
-//! The task that asks JSON-RPC.
-
 use super::Handle;
 use super::client::{Client, Failure};
-use super::memory::Memory;
+use super::memory::ResponseCache;
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::admin::{AdminFacts, Asked, WhomToAsk};
+use crate::sources::admin::{AdminFacts, PollTarget, PollTargetLookup};
 use crate::sources::asking::{PollTimer, ProblemLog};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
@@ -19,32 +17,31 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The task before it runs. One poll per interval; none while an answer is due.
+/// One poll per interval; none while a response is pending.
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    asked: WhomToAsk,
+    target: PollTargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
-    /// Of the current process: a connection is not carried over to the next one.
+    /// Of the current process: the next process gets a new connection.
     client: Client,
-    memory: Option<Memory>,
+    memory: Option<ResponseCache>,
     standing: ProblemLog,
 }
 
 impl Poller {
-    /// Prepares; connects to nothing. From `admin` it learns where the validator really listens, and when its start is
-    /// over.
+    /// Does not connect. `admin` provides the real listen address and the end of the start.
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        asked: WhomToAsk,
+        target: PollTargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             config: config.clone(),
             clock,
-            asked,
+            target,
             admin,
             handle: Handle::default(),
             client: Client::new(),
@@ -53,12 +50,10 @@ impl Poller {
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         while timer.next().await {
@@ -67,17 +62,16 @@ impl Poller {
             };
             let began = self.clock.now();
             let aged = || drop(self.publish());
-            let Some(heard) = timer.during(question.ask(), aged).await else {
+            let Some(responses) = timer.during(question.ask(), aged).await else {
                 return;
             };
-            self.hear(&question, heard, began);
+            self.receive(&question, responses, began);
         }
     }
 
-    /// What to ask now; `None` if nobody is followed or nobody knows where.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
-        let Some(asked) = (self.asked)() else {
+        let Some(target) = (self.target)() else {
             self.memory = None;
             self.handle.publish(None);
             return None;
@@ -85,20 +79,20 @@ impl Poller {
         if self
             .memory
             .as_ref()
-            .is_none_or(|memory| memory.process != asked.process)
+            .is_none_or(|memory| memory.process != target.process)
         {
-            self.memory = Some(Memory::new(asked.process, now));
+            self.memory = Some(ResponseCache::new(target.process, now));
             self.client = Client::new();
         }
         let address = address(
             self.config.url.as_deref(),
-            &asked,
+            &target,
             self.admin.get().as_deref(),
         );
         let memory = self.memory.as_mut()?;
         match address {
             Ok(url) => Some(Question {
-                process: asked.process,
+                process: target.process,
                 client: self.client.clone(),
                 url,
                 batch: Batch::new(memory.calls()),
@@ -112,15 +106,15 @@ impl Poller {
         }
     }
 
-    /// Takes the answers, unless the process has been replaced meanwhile: then they may be the other's.
-    fn hear(
+    /// Ignores responses after the process was replaced: they may be the other's.
+    fn receive(
         &mut self,
         question: &Question,
-        heard: Result<Vec<Result<Answer, Error>>, Failure>,
+        responses: Result<Vec<Result<Answer, Error>>, Failure>,
         began: Stamp,
     ) {
         let process = question.process;
-        if (self.asked)().is_none_or(|asked| asked.process != process) {
+        if (self.target)().is_none_or(|target| target.process != process) {
             return;
         }
         let Some(memory) = self
@@ -132,13 +126,13 @@ impl Poller {
         };
         let at = self.clock.now();
         let took = at.since(began);
-        match heard {
+        match responses {
             Ok(answers) => {
                 let count = answers.iter().find_map(|answer| match answer {
                     Ok(Answer::EpochInfo(info)) => info.transaction_count,
                     _ => None,
                 });
-                memory.hear(question.batch.calls(), answers, at, took);
+                memory.receive(question.batch.calls(), answers, at, took);
                 if let Some(count) = count {
                     self.handle.count(process, count);
                 }
@@ -168,7 +162,6 @@ impl Poller {
     }
 }
 
-/// One poll before it begins.
 struct Question {
     process: ProcessId,
     client: Client,
@@ -183,22 +176,23 @@ impl Question {
     }
 }
 
-/// Where to ask: where the configuration says, else where the validator itself says that it listens, else the host and
-/// port of its arguments.
+/// The configured URL, else the address that the validator reports, else host and port of its
+/// arguments.
 pub(super) fn address(
     url: Option<&str>,
-    asked: &Asked,
+    target: &PollTarget,
     admin: Option<&AdminFacts>,
 ) -> Result<Uri, Problem> {
     if let Some(url) = url {
         return configured(url);
     }
-    let told = admin
-        .filter(|facts| facts.process == asked.process)
+    let admin_facts = admin
+        .filter(|facts| facts.process == target.process)
         .and_then(|facts| facts.rpc_address)
         .map(|address| reachable(address).to_string());
-    let by_arguments = || Some(authority(asked.rpc_host.as_deref(), asked.rpc_port?));
-    told.or_else(by_arguments)
+    let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
+    admin_facts
+        .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
         .ok_or_else(|| {
             Problem::new(
@@ -208,13 +202,12 @@ pub(super) fn address(
         })
 }
 
-/// Host and port of arguments. Without a host, and at an unspecified address, it listens on this machine too.
+/// Without a host, or with an unspecified address, it also listens on this machine.
 fn authority(host: Option<&str>, port: u16) -> String {
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     match host.map(str::parse::<IpAddr>) {
         None => reachable((everywhere, port).into()).to_string(),
         Some(Ok(address)) => reachable((address, port).into()).to_string(),
-        // A name, which is resolved when it is connected to.
         Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
     }
 }
@@ -234,18 +227,18 @@ fn configured(url: &str) -> Result<Uri, Problem> {
     }
 }
 
-/// An address to connect to, of one to listen at.
+/// The address to connect to for a listen address.
 pub(crate) fn reachable(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
-        // A dual-stack socket at [::] takes both; one of IPv6 only takes ::1.
+        // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.
         IpAddr::V6(ip) if ip.is_unspecified() => listening.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
     listening
 }
 
-/// Scheme, host and port: what may be told of an address.
+/// Scheme, host and port: the part of a URL that may be shown.
 pub(crate) fn server(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url
@@ -272,8 +265,8 @@ mod tests {
         }
     }
 
-    fn asked(rpc_port: Option<u16>) -> Asked {
-        Asked {
+    fn target(rpc_port: Option<u16>) -> PollTarget {
+        PollTarget {
             process: process(1),
             rpc_port,
             rpc_host: None,
@@ -282,7 +275,7 @@ mod tests {
         }
     }
 
-    fn told(pid: u32, address: &str) -> AdminFacts {
+    fn admin_facts(pid: u32, address: &str) -> AdminFacts {
         AdminFacts {
             process: process(pid),
             at: Stamp::default(),
@@ -299,20 +292,20 @@ mod tests {
     #[test]
     fn the_configured_url_comes_first_then_the_validators_word_then_its_port() {
         let at = |url, port, admin: Option<&AdminFacts>| {
-            address(url, &asked(port), admin).unwrap().to_string()
+            address(url, &target(port), admin).unwrap().to_string()
         };
-        let admin = told(1, "192.0.2.7:7000");
+        let admin = admin_facts(1, "192.0.2.7:7000");
         assert_eq!(
             at(Some("http://node:1/key"), Some(5), Some(&admin)),
             "http://node:1/key"
         );
         assert_eq!(at(None, Some(5), Some(&admin)), "http://192.0.2.7:7000/");
         assert_eq!(
-            at(None, None, Some(&told(1, "0.0.0.0:7000"))),
+            at(None, None, Some(&admin_facts(1, "0.0.0.0:7000"))),
             "http://127.0.0.1:7000/"
         );
         assert_eq!(
-            at(None, None, Some(&told(1, "[::]:7000"))),
+            at(None, None, Some(&admin_facts(1, "[::]:7000"))),
             "http://[::1]:7000/"
         );
         assert_eq!(at(None, Some(5), None), "http://127.0.0.1:5/");
@@ -321,11 +314,11 @@ mod tests {
     #[test]
     fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
         let at = |host: &str, admin: Option<&AdminFacts>| {
-            let asked = Asked {
+            let target = PollTarget {
                 rpc_host: Some(host.to_owned()),
-                ..asked(Some(5))
+                ..target(Some(5))
             };
-            address(None, &asked, admin).unwrap().to_string()
+            address(None, &target, admin).unwrap().to_string()
         };
         assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");
         assert_eq!(at("0.0.0.0", None), "http://127.0.0.1:5/");
@@ -333,29 +326,29 @@ mod tests {
         assert_eq!(at("2001:db8::7", None), "http://[2001:db8::7]:5/");
         assert_eq!(at("localhost", None), "http://localhost:5/");
         assert_eq!(
-            at("192.0.2.9", Some(&told(1, "192.0.2.7:7000"))),
+            at("192.0.2.9", Some(&admin_facts(1, "192.0.2.7:7000"))),
             "http://192.0.2.7:7000/"
         );
     }
 
     #[test]
     fn the_address_of_another_process_is_not_believed() {
-        let admin = told(2, "192.0.2.7:7000");
+        let admin = admin_facts(2, "192.0.2.7:7000");
         assert_eq!(
-            address(None, &asked(Some(5)), Some(&admin)).unwrap(),
+            address(None, &target(Some(5)), Some(&admin)).unwrap(),
             "http://127.0.0.1:5/"
         );
     }
 
     #[test]
     fn without_port_and_url_the_operator_is_told_what_to_do() {
-        let problem = address(None, &asked(None), None).unwrap_err();
+        let problem = address(None, &target(None), None).unwrap_err();
         assert_eq!(
             problem.to_string(),
             "absent: no --rpc-port on the command line; set rpc.url"
         );
         assert_eq!(
-            address(Some("https://node"), &asked(None), None)
+            address(Some("https://node"), &target(None), None)
                 .unwrap_err()
                 .status,
             Status::Broken

@@ -5,7 +5,7 @@ mod probe;
 use super::*;
 use crate::clock::Clock;
 use crate::config;
-use crate::sources::admin::Asked;
+use crate::sources::admin::PollTarget;
 use crate::sources::tests::key;
 use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
@@ -24,7 +24,7 @@ const NEXT: ProcessId = ProcessId {
     start_ticks: 80,
 };
 
-type SharedAsked = Arc<Mutex<Option<Asked>>>;
+type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -41,7 +41,7 @@ impl Running {
             timeout,
             ..config::Rpc::default()
         };
-        let asked = Arc::new(Mutex::new(Some(Asked {
+        let asked = Arc::new(Mutex::new(Some(PollTarget {
             process: ME,
             rpc_port: port,
             rpc_host: None,
@@ -81,10 +81,10 @@ impl Running {
     }
 }
 
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
-            match look() {
+            match context() {
                 Some(found) => return found,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
             }
@@ -556,7 +556,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
         uptime: Duration::from_secs(seconds),
         unix: Duration::ZERO,
     };
-    let mut memory = memory::Memory::new(ME, at(0));
+    let mut memory = memory::ResponseCache::new(ME, at(0));
     let calls = [
         Call::Slot(Commitment::Finalized),
         Call::Identity,
@@ -567,7 +567,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
         Ok(Answer::Identity(IDENTITY.parse().unwrap())),
         Ok(Answer::MaxShredInsertSlot(0)),
     ];
-    memory.hear(&calls, answers, at(100), Duration::ZERO);
+    memory.receive(&calls, answers, at(100), Duration::ZERO);
     let facts = |seconds| memory.facts(at(seconds), Duration::from_secs(4));
     assert_eq!(
         (facts(109).finalized, facts(110).finalized),
@@ -587,7 +587,8 @@ fn an_answer_that_is_not_renewed_vanishes() {
 #[test]
 fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
     let memory = |process| {
-        memory::Memory::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO)
+        memory::ResponseCache::new(process, Stamp::default())
+            .facts(Stamp::default(), Duration::ZERO)
     };
     let rpc = RpcFacts {
         identity: Some(key("rpc")),

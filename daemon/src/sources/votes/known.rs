@@ -1,9 +1,7 @@
-//! What one process has answered about its votes, and what follows from it.
-
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use super::migration::MigrationEvidence;
-use super::standing::AmongAll;
+use super::standing::VoteRanking;
 use crate::sources::asking::Aged;
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
@@ -17,30 +15,28 @@ use faultline_kernel::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A healthy validator has its vote in a certificate of at most nine slots before.
+/// A healthy validator's vote is in a certificate at most nine slots later.
 const LATE_SLOTS: u64 = 16;
 
-/// How long the answers to each question live.
+/// Response lifetimes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lives {
-    /// Asked in each round.
+pub(super) struct CacheTtls {
     pub(super) often: Duration,
-    /// All vote accounts, block production.
-    pub(super) seldom: Duration,
-    pub(super) rarely: Duration,
+    /// All vote accounts and block production.
+    pub(super) slow: Duration,
+    pub(super) slowest: Duration,
     pub(super) scanned: Duration,
 }
 
-/// The vote account at one moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Own {
+pub(crate) struct OwnVoteAccount {
     pub(crate) account: VoteAccount,
     pub(crate) delinquent: bool,
-    /// The processed bank, asked right after it.
+    /// The processed bank, requested right after the account.
     pub(super) bank: EpochInfo,
 }
 
-impl Own {
+impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
     pub(crate) fn distance(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
@@ -48,76 +44,70 @@ impl Own {
     }
 }
 
-/// From where the answers are read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Vantage {
-    /// The processed bank, where one is known that is newer than that of the last round.
+pub(super) struct ReadingContext {
+    /// A processed bank newer than the last round's, if known.
     pub(super) newest: Option<EpochInfo>,
-    /// Only near the tip the node's slots take the time that the cluster's do.
+    /// Only near the tip do the node's slots take as long as the cluster's.
     pub(super) is_near_tip: bool,
-    /// How long a slot of the cluster takes.
     pub(super) slot_time: Option<Duration>,
-    /// The consensus; `None` while it is not known.
     pub(super) protocol: Option<Protocol>,
-    /// Whether the node was far behind when it answered about the own votes.
+    /// The node was far behind when it returned the own votes.
     pub(super) judged_from_behind: bool,
 }
 
-/// Of a process and its identity: another one begins anew.
+/// Of one process and identity; another one starts anew.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct VoteFacts {
     pub(super) process: ProcessId,
     pub(super) identity: PublicKey,
-    pub(super) lives: Lives,
-    /// When the last round ended.
+    pub(super) ttls: CacheTtls,
     pub(super) at: Stamp,
-    /// Whether the own vote account was answered in it, or is known not to exist.
+    /// That round returned the own vote account, or proved that it does not exist.
     pub(super) up: bool,
-    /// Whether it has ended: the first one is told before.
+    /// The round has ended; only the first is reported before.
     pub(super) whole: bool,
     pub(super) problems: Vec<Problem>,
-    /// Rounds that have begun.
+    /// Includes the current one.
     pub(super) rounds: u64,
     pub(super) vote_account: Option<PublicKey>,
-    /// The vote account that the validator's arguments name.
+    /// From the validator's arguments.
     pub(super) started_with: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) epoch: Aged<EpochInfo>,
-    pub(super) own: Aged<Option<Own>>,
+    pub(super) own: Aged<Option<OwnVoteAccount>>,
     pub(super) identity_balance: Aged<u64>,
     pub(super) vote_balance: Aged<u64>,
-    pub(super) among_all: Aged<AmongAll>,
+    pub(super) among_all: Aged<VoteRanking>,
     /// The epoch of the migration, once an account had its marker.
     pub(super) marker_epoch: Option<u64>,
-    /// The slot of the genesis certificate, once there is one.
     pub(super) certificate: Option<u64>,
     pub(super) gate: Aged<FeatureGate>,
-    /// The node answered that there is no genesis certificate.
+    /// The node responded that there is no genesis certificate.
     pub(super) has_no_certificate: Aged<()>,
-    /// The first slot of the epoch, own leader slots, and the cluster's.
+    /// The epoch's first slot, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
-    /// Stake that changes at the end of an epoch, and which epoch that is.
+    /// The epoch at whose end stake changes, and that stake.
     pub(super) moving: Aged<(u64, MovingStake)>,
     pub(super) versions: Aged<Shares>,
     pub(super) feature_sets: Aged<Shares>,
-    /// From when on, by the uptime, all stake accounts may be asked again.
+    /// Uptime of the next allowed scan of all stake accounts.
     pub(super) scan_due: Option<Duration>,
 }
 
-impl Known {
-    /// With the vote account that is configured.
+impl VoteFacts {
     pub(super) fn new(
         process: ProcessId,
         identity: PublicKey,
-        lives: Lives,
+        ttls: CacheTtls,
         vote_account: Option<PublicKey>,
         at: Stamp,
-    ) -> Known {
-        Known {
+    ) -> VoteFacts {
+        VoteFacts {
             process,
             identity,
-            lives,
+            ttls,
             at,
             up: false,
             whole: false,
@@ -144,37 +134,31 @@ impl Known {
         }
     }
 
-    /// Whether all stake accounts are to be asked.
-    pub(super) fn wants_scan(&self) -> bool {
-        let has_epoch = self.epoch.fresh(self.at, self.lives.often).is_some();
+    pub(super) fn needs_scan(&self) -> bool {
+        let has_epoch = self.epoch.fresh(self.at, self.ttls.often).is_some();
         self.vote_account.is_some()
             && has_epoch
             && self.scan_due.is_none_or(|due| self.at.uptime >= due)
     }
 
-    /// All vote accounts: which one is its own, and its place among them.
     pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
             self.vote_account = votes.of_identity(self.identity, self.started_with);
         }
-        let epoch = self
-            .epoch
-            .fresh(at, self.lives.often)
-            .map(|info| info.epoch);
+        let epoch = self.epoch.fresh(at, self.ttls.often).map(|info| info.epoch);
         let migrated_in = self.migrated_in(at);
-        let all = AmongAll::new(votes, self.vote_account, epoch, migrated_in);
+        let all = VoteRanking::new(votes, self.vote_account, epoch, migrated_in);
         self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
         self.among_all.set(all, at);
     }
 
-    /// What it knows of the migration.
     pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
-        let all = self.among_all.fresh(now, self.lives.seldom);
+        let all = self.among_all.fresh(now, self.ttls.slow);
         let slots = self
             .epoch
-            .fresh(now, self.lives.often)
+            .fresh(now, self.ttls.often)
             .map(|bank| bank.slots_in_epoch);
-        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own = self.own.fresh(now, self.ttls.often).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         MigrationEvidence {
             certificate: self.certificate,
@@ -185,19 +169,18 @@ impl Known {
         }
     }
 
-    /// The gate's account. An active gate is a sign only where the node answered that there is no certificate yet.
+    /// An active gate is a sign only if the node responded that there is no certificate yet.
     fn gate(&self, now: Stamp) -> Option<FeatureGate> {
-        let has_none = self.has_no_certificate.fresh(now, self.lives.often);
-        let gate = self.gate.fresh(now, self.lives.often)?;
+        let has_none = self.has_no_certificate.fresh(now, self.ttls.often);
+        let gate = self.gate.fresh(now, self.ttls.often)?;
         let is_sign = has_none.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
         is_sign.then_some(gate)
     }
 
-    /// The consensus, by what is known here alone.
     pub(super) fn consensus(&self) -> Option<Consensus> {
         let slot = self
             .epoch
-            .fresh(self.at, self.lives.often)
+            .fresh(self.at, self.ttls.often)
             .map(|bank| bank.absolute_slot);
         let signs = self.migration(self.at);
         let evidence = Evidence {
@@ -207,11 +190,10 @@ impl Known {
         evidence.consensus()
     }
 
-    /// The epoch of the migration.
     fn migrated_in(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
-            let bank = self.epoch.fresh(now, self.lives.often)?;
-            // A cluster that began with Alpenglow has slot 0: nothing migrated.
+            let bank = self.epoch.fresh(now, self.ttls.often)?;
+            // A cluster that started with Alpenglow has slot 0: nothing migrated.
             let genesis = self.certificate.filter(|slot| *slot > 0)?;
             let before = first_slot(&bank).saturating_sub(genesis);
             Some(
@@ -219,7 +201,7 @@ impl Known {
                     .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
             )
         };
-        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own = self.own.fresh(now, self.ttls.often).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         self.marker_epoch.or(own_marker).or_else(by_genesis)
     }
@@ -232,9 +214,10 @@ impl Known {
         }
     }
 
-    /// Whether the own votes were late in the last answer with all accounts: then all are asked in each round.
+    /// True if the own votes were late in the last response with all accounts: then each round
+    /// requests all.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let all = self.among_all.fresh(self.at, self.lives.seldom);
+        let all = self.among_all.fresh(self.at, self.ttls.slow);
         let distance = all.and_then(|all| all.vote_distance);
         protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
@@ -244,15 +227,15 @@ impl Known {
         self.feature_sets.set(running.feature_sets, at);
     }
 
-    /// What is still believed.
+    /// Exports what has not expired.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    pub(super) fn readings(&self, vantage: Vantage, now: Stamp, out: &mut Vec<Reading>) {
-        let Lives {
+    pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
+        let CacheTtls {
             often,
-            seldom,
-            rarely,
+            slow,
+            slowest,
             scanned,
-        } = self.lives;
+        } = self.ttls;
         if let Some(genesis) = &self.genesis {
             let labels = [
                 Text::from(cluster::name(genesis).to_owned()),
@@ -262,9 +245,9 @@ impl Known {
         }
         let bank = vantage.newest.or_else(|| self.epoch.fresh(now, often));
         bank.into_iter()
-            .for_each(|bank| self.tell_epoch(bank, &vantage, out));
+            .for_each(|bank| self.epoch_readings(bank, &vantage, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.tell_votes(&own, &vantage, now, out);
+            self.vote_readings(&own, &vantage, now, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
@@ -292,21 +275,21 @@ impl Known {
                 sol(moving.deactivating),
             ));
         }
-        if let Some(all) = self.among_all.fresh(now, seldom) {
-            self.tell_among_all(&all, (now, vantage.protocol), out);
+        if let Some(all) = self.among_all.fresh(now, slow) {
+            self.ranking_readings(&all, (now, vantage.protocol), out);
         }
-        let production = self.production.fresh(now, seldom);
+        let production = self.production.fresh(now, slow);
         if let Some((_, own, all)) =
             production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
         {
-            let told = [
+            let handle = [
                 (&m::LEADER_SLOTS, own),
                 (&m::CLUSTER_LEADER_SLOTS, Some(all)),
             ];
-            let told = told
+            let handle = handle
                 .into_iter()
                 .filter_map(|(metric, slots)| Some((metric, slots?)));
-            for (metric, slots) in told {
+            for (metric, slots) in handle {
                 out.whole(metric, ["passed".into()], slots.passed);
                 out.whole(metric, ["skipped".into()], slots.skipped);
             }
@@ -315,7 +298,7 @@ impl Known {
             (&m::VERSION_STAKE, &self.versions),
             (&m::FEATURE_SET_STAKE, &self.feature_sets),
         ] {
-            let shares = shares.fresh(now, rarely).into_iter().flatten();
+            let shares = shares.fresh(now, slowest).into_iter().flatten();
             out.extend(
                 shares
                     .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
@@ -323,9 +306,9 @@ impl Known {
         }
     }
 
-    fn tell_among_all(
+    fn ranking_readings(
         &self,
-        all: &AmongAll,
+        all: &VoteRanking,
         (now, protocol): (Stamp, Option<Protocol>),
         out: &mut Vec<Reading>,
     ) {
@@ -354,7 +337,7 @@ impl Known {
         }
     }
 
-    fn tell_epoch(&self, info: EpochInfo, vantage: &Vantage, out: &mut Vec<Reading>) {
+    fn epoch_readings(&self, info: EpochInfo, vantage: &ReadingContext, out: &mut Vec<Reading>) {
         let slot = info.absolute_slot;
         let in_seconds = |metric, slots: Option<u64>| {
             let (slots, slot_time) = slots.zip(vantage.slot_time)?;
@@ -391,12 +374,18 @@ impl Known {
     }
 
     /// Another machine may vote with the configured account; this one is its standby.
-    pub(super) fn is_standby(&self, own: &Own) -> bool {
+    pub(super) fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn tell_votes(&self, own: &Own, vantage: &Vantage, now: Stamp, out: &mut Vec<Reading>) {
+    fn vote_readings(
+        &self,
+        own: &OwnVoteAccount,
+        vantage: &ReadingContext,
+        now: Stamp,
+        out: &mut Vec<Reading>,
+    ) {
         let account = &own.account;
         let role = if self.is_standby(own) {
             "standby"
@@ -456,7 +445,6 @@ impl Known {
     }
 }
 
-/// The first slot of the epoch of a bank.
 pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
     bank.absolute_slot.saturating_sub(bank.slot_index)
 }

@@ -1,8 +1,8 @@
-//! The task that asks for votes, leader slots and the cluster: one question at a time, seldom.
+//! Polls votes, leader slots and the cluster, one request at a time.
 
 use super::ahead::Schedule;
 use super::cluster;
-use super::known::{Known, Lives, Own, first_slot};
+use super::known::{CacheTtls, OwnVoteAccount, VoteFacts, first_slot};
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
@@ -25,39 +25,36 @@ use std::time::Duration;
 
 /// mainnet-beta's vote accounts are about one million bytes, its nodes about two.
 const ANSWER_BYTES: usize = 16 << 20;
-/// All vote accounts and block production: every so many rounds.
-const SELDOM: u64 = 5;
-/// The cluster's nodes: every so many rounds, a multiple of [`SELDOM`].
-const RARELY: u64 = 10;
-/// All stake accounts, if they are asked at all: so long after the last time.
+/// Rounds per request of all vote accounts and of block production.
+const SLOW_FACTOR: u64 = 5;
+/// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
+const SLOWEST_FACTOR: u64 = 10;
+/// Interval of stake account scans, if enabled.
 const SCAN: Duration = Duration::from_secs(30 * 60);
-/// The same after a failure: a node that did not answer in time looks through its accounts all the same.
+/// The same after a failure: a node that times out still scans its accounts.
 const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
-/// How long a node may look through its accounts.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What older versions, or the minimal API, do not have.
+/// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// How often it looks for another process or identity, which is asked at once.
-const LOOK: Duration = Duration::from_secs(5);
+/// Interval of checks for another process or identity, which starts a round at once.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The task before it runs.
 pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
-    told: super::Handle,
-    /// What the node does not offer, of the current process: it is not asked again.
+    votes_handle: super::Handle,
+    /// Methods that the current process does not offer; not requested again.
     missing: Vec<&'static str>,
-    known: Option<Known>,
+    known: Option<VoteFacts>,
     standing: ProblemLog,
 }
 
-/// HTTP matches an answer with its question. An id that changes would change the words of a problem, too.
+/// Constant: HTTP matches response and request. A changing id would change the text of a problem.
 const ID: u64 = 1;
 
-/// One node, one question at a time.
 struct Exchange {
     client: Client,
     url: Uri,
@@ -79,30 +76,27 @@ impl Exchange {
 }
 
 impl Poller {
-    /// Prepares; connects to nothing.
     pub fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
         Poller {
             config: config.clone(),
             clock,
             endpoint,
-            told: super::Handle::default(),
+            votes_handle: super::Handle::default(),
             missing: Vec::new(),
             known: None,
             standing: ProblemLog::default(),
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> super::Handle {
-        self.told.clone()
+        self.votes_handle.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub async fn run(mut self, stop: Stop) {
-        let look = self.config.interval.min(LOOK);
-        let mut timer = PollTimer::new(self.clock, look, stop);
-        let mut asked_at: Option<Stamp> = None;
+        let context = self.config.interval.min(CHECK_INTERVAL);
+        let mut timer = PollTimer::new(self.clock, context, stop);
+        let mut requested_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
         while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else {
@@ -116,13 +110,13 @@ impl Poller {
                 .known
                 .as_ref()
                 .is_some_and(|known| known.process == process && known.identity == identity);
-            // A look may come a little early.
-            let due = self.told.take_request()
-                || asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
+            let due = self.votes_handle.take_request()
+                || requested_at
+                    .is_none_or(|at| now.since(at) + context / 2 >= self.config.interval);
             if same && !due {
                 continue;
             }
-            asked_at = Some(now);
+            requested_at = Some(now);
             if client.as_ref().is_none_or(|(known, _)| *known != process) {
                 client = Some((process, Client::with_limit(ANSWER_BYTES)));
                 self.missing.clear();
@@ -135,14 +129,14 @@ impl Poller {
             };
             let mut known = self.begin(process, identity);
             known.started_with = self.endpoint.vote_account(process);
-            let (missing, told) = (&mut self.missing, &self.told);
+            let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
             let round = Round {
                 known: &mut known,
                 exchange,
                 config: &self.config,
                 clock: self.clock,
                 missing,
-                told,
+                votes_handle,
             };
             let version = self.endpoint.version(process);
             if timer.during(round.ask(version), || {}).await.is_none() {
@@ -151,20 +145,20 @@ impl Poller {
             if !self.publish(&known) {
                 continue;
             }
-            if self.config.activating_stake && known.wants_scan() && self.is_near_tip(process) {
+            if self.config.activating_stake && known.needs_scan() && self.is_near_tip(process) {
                 let exchange = Exchange {
                     client: client.clone(),
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, told) = (&mut self.missing, &self.told);
+                let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
                 let round = Round {
                     known: &mut known,
                     exchange,
                     config: &self.config,
                     clock: self.clock,
                     missing,
-                    told,
+                    votes_handle,
                 };
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
@@ -175,7 +169,7 @@ impl Poller {
         }
     }
 
-    /// Whether JSON-RPC, which needs the full API for a scan, knows that the process is near the tip.
+    /// By JSON-RPC's distance; a scan needs the full API anyway.
     fn is_near_tip(&self, process: ProcessId) -> bool {
         let facts = self.endpoint.facts(process);
         let now = self.clock.now();
@@ -183,22 +177,20 @@ impl Poller {
         witnesses.is_near_tip() == Some(true)
     }
 
-    /// Tells the tick; not of a process that has ended meanwhile: nothing is known of it.
-    fn publish(&mut self, known: &Known) -> bool {
-        let lives = self
+    fn publish(&mut self, known: &VoteFacts) -> bool {
+        let ttls = self
             .endpoint
             .current()
             .is_some_and(|(now, _)| now == known.process);
-        if lives {
+        if ttls {
             self.standing.say(Source::Votes, known.up, &known.problems);
-            self.told.known.set(Some(Arc::new(known.clone())));
+            self.votes_handle.known.set(Some(Arc::new(known.clone())));
         }
-        lives
+        ttls
     }
 
-    /// What is known of this process, with its next round.
-    fn begin(&mut self, process: ProcessId, identity: PublicKey) -> Known {
-        let same = |known: &Known| known.process == process && known.identity == identity;
+    fn begin(&mut self, process: ProcessId, identity: PublicKey) -> VoteFacts {
+        let same = |known: &VoteFacts| known.process == process && known.identity == identity;
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
             let every = |rounds: u64| {
                 life(
@@ -207,14 +199,14 @@ impl Poller {
                         .saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)),
                 )
             };
-            let lives = Lives {
+            let ttls = CacheTtls {
                 often: every(1),
-                seldom: every(SELDOM),
-                rarely: every(RARELY),
+                slow: every(SLOW_FACTOR),
+                slowest: every(SLOWEST_FACTOR),
                 scanned: life(SCAN),
             };
             let vote_account = self.config.vote_account;
-            Known::new(process, identity, lives, vote_account, self.clock.now())
+            VoteFacts::new(process, identity, ttls, vote_account, self.clock.now())
         });
         known.problems.clear();
         known.up = false;
@@ -223,46 +215,47 @@ impl Poller {
     }
 }
 
-/// The questions of one round.
 struct Round<'a> {
-    known: &'a mut Known,
+    known: &'a mut VoteFacts,
     exchange: Exchange,
     config: &'a config::Validator,
     clock: Clock,
     missing: &'a mut Vec<&'static str>,
-    told: &'a super::Handle,
+    votes_handle: &'a super::Handle,
 }
 
 impl Round<'_> {
     async fn ask(mut self, version: Option<rpc::NodeVersion>) {
         let first = self.known.rounds == 1;
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
-        let (seldom, rarely) = (every(SELDOM), every(RARELY));
+        let (slow, slowest) = (every(SLOW_FACTOR), every(SLOWEST_FACTOR));
         if self.known.genesis.is_none() {
-            // A hash is written as an address is.
+            // A hash has the format of an address.
             let genesis: Option<PublicKey> = self.question("getGenesisHash", json!([])).await;
             self.known.genesis = genesis.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
         self.alpenglow_genesis().await;
         let mut all = None;
-        let protocol = self.told.protocol(self.known.process);
+        let protocol = self.votes_handle.protocol(self.known.process);
         let has_answer = self.known.among_all.at().is_some();
-        if seldom || !has_answer || self.known.is_late(protocol) {
+        if slow || !has_answer || self.known.is_late(protocol) {
             all = self.all_votes().await;
         }
         self.own_votes().await;
         if first {
             // A slow node takes long for the rest.
             self.known.at = self.clock.now();
-            self.told.known.set(Some(Arc::new(self.known.clone())));
+            self.votes_handle
+                .known
+                .set(Some(Arc::new(self.known.clone())));
         }
         self.balances().await;
         self.schedule().await;
-        if seldom {
+        if slow {
             self.production().await;
         }
-        if let (true, Some(all), Some(version)) = (rarely, all, version) {
+        if let (true, Some(all), Some(version)) = (slowest, all, version) {
             let nodes: Option<ClusterNodes> = self.question("getClusterNodes", json!([])).await;
             let running = nodes.and_then(|ClusterNodes(nodes)| {
                 cluster::running(&all, &nodes, (self.known.identity, &version))
@@ -277,12 +270,11 @@ impl Round<'_> {
         self.known.whole = true;
     }
 
-    /// Looks through all stake accounts.
     async fn scan(mut self) {
         let bank = self
             .known
             .epoch
-            .fresh(self.clock.now(), self.known.lives.often);
+            .fresh(self.clock.now(), self.known.ttls.often);
         let Some((account, bank)) = self.known.vote_account.zip(bank) else {
             return;
         };
@@ -301,7 +293,6 @@ impl Round<'_> {
         }
     }
 
-    /// One question; a failure is a problem of this round.
     async fn question<T: DeserializeOwned>(
         &mut self,
         method: &'static str,
@@ -329,7 +320,7 @@ impl Round<'_> {
     }
 
     fn missing(&mut self) {
-        // Without these two, other signs tell the consensus.
+        // Without these two, other signs show the consensus.
         let is_needed = |method: &&&str| !OPTIONAL.contains(*method);
         for method in self.missing.iter().filter(is_needed) {
             let what =
@@ -344,7 +335,7 @@ impl Round<'_> {
         Some(info)
     }
 
-    /// Until there is a certificate. Of a node without one of the methods another sign may tell.
+    /// Until a certificate exists. For a node without one of the methods another sign may help.
     async fn alpenglow_genesis(&mut self) {
         if self.known.certificate.is_some() {
             return;
@@ -378,7 +369,7 @@ impl Round<'_> {
             self.known.up = self
                 .known
                 .among_all
-                .fresh(self.clock.now(), self.known.lives.seldom)
+                .fresh(self.clock.now(), self.known.ttls.slow)
                 .is_some();
             return;
         };
@@ -389,8 +380,9 @@ impl Round<'_> {
         else {
             return;
         };
-        let mut told = votes.all();
-        let Some((own, delinquent)) = told.find(|(known, _)| known.vote_pubkey == Some(account))
+        let mut votes_handle = votes.all();
+        let Some((own, delinquent)) =
+            votes_handle.find(|(known, _)| known.vote_pubkey == Some(account))
         else {
             let unnamed = votes.all().any(|(known, _)| known.vote_pubkey.is_none());
             let what = if unnamed {
@@ -413,7 +405,7 @@ impl Round<'_> {
             return;
         };
         self.known.own.set(
-            Some(Own {
+            Some(OwnVoteAccount {
                 account: own.clone(),
                 delinquent,
                 bank,
@@ -445,12 +437,11 @@ impl Round<'_> {
             .map(|balance| balance.value)
     }
 
-    /// Once in an epoch.
     async fn schedule(&mut self) {
         let Some(info) = self
             .known
             .epoch
-            .fresh(self.clock.now(), self.known.lives.often)
+            .fresh(self.clock.now(), self.known.ttls.often)
         else {
             return;
         };
@@ -478,7 +469,8 @@ impl Round<'_> {
         )));
     }
 
-    /// At `confirmed`: at `processed` a block of another fork is missing at first, and what was skipped would fall again.
+    /// At `confirmed`: at `processed` a block of another fork may be missing at first, so that
+    /// skipped slots would fall again.
     async fn production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<InContext<BlockProduction>> =
@@ -486,12 +478,12 @@ impl Round<'_> {
         let Some(InContext { value }) = produced else {
             return;
         };
-        let told = (
+        let votes_handle = (
             value.range.first_slot,
             value.of(self.known.identity),
             value.of_all(),
         );
-        self.known.production.set(told, self.clock.now());
+        self.known.production.set(votes_handle, self.clock.now());
     }
 }
 

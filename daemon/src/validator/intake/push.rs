@@ -1,14 +1,12 @@
-//! One body being parsed, or one stretch of the log: lines in, sums out.
-
-use super::{AllowList, Intake, Moment, PushEnd, Slots};
+use super::{AllowList, Intake, PushEnd, PushTimes, Slots};
 use crate::validator::tally::has_fields;
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
-use faultline_agave::points::{Kind, Known};
+use faultline_agave::points::{Kind, KnownPoint};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 
-/// One body being parsed, or one stretch of the log. Holds no lock between lines.
+/// One body being parsed, or a section of the log. Holds no lock between lines.
 #[derive(Debug)]
 pub struct Push {
     intake: Intake,
@@ -17,14 +15,12 @@ pub struct Push {
     host: String,
     user: Option<u32>,
     pub(super) unknown_bad: u64,
-    /// Ours: what its `metrics` point says, which comes last.
+    /// From our `metrics` point, which comes last.
     pub(super) end: Option<PushEnd>,
-    /// Whether a program cache point was seen.
     cache_seen: bool,
     pub(super) ours: bool,
     pub(super) slots: Slots,
     pub(super) newest_log_time: Option<i64>,
-    /// Ignored lines of the current host, added in one go.
     ignored: u64,
 }
 
@@ -55,15 +51,15 @@ impl Push {
         }
     }
 
-    /// One complete line of line protocol, without its newline.
     pub fn line(&mut self, line: &[u8]) {
         let Some(name) = name_of(line) else {
             self.unknown_bad += 1;
             return;
         };
-        let wanted =
-            Kind::of_name(name).is_some() || has_fields(name) || self.allow.wants(name).is_some();
-        // Agave always writes host_id first. A line without it is some other tool's.
+        let wanted = Kind::of_name(name).is_some()
+            || has_fields(name)
+            || self.allow.fields_of(name).is_some();
+        // Agave always writes host_id first. A line without it is another tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
             self.flush_ignored();
@@ -79,7 +75,7 @@ impl Push {
         }
     }
 
-    /// One line of the validator's log. Lines that print no datapoint are none of ours.
+    /// Ignores lines without a datapoint.
     pub fn log_line(&mut self, line: &str) {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
@@ -96,7 +92,6 @@ impl Push {
         }
     }
 
-    /// A line that never came whole: too long, or cut.
     pub fn bad_line(&mut self) {
         self.unknown_bad += 1;
     }
@@ -107,7 +102,7 @@ impl Push {
         let added = state.add(&self.allow, (host, self.user), line, point, self.now);
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
-        if let Known::SetIdentity(set) = &known {
+        if let KnownPoint::SetIdentity(set) = &known {
             state.senders.announce(&self.host, set);
         }
         let recorder = self.intake.recorder.get();
@@ -115,7 +110,7 @@ impl Push {
             let point = faultline_recording::Point::new(&known, added.time, self.now.unix)?;
             Some((to, Box::new(point)))
         });
-        self.cache_seen |= matches!(known, Known::ProgramCache(_));
+        self.cache_seen |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {
             let Some(sums) = state.pending(&self.host, self.user, self.now) else {
@@ -130,7 +125,7 @@ impl Push {
                 sums.coverage.push(end);
             }
             if let Some((_, point)) = recorded {
-                sums.kept.add(point);
+                sums.retained.add(point);
             }
             return;
         }
@@ -143,12 +138,12 @@ impl Push {
         self.end = end.or(self.end);
     }
 
-    /// The end of the push, if the point is the one that comes last.
-    fn end_at(&self, known: &Known, made: i64) -> Option<PushEnd> {
-        let Known::Agent(agent) = known else {
+    /// The end of the push, if this is its last point.
+    fn end_at(&self, known: &KnownPoint, made: i64) -> Option<PushEnd> {
+        let KnownPoint::Agent(agent) = known else {
             return None;
         };
-        let at = Moment::heard(made, self.now);
+        let at = PushTimes::of_log(made, self.now);
         Some(PushEnd {
             at,
             since: agent.secs_since_last_write.unwrap_or(10),
@@ -156,7 +151,6 @@ impl Push {
         })
     }
 
-    /// Adds the ignored lines of the current sender.
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored > 0 {
             let count = std::mem::take(&mut self.ignored);

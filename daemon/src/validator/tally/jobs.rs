@@ -32,14 +32,14 @@ struct Job {
 }
 
 impl Job {
-    fn told(&mut self, count: u64, time: i64, heard: Duration) {
+    fn told(&mut self, count: u64, time: i64, received_at: Duration) {
         let before = self.count.replace(count);
         let began = self.began.take();
         if count > 0 {
             // A second one at the same time goes on from where the first began, and so does what is left when one of two ends.
             // The end of one may have been lost.
             let goes_on = count > 1 || before > Some(count);
-            self.began = began.filter(|_| goes_on).or(Some((time, heard)));
+            self.began = began.filter(|_| goes_on).or(Some((time, received_at)));
             return;
         }
         let Some((began, first)) = began else { return };
@@ -48,7 +48,7 @@ impl Job {
             .and_then(|took| u64::try_from(took).ok())
             .map(Duration::from_nanos);
         // The clock may have been set meanwhile.
-        let took = took.filter(|took| took.abs_diff(heard.saturating_sub(first)) <= APART);
+        let took = took.filter(|took| took.abs_diff(received_at.saturating_sub(first)) <= APART);
         self.took = self.took.saturating_add(took.unwrap_or_default());
     }
 }
@@ -58,11 +58,11 @@ impl Job {
 pub(super) struct Jobs([Job; JOBS.len()]);
 
 impl Jobs {
-    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `heard`.
-    pub(super) fn add(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
+    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `received_at`.
+    pub(super) fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
         for (job, (_, count)) in self.0.iter_mut().zip(JOBS) {
             if let Some(count) = count(active) {
-                job.told(count, time, heard);
+                job.told(count, time, received_at);
             }
         }
     }
@@ -103,22 +103,22 @@ impl Jobs {
 mod tests {
     use super::*;
     use faultline_agave::line::Point;
-    use faultline_agave::points::Known;
+    use faultline_agave::points::KnownPoint;
 
     /// Field, count, second by the validator's clock, second at which it was heard.
     fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
         let mut jobs = Jobs::default();
-        for (field, count, second, heard) in points {
+        for (field, count, second, received_at) in points {
             let time = second * 1_000_000_000;
             let line = format!("accounts_db_active,host_id=A {field}={count}i {time}");
-            let decoded = Known::parse(&Point::parse(line.as_bytes()).unwrap());
-            let Known::AccountsActive(active) = decoded.unwrap().unwrap().known else {
+            let decoded = KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap());
+            let KnownPoint::AccountsActive(active) = decoded.unwrap().unwrap().known else {
                 panic!("another kind")
             };
             jobs.add(
                 &active,
                 i64::try_from(time).unwrap(),
-                Duration::from_secs(*heard),
+                Duration::from_secs(*received_at),
             );
         }
         let mut readings = Vec::new();

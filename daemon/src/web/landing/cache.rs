@@ -1,11 +1,10 @@
-//! How full the program cache is. How much it is used is drawn with the last minute.
+//! Fill level of the program cache. The plots show its use.
 
 use super::bar;
 use faultline_status::{CacheStatus, Tone};
 use faultline_text::escaped;
 use std::fmt::{self, Write};
 
-/// The section; nothing if neither the entries nor a capacity is known.
 pub(super) fn write(cache: &CacheStatus, out: &mut String) -> fmt::Result {
     let Some(words) = cache.words() else {
         return Ok(());

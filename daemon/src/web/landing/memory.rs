@@ -1,11 +1,8 @@
-//! Memory: the headroom of the level that binds, all levels, and resident memory.
-
 use super::bar;
 use faultline_status::{Figure, MemoryStatus, Status};
 use faultline_text::{bytes_f64, escaped};
 use std::fmt::{self, Write};
 
-/// The section; nothing if neither a limit nor resident memory is known.
 pub(super) fn write(status: &Status, out: &mut String) -> fmt::Result {
     let types = [
         ("anonymous", Figure::Anon),

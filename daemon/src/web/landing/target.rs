@@ -1,5 +1,3 @@
-//! Who is followed, and what it is doing.
-
 use super::View;
 use faultline_status::{Figure, Status};
 use faultline_text::{escaped, short};

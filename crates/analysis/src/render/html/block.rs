@@ -3,16 +3,15 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::super::look::Looks;
+use super::super::style::SeriesStyles;
 use super::super::svg::{self, Surface};
 use super::super::{csv, words};
 use super::data::MAX_POINTS;
 use crate::report::model::{Block, Cell, Chart, Figure, Mark, Table};
 
-/// Letters of words that stay in one line: a date with its time, the name of a run.
+/// Texts up to this length stay on one line: a date with its time, the name of a run.
 const SHORT: usize = 24;
 
-/// Rows of a table that is longer than a window.
 const LONG: usize = 30;
 
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -21,16 +20,16 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-pub(super) fn block(block: &Block, looks: &Looks) -> Value {
+pub(super) fn block(block: &Block, styles: &SeriesStyles) -> Value {
     match block {
         Block::Text(text) => json!({ "text": text }),
         Block::Table(table) => json!({ "table": self::table(table) }),
-        Block::Figure(figure) => json!({ "figure": self::figure(figure, looks) }),
+        Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
     }
 }
 
-fn figure(figure: &Figure, looks: &Looks) -> Value {
-    let draw = |surface| svg::draw(figure, looks, surface);
+fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
+    let draw = |surface| svg::draw(figure, styles, surface);
     let (timeline, narrow) = match &figure.chart {
         Chart::Timeline(timeline) => (Some(timeline), String::new()),
         _ => (None, draw(Surface::Narrow)),

@@ -1,9 +1,7 @@
-//! The data of the interactive timelines, as JSON inside the page.
-
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::super::look::{Look, Looks, each_run_once};
+use super::super::style::{SeriesStyle, SeriesStyles, each_run_once};
 use super::super::text::{clean, fitted};
 use super::super::words::sorted_marks;
 use crate::report::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
@@ -11,8 +9,8 @@ use crate::report::model::{Block, Chart, Figure, Line, Report, Timeline, rounded
 /// Points that a line of the page has at most, so that a browser opens it at once.
 pub(super) const MAX_POINTS: usize = 6_000;
 
-/// JSON that no text can break out of: it has no `<`, `>` or `&`.
-pub(super) fn script(report: &Report, looks: &Looks) -> anyhow::Result<String> {
+/// JSON without `<`, `>` or `&`, so that no text can break out of it.
+pub(super) fn script(report: &Report, styles: &SeriesStyles) -> anyhow::Result<String> {
     let runs: Vec<Value> = report
         .runs
         .iter()
@@ -21,7 +19,7 @@ pub(super) fn script(report: &Report, looks: &Looks) -> anyhow::Result<String> {
     let blocks = report.sections.iter().flat_map(|section| &section.blocks);
     let charts: Vec<Value> = blocks
         .filter_map(|block| match block {
-            Block::Figure(figure) => chart(figure, looks),
+            Block::Figure(figure) => chart(figure, styles),
             _ => None,
         })
         .collect();
@@ -39,32 +37,32 @@ pub(super) fn script(report: &Report, looks: &Looks) -> anyhow::Result<String> {
     Ok(safe)
 }
 
-fn chart(figure: &Figure, looks: &Looks) -> Option<Value> {
+fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let Chart::Timeline(timeline) = &figure.chart else {
         return None;
     };
-    let looks_of_lines = looks.lines(&timeline.series);
+    let looks_of_lines = styles.lines(&timeline.series);
     let lines = timeline
         .series
         .iter()
         .zip(looks_of_lines)
-        .map(|(line, look)| {
+        .map(|(line, style)| {
             let (x, y) = points(timeline, line);
             json!({
                 "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
-                "colour": look.class(), "dash": look.dashes(), "weight": look.thickness(),
+                "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
             })
         });
     let lanes = timeline.lanes();
     let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
-        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": looks.band(&band.name, !lanes.is_empty()) })
+        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": styles.band(&band.name, !lanes.is_empty()) })
     });
-    let colour = |run: &str| looks.run(run).unwrap_or(Look::NEUTRAL).class();
+    let colour = |run: &str| styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class();
     let lanes = lanes
         .iter()
         .map(|run| json!({ "run": run, "colour": colour(run) }));
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
-        let colour = looks.mark(timeline, &mark.run).class();
+        let colour = styles.mark(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
     });
     let (from, to) = timeline.span();
@@ -96,7 +94,6 @@ fn points(timeline: &Timeline, line: &Line) -> (Vec<f64>, Vec<Option<f64>>) {
     points.map(|(x, y)| (x, y.filter(is_drawn))).unzip()
 }
 
-/// Evenly spaced times as their rule, others one by one.
 fn times(x: &[f64]) -> Value {
     match x {
         [first, second, ..]

@@ -1,14 +1,12 @@
-//! One value per category and series, with its interval.
-
 use super::super::axis::Axis;
-use super::super::look::{Looks, Style};
+use super::super::look::{SeriesStyles, Style};
 use super::super::text::{fitted, number, width};
 use super::frame::{Frame, HEIGHT, below, ends, vertical};
 use super::legend::{self, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::Bars;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
     let values = bars.flat_map(|bar| {
         let (low, high) = ends(*bar);
@@ -21,8 +19,8 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
     let styles = looks.styles(series);
     let base = frame.y_or_bottom(0.0);
-    for (place, _) in chart.categories.iter().enumerate() {
-        category(sheet, &frame, chart, (place, &styles, base));
+    for (index, _) in chart.categories.iter().enumerate() {
+        category(sheet, &frame, chart, (index, &styles, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = names(sheet, &frame, chart);
@@ -33,29 +31,28 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
     legend::draw(sheet, entries);
 }
 
-/// Where the slot of a category begins, and how wide it is.
-fn slot(frame: &Frame, chart: &Bars, place: usize) -> (f64, f64) {
-    let (place, of) = (place as f64, chart.categories.len().max(1) as f64);
+fn slot(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
+    let (index, of) = (index as f64, chart.categories.len().max(1) as f64);
     let wide = frame.width() / of;
-    (frame.left + wide * place, wide)
+    (frame.left + wide * index, wide)
 }
 
 fn category(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Bars,
-    (place, styles, base): (usize, &[Style], f64),
+    (index, styles, base): (usize, &[Style], f64),
 ) {
-    let (left, slot) = slot(frame, chart, place);
+    let (left, slot) = slot(frame, chart, index);
     let wide = (slot * 0.78 / chart.series.len().max(1) as f64).min(64.0);
     let mut x = left + (slot - wide * chart.series.len() as f64) / 2.0;
     for (series, style) in chart.series.iter().zip(styles) {
         sheet.begin(&style.owner);
         let middle = x + wide / 2.0;
-        let bar = series.values.get(place).copied().flatten();
+        let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
             Some(((value, interval), top)) => {
-                let (name, category) = (&series.name, &chart.categories[place]);
+                let (name, category) = (&series.name, &chart.categories[index]);
                 sheet.rect(
                     &style.look.filled(),
                     (x + wide * 0.04, top.min(base)),
@@ -86,13 +83,13 @@ fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
     sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
 }
 
-/// Names of the categories, in up to two lines each; how many lines that took.
+/// Returns the number of lines.
 fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut most: f64 = 1.0;
-    for (place, name) in chart.categories.iter().enumerate() {
-        let (left, wide) = slot(frame, chart, place);
-        let room = (wide - 6.0).max(12.0) / TEXT_SIZE;
-        let (first, second) = halves(name, room);
+    for (index, name) in chart.categories.iter().enumerate() {
+        let (left, wide) = slot(frame, chart, index);
+        let space = (wide - 6.0).max(12.0) / TEXT_SIZE;
+        let (first, second) = halves(name, space);
         let middle = left + wide / 2.0;
         sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
         if let Some(second) = second {
@@ -104,14 +101,14 @@ fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
 }
 
 /// The name in one line, or broken where its beginning still fits.
-fn halves(name: &str, room: f64) -> (String, Option<String>) {
+fn halves(name: &str, space: f64) -> (String, Option<String>) {
     let breaks = name.match_indices(' ').map(|(at, _)| at);
-    let last = { breaks.filter(|at| width(&name[..*at]) <= room) }.next_back();
-    match last.filter(|_| width(name) > room) {
+    let last = { breaks.filter(|at| width(&name[..*at]) <= space) }.next_back();
+    match last.filter(|_| width(name) > space) {
         Some(at) => (
-            fitted(&name[..at], room),
-            Some(fitted(name[at..].trim_start(), room)),
+            fitted(&name[..at], space),
+            Some(fitted(name[at..].trim_start(), space)),
         ),
-        None => (fitted(name, room), None),
+        None => (fitted(name, space), None),
     }
 }

@@ -1,16 +1,14 @@
-//! Values over sizes, each with its interval, and what was recorded.
-
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks, Style};
+use super::super::look::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
 use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Curve, Curves};
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);
     let recorded: Vec<(f64, f64)> = { chart.series.iter() }
         .filter_map(|curve| curve.recorded)
@@ -25,9 +23,8 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
     let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
     let sizes = points.map(|(size, _)| *size);
-    // A label keeps away from the next by a letter.
-    let room = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
-    let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, room);
+    let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
+    let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, space);
     frame.x_scale = x.scale;
     let series = chart.series.iter();
     let styles = looks.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
@@ -47,7 +44,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     }
     let look = match styles.as_slice() {
         [one] => one.look,
-        _ => Look::NEUTRAL,
+        _ => SeriesStyle::NEUTRAL,
     };
     let of_point = (!recorded.is_empty()).then(|| Entry {
         swatch: Swatch::Point(look),
@@ -61,7 +58,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
 }
 
 /// The line through the points, over the area of their intervals.
-fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, look: Look) {
+fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, look: SeriesStyle) {
     let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut path = String::new();
         for (size, value) in points {
@@ -89,9 +86,9 @@ fn points_of(
     (curve, point): (&Curve, &str),
     Style { look, .. }: &Style,
 ) {
-    let place = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
+    let index = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
     for (size, bar) in &curve.points {
-        let Some((x, y)) = place(*size, bar.0) else {
+        let Some((x, y)) = index(*size, bar.0) else {
             continue;
         };
         let (low, high) = ends(*bar);
@@ -106,7 +103,7 @@ fn points_of(
         ));
     }
     if let Some((size, value)) = curve.recorded
-        && let Some((x, y)) = place(size, value)
+        && let Some((x, y)) = index(size, value)
     {
         let class = format!("{} mk", look.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));

@@ -1,5 +1,3 @@
-//! The box of a chart: grid, ticks, the labels of both axes.
-
 use super::super::axis::{Axis, Scale};
 use super::super::text::{fitted, width};
 use super::{Sheet, TEXT_SIZE};
@@ -8,7 +6,6 @@ use crate::report::model::Bar;
 /// Height of a chart that is not over time.
 pub(super) const HEIGHT: f64 = 220.0;
 
-/// The inner box of a chart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -37,12 +34,11 @@ impl Frame {
         self.right - self.left
     }
 
-    /// The horizontal place of a share of the width.
     fn across(&self, share: f64) -> f64 {
         self.left + share * self.width()
     }
 
-    /// The vertical place of a share of the height, from below.
+    /// From below.
     fn up(&self, share: f64) -> f64 {
         self.bottom - share * (self.bottom - self.top)
     }
@@ -99,13 +95,12 @@ pub(super) fn vertical(
     }
 }
 
-/// How many ticks fit below a box, when a label is about so many letters wide.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
-    let room = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
-    room.clamp(2.0, 12.0) as usize
+    let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
+    space.clamp(2.0, 12.0) as usize
 }
 
-/// Draws the horizontal axis and goes on below it.
+/// Draws the horizontal axis and moves the sheet below it.
 pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
     sheet.line(
         "ax",
@@ -116,14 +111,13 @@ pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &
         let x = frame.across(tick.at);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
-        // A label at the edge of the sheet moves inwards rather than out of it.
-        let place = x.min(sheet.width - half - 1.0);
-        sheet.text("m", "middle", (place, frame.bottom + 18.0), &tick.label);
+        let index = x.min(sheet.width - half - 1.0);
+        sheet.text("m", "middle", (index, frame.bottom + 18.0), &tick.label);
     }
     below(sheet, frame, 24.0, label);
 }
 
-/// The label of the horizontal axis, so far below the box; the sheet goes on below it.
+/// Draws the axis label and moves the sheet below it.
 pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
     sheet.y = frame.bottom + offset;
     if !label.is_empty() {
@@ -134,7 +128,6 @@ pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) 
     }
 }
 
-/// What stands in an empty chart.
 pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
     sheet.text("m", "middle", frame.middle(), "no values");
 }

@@ -1,19 +1,19 @@
-//! Counts by class of value: bars for one series, filled outlines for a few, outlines for many.
+//! Bars for one series, filled outlines for a few, outlines for many.
 
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
+use super::super::look::{SeriesStyle, SeriesStyles};
 use super::super::text::number;
 use super::frame::{Frame, HEIGHT, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Swatch};
 use super::{N, Sheet};
 use crate::report::model::{Counts, Histogram};
 
-/// More series than this have outlines only.
+/// More series are drawn as outlines only.
 const MOST_FILLED: usize = 3;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &SeriesStyles) {
     let counts = { chart.series.iter() }.flat_map(|series| series.counts.iter().copied());
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
@@ -39,7 +39,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
     if counts.clone().all(|count| count <= 0.0) {
         nothing(sheet, &frame);
     }
-    let swatch: fn(Look) -> Swatch = if bars { Swatch::Filled } else { Swatch::Line };
+    let swatch: fn(SeriesStyle) -> Swatch = if bars { Swatch::Filled } else { Swatch::Line };
     let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
         let mut entry = legend::entry(style, swatch);
         if series.above > 0.0 {
@@ -50,14 +50,18 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
     legend::draw(sheet, entries);
 }
 
-fn filled(sheet: &mut Sheet, frame: &Frame, chart: &Histogram, (series, look): (&Counts, Look)) {
+fn filled(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    chart: &Histogram,
+    (series, look): (&Counts, SeriesStyle),
+) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to), Some(top)) =
             (frame.x(edges[0]), frame.x(edges[1]), frame.y(*count))
         else {
             continue;
         };
-        // A hair of space between classes, where they are wide enough for it.
         let pad = ((to - from) * 0.08).min(1.5);
         let size = (
             (to - from - 2.0 * pad).max(0.3),
@@ -70,7 +74,12 @@ fn filled(sheet: &mut Sheet, frame: &Frame, chart: &Histogram, (series, look): (
     }
 }
 
-fn outline(sheet: &mut Sheet, frame: &Frame, chart: &Histogram, (series, look): (&Counts, Look)) {
+fn outline(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    chart: &Histogram,
+    (series, look): (&Counts, SeriesStyle),
+) {
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to)) = (frame.x(edges[0]), frame.x(edges[1])) else {

@@ -1,22 +1,15 @@
-//! What is what, in lines below a chart.
-
-use super::super::look::{Look, Style};
+use super::super::look::{SeriesStyle, Style};
 use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
 const SWATCH: f64 = 26.0;
 const LINE: f64 = 19.0;
 
-/// How an entry is marked.
 pub(super) enum Swatch {
-    /// A piece of its line.
-    Line(Look),
-    /// A box in its colour.
-    Filled(Look),
-    /// A box of a class (a phase).
+    Line(SeriesStyle),
+    Filled(SeriesStyle),
     Tint(String),
-    /// A point that stands out from its line.
-    Point(Look),
+    Point(SeriesStyle),
 }
 
 pub(super) struct Entry {
@@ -27,7 +20,7 @@ pub(super) struct Entry {
 }
 
 /// The entry of a series.
-pub(super) fn entry(style: &Style, swatch: fn(Look) -> Swatch) -> Entry {
+pub(super) fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
     Entry {
         swatch: swatch(style.look),
         text: style.name.clone(),
@@ -35,7 +28,6 @@ pub(super) fn entry(style: &Style, swatch: fn(Look) -> Swatch) -> Entry {
     }
 }
 
-/// Draws the entries below what is there, as many in a line as fit.
 pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
     let mut x = 8.0;
     let mut is_empty = true;
@@ -53,7 +45,7 @@ pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
             Swatch::Line(look) => {
                 let weight = look.weight.min(1);
                 let path = format!("M{} {}h{SWATCH}", N(x), N(y));
-                sheet.stroke(Look { weight, ..look }, "", &path, "");
+                sheet.stroke(SeriesStyle { weight, ..look }, "", &path, "");
             }
             Swatch::Filled(look) => square(sheet, &look.filled(), x, y),
             Swatch::Tint(class) => square(sheet, &class, x, y),
@@ -73,8 +65,7 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     ));
 }
 
-/// A diamond, with what it is for those who ask.
-pub(super) fn point(sheet: &mut Sheet, look: Look, (x, y): (f64, f64), title: &str) {
+pub(super) fn point(sheet: &mut Sheet, look: SeriesStyle, (x, y): (f64, f64), title: &str) {
     let (class, title) = (look.filled(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
     sheet.add(format_args!(

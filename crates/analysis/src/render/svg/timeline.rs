@@ -1,10 +1,8 @@
-//! Lines over time, with phases, gaps and events.
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks, of_run};
+use super::super::style::{SeriesStyle, SeriesStyles, of_run};
 use super::super::text::{escaped, fitted, width};
 use super::super::words::sorted_marks;
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
@@ -13,11 +11,10 @@ use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Band, Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
-/// Rows of event names above the box.
 const ROWS: usize = 3;
 const ROW: f64 = 15.0;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
     let values = chart
         .series
@@ -38,19 +35,19 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
     let lanes = chart.lanes();
     if lanes.is_empty() {
         for band in &chart.bands {
-            let class = looks.band(&band.name, false);
+            let class = styles.band(&band.name, false);
             let height = frame.bottom - frame.top;
             self::band(sheet, &frame, band, &class, (frame.top, height));
         }
     }
-    lines(sheet, &frame, chart, looks);
-    marks(sheet, &frame, &placed, (chart, looks));
-    let below = strips(sheet, &frame, chart, (&lanes, looks));
+    lines(sheet, &frame, chart, styles);
+    marks(sheet, &frame, &placed, (chart, styles));
+    let below = strips(sheet, &frame, chart, (&lanes, styles));
     horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
     if values.count() == 0 {
         nothing(sheet, &frame);
     }
-    legend::draw(sheet, entries(chart, looks).into_iter());
+    legend::draw(sheet, entries(chart, styles).into_iter());
 }
 
 fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
@@ -60,12 +57,12 @@ fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height):
     }
 }
 
-/// A thin strip for each run's phases, below the box; what remains below them.
+/// Draws a thin strip of phases for each run below the box.
 fn strips(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Timeline,
-    (lanes, looks): (&[&str], &Looks),
+    (lanes, styles): (&[&str], &SeriesStyles),
 ) -> Frame {
     let mut below = *frame;
     if lanes.is_empty() {
@@ -78,12 +75,12 @@ fn strips(
     );
     below.bottom += 4.0;
     for run in lanes {
-        let look = looks.run(run).unwrap_or(Look::NEUTRAL);
+        let style = styles.run(run).unwrap_or(SeriesStyle::NEUTRAL);
         sheet.begin(&of_run(run));
         let top = below.bottom;
-        sheet.rect(&look.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
+        sheet.rect(&style.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
-            let class = format!("{} st", looks.band(&band.name, true));
+            let class = format!("{} st", styles.band(&band.name, true));
             self::band(sheet, frame, band, &class, (top, 4.0));
         }
         sheet.end();
@@ -92,20 +89,20 @@ fn strips(
     below
 }
 
-fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, looks: &Looks) {
+fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyles) {
     // Two points for each pixel.
     let points = 2 * frame.width() as usize;
-    for (line, look) in chart.series.iter().zip(looks.lines(&chart.series)) {
+    for (line, style) in chart.series.iter().zip(styles.lines(&chart.series)) {
         let path = path(frame, &line.thinned(points));
         if !path.is_empty() {
-            sheet.stroke(look, &of_run(&line.run), &path, &line.name);
+            sheet.stroke(style, &of_run(&line.run), &path, &line.name);
         }
     }
 }
 
 fn path(frame: &Frame, line: &Line) -> String {
-    let place = |(x, y): (&f64, &Option<f64>)| Some((frame.x(*x)?, frame.y((*y)?)?));
-    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(place).collect();
+    let put = |(x, y): (&f64, &Option<f64>)| Some((frame.x(*x)?, frame.y((*y)?)?));
+    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(put).collect();
     let mut path = String::new();
     for piece in points.split(Option::is_none) {
         for (index, (x, y)) in piece.iter().flatten().enumerate() {
@@ -113,15 +110,14 @@ fn path(frame: &Frame, line: &Line) -> String {
             write!(path, "{pen}{x:.1} {y:.1}").unwrap_or_default();
         }
         if piece.len() == 1 {
-            // A lone point: a line of no length with round ends.
+            // A single point: a line of length 0 with round ends.
             path.push_str("h0");
         }
     }
     path
 }
 
-/// A mark with the place of its name, where there is room for it.
-struct Placed<'a> {
+struct PlacedMark<'a> {
     mark: &'a Mark,
     x: f64,
     name: Option<Name>,
@@ -141,11 +137,11 @@ impl Name {
     }
 }
 
-/// Names go right of their line into the first row with room, else left of it; the others are left out of the drawing,
-/// and so is a name that stands there already for a neighbour.
-fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<Placed<'a>> {
+/// Names go right of their line, else left of it, else they are left out. So is a repeated name of
+/// a neighbour.
+fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
-    let mut all: Vec<Placed<'a>> = Vec::new();
+    let mut all: Vec<PlacedMark<'a>> = Vec::new();
     for mark in sorted_marks(chart) {
         let Some(x) = frame.x(mark.at) else { continue };
         let text = fitted(&mark.name, 22.0);
@@ -173,7 +169,7 @@ fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<Placed<'a>> {
             x: from + 3.0,
             text,
         });
-        all.push(Placed { mark, x, name });
+        all.push(PlacedMark { mark, x, name });
     }
     all
 }
@@ -181,26 +177,26 @@ fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<Placed<'a>> {
 fn marks(
     sheet: &mut Sheet,
     frame: &Frame,
-    placed: &[Placed<'_>],
-    (chart, looks): (&Timeline, &Looks),
+    placed: &[PlacedMark<'_>],
+    (chart, styles): (&Timeline, &SeriesStyles),
 ) {
-    for Placed { mark, x, name } in placed {
-        let look = looks.mark(chart, &mark.run);
+    for PlacedMark { mark, x, name } in placed {
+        let style = styles.mark(chart, &mark.run);
         sheet.begin(&of_run(&mark.run));
         sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
         let top = frame.top - 4.0 - name.as_ref().map_or(0.0, Name::above);
         sheet.line(
-            &format!("{} mk", look.class()),
+            &format!("{} mk", style.class()),
             (*x, top),
             (*x, frame.bottom),
         );
-        let (class, top, x) = (look.filled(), N(frame.top), N(*x - 4.0));
+        let (class, top, x) = (style.filled(), N(frame.top), N(*x - 4.0));
         sheet.add(format_args!(
             r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
         ));
         sheet.end();
     }
-    // Names last, each with a rim of paper, so that no line crosses them.
+    // Names come last with a paper-coloured outline, so that no line crosses them.
     for mark in placed {
         let Some(name) = &mark.name else { continue };
         sheet.begin(&of_run(&mark.mark.run));
@@ -210,11 +206,11 @@ fn marks(
     }
 }
 
-fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
-    let of_lines = chart.series.iter().zip(looks.lines(&chart.series));
+fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
+    let of_lines = chart.series.iter().zip(styles.lines(&chart.series));
     let mut entries: Vec<Entry> = of_lines
-        .map(|(line, look)| Entry {
-            swatch: Swatch::Line(look),
+        .map(|(line, style)| Entry {
+            swatch: Swatch::Line(style),
             text: line.name.clone(),
             owner: of_run(&line.run),
         })
@@ -223,7 +219,7 @@ fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
         entries.push(Entry {
-            swatch: Swatch::Tint(looks.band(&band.name, strips)),
+            swatch: Swatch::Tint(styles.band(&band.name, strips)),
             text: band.name.clone(),
             owner: String::new(),
         });
@@ -232,7 +228,7 @@ fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
 }
 
 impl Timeline {
-    /// The runs that have bands, if they are several; then each has a strip of its own.
+    /// The runs with bands, if several; each gets its own strip.
     pub(in crate::render) fn lanes(&self) -> Vec<&str> {
         let mut runs: Vec<&str> = Vec::new();
         for band in &self.bands {
@@ -243,7 +239,6 @@ impl Timeline {
         if runs.len() > 1 { runs } else { Vec::new() }
     }
 
-    /// The seconds from the first to the last of anything drawn.
     pub(in crate::render) fn span(&self) -> (f64, f64) {
         let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);

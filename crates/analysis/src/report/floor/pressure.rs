@@ -1,21 +1,23 @@
-//! Whether runs that were made at the same time waited for the disks alike.
-
 use super::turn;
 use crate::report::model::Caveat;
 use crate::report::subject::{Subject, Subjects};
 
-/// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
+/// Runs of a turn share the disks. Warns about unequal or unknown waits.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    /// Share of the time that is worth a word.
+    /// Smaller shares of the time are not mentioned.
     const MUCH: f64 = 0.01;
     let share = |subject: &Subject<'_>| {
-        let told = subject.run.told.as_ref().and_then(|told| told.io_some);
-        let lasted = subject.measured.course.until;
-        let by_told = told
+        let from_experiment = subject
+            .run
+            .from_experiment
+            .as_ref()
+            .and_then(|from_experiment| from_experiment.io_some);
+        let lasted = subject.measured.lifecycle.until;
+        let by_experiment = from_experiment
             .filter(|_| lasted > 0.0)
             .map(|seconds| seconds / lasted);
-        subject.usual.io_some.mean().or(by_told)
+        subject.usual.io_some.mean().or(by_experiment)
     };
     let key = |subject: &'_ Subject<'_>| {
         let experiment = subject

@@ -1,14 +1,10 @@
-//! `[search]`.
-
 use super::super::{Arm, Kind, Plan, Search};
 use super::{HOUR, MINUTE, at_least, percent};
-use faultline_settings::{Mistakes, Table, choice, number, size, time};
+use faultline_settings::{ConfigErrors, Table, choice, number, size, time};
 use std::time::Duration;
 
-/// The name of the one arm that a search has.
 const ARM: &str = "search";
-/// Keys that mean nothing where one run finds the answer.
-const ELSEWHERE: [&str; 6] = [
+const FORBIDDEN_KEYS: [&str; 6] = [
     "arm",
     "factors",
     "concurrent",
@@ -17,8 +13,8 @@ const ELSEWHERE: [&str; 6] = [
     "seed",
 ];
 
-/// Reads the section, if there is one. It takes the place of arms: the plan then has a single one, which sets nothing.
-pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+/// The plan then has one arm without settings.
+pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     top.table("search", m, |t, m| {
         t.need("what", m, |v| choice(v, &[("memory", ())]));
         let from = t.need("from", m, |v| headroom(size(v)?));
@@ -49,12 +45,12 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
     if !top.has("search") {
         return;
     }
-    for key in ELSEWHERE.into_iter().filter(|key| top.has(key)) {
-        let said = if key == "arm" { "[[arm]]" } else { key };
+    for key in FORBIDDEN_KEYS.into_iter().filter(|key| top.has(key)) {
+        let key_name = if key == "arm" { "[[arm]]" } else { key };
         m.push(
             top.line_of(key, m),
             format!(
-                "{said}: means nothing with [search], which has one run and one lane; leave it out"
+                "{key_name}: means nothing with [search], which has one run and one lane; leave it out"
             ),
         );
     }
@@ -64,8 +60,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
     }];
 }
 
-/// What only the rest of the plan shows.
-pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
+pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
         m.push(

@@ -1,17 +1,13 @@
-//! What only the whole plan shows.
-
 use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
-use faultline_settings::{Mistakes, Unique};
+use faultline_settings::{ConfigErrors, Unique};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most runs of one plan.
 const MOST_RUNS: usize = 10_000;
 
-/// Adds what does not fit together.
-pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+pub(super) fn check(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     arms(plan, places, m);
     lanes(plan, places, m);
     folders(plan, places, m);
@@ -22,7 +18,7 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         names.insert(&arm.name, *line, format!("arm {:?}", arm.name), m);
@@ -93,12 +89,12 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-/// What the runner tells scripts is true.
+/// The runner sets its variables itself.
 fn runners_own<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
     line: Option<usize>,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
         m.push(
@@ -108,7 +104,7 @@ fn runners_own<'k>(
     }
 }
 
-fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn lanes(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let wanted = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
@@ -154,8 +150,7 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-/// Two lanes share nothing.
-fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let mut shared = |what: String| {
         m.push(
             line,
@@ -187,8 +182,7 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     }
 }
 
-/// The ports of one lane differ.
-fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let whose = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
@@ -208,7 +202,7 @@ fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>
     }
 }
 
-/// The ports of a lane, as ranges. JSON-RPC takes the port above its own, too, for subscriptions.
+/// JSON-RPC also uses the next port, for subscriptions.
 fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     let rpc = lane.rpc_port.map(|port| {
         (
@@ -221,9 +215,9 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
-/// Folders that are cleared contain nothing else.
+/// Cleared folders must not contain anything else.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn folders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut all: Vec<(String, &Path, Option<usize>)> =
         vec![("folder".to_owned(), &plan.folder, None)];
     if let Begin::Restore { from } = &plan.begin {
@@ -231,23 +225,23 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
         let several = plan.lanes.len() > 1;
-        let said = |what: &str| {
+        let key = |what: &str| {
             if several {
                 format!("{what} of lane {:?}", lane.name)
             } else {
                 what.to_owned()
             }
         };
-        all.push((said("ledger"), &lane.ledger, *line));
+        all.push((key("ledger"), &lane.ledger, *line));
         all.extend(
             lane.accounts
                 .as_deref()
-                .map(|path| (said("accounts"), path, *line)),
+                .map(|path| (key("accounts"), path, *line)),
         );
         all.extend(
             lane.snapshots
                 .as_deref()
-                .map(|path| (said("snapshots"), path, *line)),
+                .map(|path| (key("snapshots"), path, *line)),
         );
     }
     for (index, (what, path, line)) in all.iter().enumerate() {
@@ -302,7 +296,7 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn stops(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
         m.push(
@@ -327,17 +321,17 @@ fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
-    let mut told = BTreeSet::new();
+fn placeholders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+    let mut reported = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         for lane in &plan.lanes {
             let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else {
                 continue;
             };
             for wrong in wrong {
-                // Once for all arms where it is the workload's.
+                // Reported once if it is in the workload.
                 let line = if wrong.of_arm { *line } else { places.workload };
-                if told.insert((line, wrong.what.clone())) {
+                if reported.insert((line, wrong.what.clone())) {
                     m.push(line, wrong.what);
                 }
             }

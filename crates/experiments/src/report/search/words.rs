@@ -1,5 +1,3 @@
-//! What a search came to, in sentences.
-
 use super::{Dwell, EPOCH, Search};
 use crate::plan::Cluster;
 use crate::search::{Answer, Confirmed, ENDED, Outcome, Verdict};
@@ -7,21 +5,19 @@ use faultline_text::{bytes, number};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// From here on sizes are told in GiB without a loss that matters.
+/// From here on, GiB are precise enough.
 const LARGE: u64 = 10 << 30;
 
-/// The answers of all searches; `None` if nothing was searched.
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let said = searches.iter().map(|search| match search.only {
+    let text = searches.iter().map(|search| match search.only {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
     });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| said.join(" "))
+    let text: Vec<String> = text.collect();
+    (!text.is_empty()).then(|| text.join(" "))
 }
 
 impl Search<'_> {
-    /// The answer in a sentence.
     fn answer(&self) -> String {
         let Some(answer) = &self.searched.answer else {
             return self.without_answer();
@@ -93,11 +89,11 @@ impl Search<'_> {
         let after = self
             .hours()
             .map_or_else(String::new, |hours| format!(" after {}", long(hours)));
-        let mut said = vec![format!(
+        let mut text = vec![format!(
             "Keeps up with {}{after}",
             range(least.saturating_add(low), least.saturating_add(high))
         )];
-        said.extend(match (answer.settles, answer.grows) {
+        text.extend(match (answer.settles, answer.grows) {
             (Some(false), Some(grows)) => Some(format!(
                 "needs {} more each hour",
                 bytes(grows.max(0.0) as u64)
@@ -105,11 +101,10 @@ impl Search<'_> {
             (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        said.extend(start(answer));
-        format!("{}.", said.join("; "))
+        text.extend(start(answer));
+        format!("{}.", text.join("; "))
     }
 
-    /// What supports the answer, and what it does not say.
     pub(super) fn paragraphs(&self) -> Vec<String> {
         let mut all = vec![self.answer()];
         if let Some(answer) = &self.searched.answer {
@@ -163,23 +158,22 @@ impl Search<'_> {
             (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
         ];
         let tried: Vec<String> = tried.into_iter().flatten().collect();
-        let mut said = String::new();
+        let mut text = String::new();
         if !tried.is_empty() {
-            said = format!(" Tried again at double length, {}.", tried.join(", and "));
+            text = format!(" Tried again at double length, {}.", tried.join(", and "));
         }
         for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
             if untried > 0 {
-                said.push_str(&format!(
+                text.push_str(&format!(
                     " {} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
                      really needed may be less.",
                     bytes(end)
                 ));
             }
         }
-        said
+        text
     }
 
-    /// With at least so much headroom.
     fn failures(&self, high: u64) -> String {
         let enough = |dwell: &Dwell<'_>| {
             dwell
@@ -238,7 +232,6 @@ impl Search<'_> {
         }
     }
 
-    /// Time and events that were covered.
     fn of_time(&self) -> String {
         let (mut under, mut void) = (0_usize, 0_usize);
         let references = self.dwells().filter(Dwell::is_reference).count();
@@ -252,17 +245,17 @@ impl Search<'_> {
             || "No dwell is over".to_owned(),
             |hours| format!("It took {} at the tip", long(hours)),
         );
-        let mut said = format!(
+        let mut text = format!(
             "{took}: {under} dwells with a limit, {references} references without, {void} void."
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{said} Which slots passed was not recorded, so nor is it known which events were covered."
+                "{text} Which slots passed was not recorded, so nor is it known which events were covered."
             );
         };
         let passed = faultline_text::count(last.saturating_sub(first));
-        said.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
-        said.push_str(match self.cluster {
+        text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
+        text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
                 if first / EPOCH != last / EPOCH =>
             {
@@ -273,10 +266,10 @@ impl Search<'_> {
             }
             _ => " how long an epoch of this cluster is, and so whether one ended, is not known;",
         });
-        said.push_str(
+        text.push_str(
             " a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that.",
         );
-        said
+        text
     }
 }
 
@@ -298,7 +291,6 @@ fn start(answer: &Answer) -> Option<String> {
     (answer.start > 0).then(|| format!("its start alone needs {}", size(answer.start)))
 }
 
-/// As a sentence of its own, behind another one.
 fn sentence(words: Option<String>) -> String {
     let Some(words) = words else {
         return String::new();
@@ -334,6 +326,6 @@ fn long(hours: f64) -> String {
     if hours < 1.0 {
         return faultline_text::time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }
-    let said = number(hours, 1);
-    format!("{} h", said.strip_suffix(".0").unwrap_or(&said))
+    let text = number(hours, 1);
+    format!("{} h", text.strip_suffix(".0").unwrap_or(&text))
 }

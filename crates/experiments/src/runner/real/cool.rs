@@ -1,34 +1,31 @@
-//! Whether a run begins cold.
-
-use crate::runner::world::Cooled;
+use crate::runner::system::CacheDropped;
 use faultline_isolation::cold::Residency;
 use faultline_text::bytes;
 use std::path::Path;
 
-/// A share of pages in memory from which on files are not called cold.
+/// From this share of cached pages, files are not cold.
 const WARM: f64 = 0.01;
-/// Less than this in memory, in bytes, is nothing that a limit would notice, whatever its share of a few small files.
-const LITTLE: u64 = 1 << 20;
+/// Irrelevant for a limit, whatever the share.
+const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
-/// After what was dropped, in words, and what was found then.
 pub(super) fn cooled(
     dropped: String,
     found: Result<Residency, faultline_isolation::Error>,
-) -> Cooled {
-    let (looked, not_cold) = match found {
+) -> CacheDropped {
+    let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
             None,
             Some(format!("the cold start could not be verified: {error}")),
         ),
     };
-    Cooled {
-        said: std::iter::once(dropped).chain(looked).collect(),
+    CacheDropped {
+        lines: std::iter::once(dropped).chain(sampled_at).collect(),
         not_cold,
     }
 }
 
-/// What there is to note of a program that every run shall find in memory.
+/// Every run should find its program cached.
 pub(super) fn program(
     file: &Path,
     read: Result<u64, faultline_isolation::Error>,
@@ -46,7 +43,7 @@ fn judged(found: &Residency) -> (Option<String>, Option<String>) {
     };
     let resident = found.resident_bytes();
     let percent = 100.0 * share;
-    if share >= WARM && resident >= LITTLE {
+    if share >= WARM && resident >= NEGLIGIBLE_BYTES {
         let words = format!(
             "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
             bytes(resident)
@@ -64,7 +61,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(pages: u64, resident: u64) -> Cooled {
+    fn of(pages: u64, resident: u64) -> CacheDropped {
         cooled(
             "dropped".to_owned(),
             Ok(Residency {
@@ -82,7 +79,7 @@ mod tests {
         let warm = of(1_000_000, 10_000);
         assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
         assert_eq!(
-            warm.said,
+            warm.lines,
             ["dropped"],
             "it is said once, with the run's validity"
         );

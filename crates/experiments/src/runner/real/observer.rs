@@ -1,6 +1,6 @@
-//! What a search has to know of its run: memory and threads from the kernel, the distance to the tip from the recording.
+//! Reads memory and threads from the kernel, and the distance to the tip from the recording.
 
-use crate::runner::world::Observer;
+use crate::runner::system::Observer;
 use crate::search::{Reading, Replayed};
 use faultline_agave::threads::{pool, purpose};
 use faultline_command::clock;
@@ -13,31 +13,28 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// From look to look at the recording: it is opened each time.
+/// Interval of reads of the recording, which is opened each time.
 const RECORDED: Duration = Duration::from_millis(500);
-/// What a tick says holds so long.
+/// Validity of a tick.
 const FRESH: Duration = Duration::from_secs(3);
-/// From list to list of the threads.
 const LISTED: Duration = Duration::from_secs(5);
-/// How the purposes of pools that replay begin.
+/// Prefix of the purpose of replay pools.
 const REPLAY: &str = "replay";
 
-/// Looks at one run.
-pub(super) struct Eyes {
+pub(super) struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    /// Its files, and whether the pressure in them is of the group alone.
+    /// Its files, and whether their pressure is of this cgroup alone.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
     threads: Replaying,
     recorded: Recorded,
 }
 
-/// What the recording said last.
 #[derive(Default)]
 struct Recorded {
-    looked: Option<Duration>,
+    sampled_at: Option<Duration>,
     /// The newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
     pid: Option<u32>,
@@ -46,21 +43,20 @@ struct Recorded {
     last_point: i64,
 }
 
-/// The threads of replay.
 #[derive(Default)]
 struct Replaying {
     pid: u32,
     listed: Option<Duration>,
-    /// Time that each has waited and run.
+    /// By thread: time waited and time run.
     each: BTreeMap<u32, (Duration, Duration)>,
-    /// What all of them have, also those that have ended. Absent until any was read.
+    /// Includes ended threads.
     total: Option<(Duration, Duration)>,
 }
 
-impl Eyes {
-    /// On the run whose group has this process, recorded there.
+impl RunObserver {
+    /// The cgroup of this process.
     pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
-        Eyes {
+        RunObserver {
             root,
             pid,
             recording,
@@ -76,7 +72,7 @@ impl Eyes {
             let found = locate(&self.root, self.pid)
                 .ok()
                 .filter(|found| found.memory.is_ok());
-            // Next to version 1 it may be in a group of version 2 that it shares with this program.
+            // On cgroup v1, its v2 group may be shared with this program.
             let shared = locate(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
@@ -94,8 +90,8 @@ impl Eyes {
         let sample = files.sample(&mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
-        // Version 1 has no other limit than the hard one.
-        reading.held = match sample.memory_high.or(sample.memory_max) {
+        // v1 only has the hard limit.
+        reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
@@ -113,22 +109,22 @@ impl Eyes {
     }
 
     fn recording(&mut self, at: Duration, reading: &mut Reading) {
-        let told = &mut self.recorded;
-        if told
-            .looked
-            .is_none_or(|looked| at.saturating_sub(looked) >= RECORDED)
+        let newest = &mut self.recorded;
+        if newest
+            .sampled_at
+            .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= RECORDED)
         {
-            told.looked = Some(at);
-            // One that cannot be read at this moment says what it said before, until that is too old.
+            newest.sampled_at = Some(at);
+            // If unreadable, the last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(told.last_point))
+                .and_then(|recording| recording.live(newest.last_point))
             {
                 let tick = live.tick.map(|tick| tick.id);
-                if tick.is_some_and(|tick| told.tick.is_none_or(|(last, _)| tick > last)) {
-                    told.tick = tick.map(|tick| (tick, at));
+                if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
+                    newest.tick = tick.map(|tick| (tick, at));
                 }
-                (told.pid, told.behind, told.tip) = (live.pid, live.slots_behind, live.tip);
-                told.last_point = live.last_point;
+                (newest.pid, newest.behind, newest.tip) = (live.pid, live.slots_behind, live.tip);
+                newest.last_point = live.last_point;
                 reading.replays = live
                     .replays
                     .iter()
@@ -136,16 +132,16 @@ impl Eyes {
                     .collect();
             }
         }
-        if told
+        if newest
             .tick
             .is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH)
         {
-            (reading.fresh, reading.behind, reading.tip) = (true, told.behind, told.tip);
+            (reading.fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
         }
     }
 }
 
-/// On the clock of the readings, of which it is `at` now.
+/// To the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
     let since = clock::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -157,7 +153,7 @@ fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
     }
 }
 
-impl Observer for Eyes {
+impl Observer for RunObserver {
     fn read(&mut self, at: Duration) -> Reading {
         let mut reading = Reading {
             at,
@@ -176,7 +172,7 @@ impl Observer for Eyes {
 }
 
 impl Replaying {
-    /// Time that they have waited for a CPU and run so far.
+    /// Total time waited for a CPU, and run.
     fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid

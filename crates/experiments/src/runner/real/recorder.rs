@@ -1,16 +1,14 @@
-//! The daemon beside a run, in a group of its own.
-
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
-use crate::runner::job::held;
-use crate::runner::world::{Order, Recorder};
+use crate::runner::job::gated;
+use crate::runner::system::{Order, Recorder};
 use anyhow::{Context, anyhow, bail};
 use faultline_command::http;
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
-    self, Addresses, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target,
-    Task, USUAL_INTERVAL, polls_to_write, progress, with_its_words,
+    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -18,14 +16,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use ureq::config::Config;
 
-/// Looks until it is told for what somebody waits: two seconds.
+/// Polls in two seconds.
 const LOOKS_UNTOLD: u32 = 40;
-/// For a mark to be taken: looks wait for it.
+/// Timeout, because setting a mark delays polls.
 const MARKED: Duration = Duration::from_millis(500);
-/// How the daemon's words end on a recording that shares a disk with the ledger. Who planned it so was warned once.
+/// The end of a daemon's warning that the plan's check already gave.
 const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
 
-/// A daemon that was started for one run.
 pub(super) struct Daemon {
     launched: Box<dyn Launched>,
     log: Log,
@@ -36,32 +33,29 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; it listens, and what it was told to follow is in its recording, when this returns.
-    ///
-    /// # Errors
-    /// It is not there, cannot be started, or has ended.
+    /// On return it listens and has its target. Fails if it has exited.
     pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
-        let told = &order.plan.recorder;
-        let program = recorder::find(told.program.as_deref(), "`recorder.program`")?;
+        let settings = &order.plan.recorder;
+        let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
         let (output, recording) = (
             order.folder.join(RECORDER_LOG),
             order.folder.join(RECORDING),
         );
-        let interval = told.interval.unwrap_or(USUAL_INTERVAL);
-        let whom = order
+        let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
+        let followed = order
             .pid
             .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
         let task = Task {
-            target: whom,
+            target: followed,
             out: &recording,
             cache_entries: order.cache_entries,
             labels: &order.labels,
             interval: Some(interval),
-            config: told.config.as_deref(),
+            config: settings.config.as_deref(),
             free_ports: true,
         };
-        // One of its own, and not a limit of its group: no launcher has to be able to.
-        let mut command = held(
+        // Affinity: not every launcher supports a cgroup limit.
+        let mut command = gated(
             launcher,
             None,
             recorder_cpus(order.plan, &allowed()).as_ref(),
@@ -117,7 +111,7 @@ impl Daemon {
             if let Some((end, words)) = self.ended()? {
                 bail!(
                     "{PROGRAM} ended before it recorded{}",
-                    with_its_words(end, &words)
+                    describe_end(end, &words)
                 );
             }
             std::thread::sleep(POLL_EVERY);
@@ -128,17 +122,17 @@ impl Daemon {
         )
     }
 
-    /// Looks so often whether something is so; if that takes a while, tells for what it waits.
+    /// Long waits are reported.
     fn wait(
         &mut self,
         (looks, what): (u32, &str),
         mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
-        for look in 0..looks {
+        for attempt in 0..looks {
             if until(self)? {
                 return Ok(true);
             }
-            if look == LOOKS_UNTOLD {
+            if attempt == LOOKS_UNTOLD {
                 let longest = time(POLL_EVERY * looks);
                 say(&format!(
                     "waiting for {PROGRAM} {what}, for {longest} at most"
@@ -150,7 +144,7 @@ impl Daemon {
     }
 }
 
-/// The CPUs that this program may use, and whatever it starts; none where the system does not say.
+/// Empty if unknown.
 fn allowed() -> Vec<u32> {
     let Ok(set) = sched_getaffinity(None) else {
         return Vec::new();
@@ -169,7 +163,6 @@ fn behind(complaint: &str) -> String {
     }
 }
 
-/// As a form writes it.
 fn in_a_query(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -210,7 +203,7 @@ impl Recorder for Daemon {
             self.addresses.metrics,
             in_a_query(name)
         );
-        // A page behind TLS or a password takes none.
+        // A page with TLS or a password accepts no mark.
         let config = Config::builder().timeout_global(Some(MARKED)).proxy(None);
         http::agent(config.build())
             .post(&url)
@@ -219,14 +212,14 @@ impl Recorder for Daemon {
             .map_err(|error| anyhow!("{}", http::reason(&error)))
     }
 
-    fn see_the_end(&mut self) {
+    fn wait_for_end_event(&mut self) {
         let until = (polls_to_write(self.interval), "to write the end of the run");
         let seen = self.wait(until, |daemon| {
             let seen = progress(&daemon.recording).ok();
-            // Where nobody was ever followed, there is no end to be seen.
+            // Without a process, no end can be seen.
             Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
         });
-        // A recording that lacks this event is better than none.
+        // A recording without this event is better than none.
         let _ = seen;
     }
 
@@ -241,7 +234,7 @@ impl Recorder for Daemon {
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{PROGRAM} ended{}", with_its_words(end, &words)),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
             _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
         }
     }

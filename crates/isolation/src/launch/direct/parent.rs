@@ -1,7 +1,5 @@
-//! Where groups are made on this host.
-
 use super::CgroupRoots;
-use super::controllers::{self, OWN_LEAF};
+use super::controllers::{self, SELF_LEAF};
 use crate::launch::{Abilities, Error, files};
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
@@ -9,44 +7,39 @@ use rustix::fs::{Access, access};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders that groups are made in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GroupParent {
-    V1(Tops),
+    V1(V1Roots),
     V2(Delegated),
 }
 
-/// The topmost folder of each hierarchy of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tops {
+pub(super) struct V1Roots {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
-    /// Of version 2, without controllers: it has the stalls of a group. Absent where it is not mounted, or counts none.
-    pub(super) stalls: Option<Stalls>,
+    /// A cgroup of version 2 without controllers, for pressure. Absent if version 2 is not mounted
+    /// or reports no pressure.
+    pub(super) stalls: Option<PressureParent>,
 }
 
-/// Where groups of version 2 are made next to those of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stalls {
-    /// This program's own cgroup: who looks after that, such as systemd, still finds what it starts.
+pub(super) struct PressureParent {
+    /// This program's own cgroup, so that its manager, such as systemd, still finds the processes.
     pub(super) folder: PathBuf,
-    /// Below which those of an earlier program may be.
+    /// May contain groups of an earlier program.
     pub(super) top: PathBuf,
 }
 
-/// Of version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delegated {
-    /// In which groups are made.
     pub(super) folder: PathBuf,
-    /// Below which those of an earlier program may be.
     pub(super) top: PathBuf,
     pub(super) controllers: Vec<String>,
 }
 
 impl GroupParent {
-    /// Version 1 where it has the memory controller, as the kernel gives it to one version only.
+    /// Version 1 if it has the memory controller, which the kernel gives to one version only.
     pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent, Error> {
         let refused = |error: faultline_kernel::ReadError| Error::Refused(error.to_string());
         let mounts = roots
@@ -63,7 +56,7 @@ impl GroupParent {
         if let Some(memory) = v1("memory") {
             may_be_written(&memory)?;
             let stalls = stalls(&roots.host);
-            return Ok(GroupParent::V1(Tops {
+            return Ok(GroupParent::V1(V1Roots {
                 memory,
                 cpuset: v1("cpuset"),
                 blkio: v1("blkio"),
@@ -95,16 +88,16 @@ impl GroupParent {
 
     pub(super) fn abilities(&self, host: &HostRoot) -> Abilities {
         match self {
-            GroupParent::V1(tops) => Abilities {
+            GroupParent::V1(v1_roots) => Abilities {
                 memory_max: true,
                 memory_high: false,
-                swap_max: tops.memory.join("memory.memsw.limit_in_bytes").exists(),
-                cpus: tops.cpuset.is_some(),
-                io: tops
+                swap_max: v1_roots.memory.join("memory.memsw.limit_in_bytes").exists(),
+                cpus: v1_roots.cpuset.is_some(),
+                io: v1_roots
                     .blkio
                     .as_ref()
                     .is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
-                pressure: tops.stalls.is_some(),
+                pressure: v1_roots.stalls.is_some(),
                 open_files: files::most(host),
             },
             GroupParent::V2(Delegated {
@@ -113,7 +106,7 @@ impl GroupParent {
                 ..
             }) => {
                 let has = |name: &str| controllers.iter().any(|controller| controller == name);
-                // The root of the host's cgroups has no limits of its own to tell by.
+                // The root cgroup has no limit files.
                 let is_root = !folder.join("memory.max").exists();
                 let swap = folder.join("memory.swap.max").exists()
                     || is_root && host.procfs.join("swaps").exists();
@@ -131,15 +124,15 @@ impl GroupParent {
     }
 }
 
-impl Tops {
-    /// The folders that a group may have, but for that of its stalls.
+impl V1Roots {
     pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let tops = [
+        let v1_roots = [
             Some(&self.memory),
             self.cpuset.as_ref(),
             self.blkio.as_ref(),
         ];
-        tops.into_iter()
+        v1_roots
+            .into_iter()
             .flatten()
             .map(|top| top.join(name))
             .filter(|folder| folder.is_dir())
@@ -147,11 +140,11 @@ impl Tops {
     }
 }
 
-fn stalls(host: &HostRoot) -> Option<Stalls> {
+fn stalls(host: &HostRoot) -> Option<PressureParent> {
     let own = locate(host, std::process::id()).ok()?.unified.ok()?;
     let counts =
         host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
-    counts.then(|| Stalls {
+    counts.then(|| PressureParent {
         folder: own.folder.to_path_buf(),
         top: own.top.to_path_buf(),
     })
@@ -166,10 +159,10 @@ fn may_be_written(folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The cgroup to make groups in for a program in this one, which may be its leaf.
+/// Parent of new groups; `own` may be this program's leaf in it.
 fn home(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
-        (Some(name), Some(parent)) if name == OWN_LEAF => parent.to_owned(),
+        (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
         _ => own.to_owned(),
     }
 }

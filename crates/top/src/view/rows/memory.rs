@@ -1,15 +1,13 @@
-//! Memory of the level that binds, resident memory, and pressure.
-
-use super::{FULL, absent, brief, level, plot, row, told};
+use super::{FULL, absent, level, plot, row, value_or_dash, value_or_reason};
 use crate::view::Scene;
-use crate::view::row::{Beside, Row};
+use crate::view::row::{Graphic, Row};
 use faultline_catalog::Source;
 use faultline_status::{Figure, Status};
 use faultline_text::{bytes_f64, percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// What sets the limit, if that is not the validator's own cgroup.
+/// What sets the limit, unless it is the validator's own cgroup.
 fn binding_level(status: &Status) -> String {
     let binding = status.memory.as_ref().and_then(|memory| memory.binding());
     match binding.map(|level| level.level.as_str()) {
@@ -20,7 +18,6 @@ fn binding_level(status: &Status) -> String {
     }
 }
 
-/// Memory, resident memory and pressure.
 pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     let status = scene.state().newest();
     let limit = status
@@ -44,11 +41,11 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
         ),
         _ => format!(
             "unreclaimable {used}, limit {}",
-            brief(scene, limit, bytes_f64)
+            value_or_dash(scene, limit, bytes_f64)
         ),
     };
     let cached = of_limit(Figure::PageCache).unwrap_or_default();
-    let full = share.map_or(Beside::Nothing, |share| Beside::Bar(share, cached));
+    let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
     [
         row(
             "Memory",
@@ -61,16 +58,16 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
 }
 
 fn resident(scene: &Scene<'_>) -> Row {
-    let anon = told(scene, Figure::Anon, bytes_f64);
+    let anon = value_or_reason(scene, Figure::Anon, bytes_f64);
     let [file, swap] = [Figure::File, Figure::Swap]
-        .map(|figure| brief(scene, scene.state().now(figure), bytes_f64));
+        .map(|figure| value_or_dash(scene, scene.state().now(figure), bytes_f64));
     let words = format!("anon {anon}, file {file}, swap {swap}");
     row("RSS", words, plot(scene, Figure::Anon))
 }
 
 fn pressure(scene: &Scene<'_>) -> Row {
     let state = scene.state();
-    let refaults = brief(scene, state.now(Figure::Refaults), |rate| {
+    let refaults = value_or_dash(scene, state.now(Figure::Refaults), |rate| {
         format!("{}/s", short(rate))
     });
     let stalled = match (
@@ -78,16 +75,19 @@ fn pressure(scene: &Scene<'_>) -> Row {
         state.now(Figure::StalledFull),
     ) {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
-        _ => scene.look.absent().to_owned(),
+        _ => scene.theme.absent().to_owned(),
     };
     let kills = state.newest().figure(Figure::OomKills);
     let alarm = match kills {
-        Some(kills) if kills > 0.0 => scene.look.bad(),
+        Some(kills) if kills > 0.0 => scene.theme.bad(),
         _ => Style::new(),
     };
     let pressed = vec![
         Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(format!("OOM kills {}", brief(scene, kills, short)), alarm),
+        Span::styled(
+            format!("OOM kills {}", value_or_dash(scene, kills, short)),
+            alarm,
+        ),
     ];
-    row("Pressure", pressed, Beside::Nothing)
+    row("Pressure", pressed, Graphic::Nothing)
 }

@@ -1,22 +1,19 @@
-//! One figure over time.
-
 use super::Samples;
 use crate::rate::Meter;
 use faultline_status::Figure;
 use std::collections::VecDeque;
 
-/// Values that are kept: more than the widest terminal has columns for.
 const MOST_VALUES: usize = 600;
 
 /// A figure's values, one for each request; `None` where nothing was reported.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Course {
+pub(crate) struct History {
     meter: Meter,
     values: VecDeque<Option<f64>>,
     newest: Option<f64>,
 }
 
-impl Course {
+impl History {
     /// A counter becomes a rate.
     pub(super) fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
         let value = samples.status.figure(figure);
@@ -44,7 +41,6 @@ impl Course {
         self.newest
     }
 
-    /// The newest `most` values, the oldest first.
     pub(crate) fn last(&self, most: usize) -> Vec<Option<f64>> {
         self.values
             .iter()

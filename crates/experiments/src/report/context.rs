@@ -1,32 +1,28 @@
-//! What the experiment says before its recordings do: the outcomes, what is missing, what weakens it.
-
 use super::headline::{self, invalid, runs};
 use super::search::{self, Search};
 use super::{Counted, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
-use faultline_analysis::report::Beside;
+use faultline_analysis::report::ReportContext;
 use faultline_analysis::report::groups::by_key;
 use faultline_analysis::report::model::Caveat;
 
-/// Names of runs in a sentence at most.
 const NAMED: usize = 8;
 
-/// All of it.
-pub(crate) fn beside<'e>(
+pub(crate) fn context<'e>(
     experiment: &'e Experiment,
     counted: &[Counted<'e>],
     searches: &[Search<'e>],
     unread: Vec<String>,
-) -> Beside {
+) -> ReportContext {
     let (tallies, kind) = (
         headline::tallies(experiment, counted),
         experiment.plan.workload.kind,
     );
-    Beside {
+    ReportContext {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
-        headline: said(search::headline(searches), headline::ends(&tallies, kind)),
+        headline: joined(search::headline(searches), headline::ends(&tallies, kind)),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
         sections: search::section(searches)
@@ -42,8 +38,7 @@ pub(crate) fn beside<'e>(
     }
 }
 
-/// One behind the other.
-fn said(one: Option<String>, other: Option<String>) -> Option<String> {
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let both: Vec<String> = one.into_iter().chain(other).collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
@@ -53,9 +48,9 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     let mut caveats = Vec::new();
     let mut say = |what: String, remedy: &str| caveats.push(Caveat::new(what, remedy));
     if let Some(what) = unfinished(experiment, counted) {
-        // Who cannot be asked does not run it.
+        // In any other state, nothing runs.
         let remedy = match lock::holder(&experiment.folder.lock()) {
-            Ok(Holder::Somebody(_)) => "It is being run: report again later.",
+            Ok(Holder::Process(_)) => "It is being run: report again later.",
             _ => "Go on with faultline experiment resume, and report again.",
         };
         say(what, remedy);
@@ -126,7 +121,6 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     caveats
 }
 
-/// What the runner wrote down as a warning.
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
     let warning = |note: &String| {
         note.strip_prefix("warning: ")

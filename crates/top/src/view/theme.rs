@@ -1,10 +1,7 @@
-//! What the terminal can show: colours, and letters beyond ASCII.
-
 use faultline_status::Tone;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
 
-/// Blocks of ASCII, for terminals that are not told of UTF-8.
 const LETTERS: bar::Set<'static> = bar::Set {
     full: "#",
     seven_eighths: "#",
@@ -17,16 +14,15 @@ const LETTERS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// How things are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Theme {
     colour: bool,
     unicode: bool,
 }
 
-impl Look {
-    /// By the variables of the environment: colours unless `NO_COLOR` is set or the terminal is a plain one, blocks where
-    /// the locale says UTF-8.
+impl Theme {
+    /// From the environment: colours unless `NO_COLOR` is set or the terminal is plain, blocks if
+    /// the locale is UTF-8.
     pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -36,21 +32,19 @@ impl Look {
             .to_lowercase();
         let plain =
             set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
-        Look {
+        Theme {
             colour: set("NO_COLOR").is_none() && !plain,
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
 
-    /// The same without colours, for what is not read on a terminal.
     pub(crate) fn without_colours(self) -> Self {
-        Look {
+        Theme {
             colour: false,
             ..self
         }
     }
 
-    /// What fills a plot.
     pub(super) fn bars(self) -> bar::Set<'static> {
         if self.unicode {
             bar::NINE_LEVELS
@@ -59,7 +53,6 @@ impl Look {
         }
     }
 
-    /// Filled, half filled and empty parts of a bar.
     pub(super) fn fills(self) -> [&'static str; 3] {
         if self.unicode {
             ["█", "▒", "·"]
@@ -68,7 +61,6 @@ impl Look {
         }
     }
 
-    /// What stands for a value that is not told.
     pub(super) fn absent(self) -> &'static str {
         if self.unicode { "–" } else { "-" }
     }
@@ -102,7 +94,6 @@ impl Look {
         self.coloured(Color::Yellow)
     }
 
-    /// Bold also without colours: it must be seen.
     pub(super) fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
@@ -111,7 +102,6 @@ impl Look {
         self.coloured(Color::DarkGray)
     }
 
-    /// Head and foot.
     pub(super) fn reversed(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
@@ -129,8 +119,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn of(set: &[(&str, &str)]) -> Look {
-        Look::of_environment(|name| {
+    fn of(set: &[(&str, &str)]) -> Theme {
+        Theme::of_environment(|name| {
             set.iter()
                 .find(|(own, _)| *own == name)
                 .map(|(_, value)| (*value).to_owned())
@@ -139,11 +129,11 @@ mod tests {
 
     #[test]
     fn colours_and_letters_are_used_where_the_terminal_has_them() {
-        let neither = Look {
+        let neither = Theme {
             colour: false,
             unicode: false,
         };
-        let both = Look {
+        let both = Theme {
             colour: true,
             unicode: true,
         };

@@ -1,17 +1,15 @@
-//! Which colour, dash and weight a line has: an arm keeps its colour and dash in every figure, a run its weight.
+//! An arm keeps its colour and dash in every figure, a run its weight.
 
 use std::collections::BTreeMap;
 
 use super::text::escaped;
 use crate::report::model::{Chart, Line, Report, Timeline};
 
-/// Colours there are; beyond them they start again.
 pub(crate) const COLOURS: usize = 8;
 
-/// Tints of phases there are.
 pub(crate) const TINTS: usize = 13;
 
-/// Which tint a phase has in every report, by a part of its name.
+/// The fixed tint of each phase, by a part of its name.
 const PHASES: [(&str, usize); TINTS] = [
     ("tip", 2),
     ("catch", 0),
@@ -31,28 +29,24 @@ const PHASES: [(&str, usize); TINTS] = [
 /// As in `stroke-dasharray`.
 pub(crate) const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
-/// Of lines, thickest first.
+/// Line widths, thickest first.
 pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
-/// How one line, bar or point looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Index of the colour; `None` is neutral grey (limits, what belongs to no run).
+pub(crate) struct SeriesStyle {
+    /// Index of the colour; `None` is neutral grey (limits, lines of no run).
     pub colour: Option<usize>,
-    /// Index into [`DASHES`].
     pub dash: usize,
-    /// Index into [`WEIGHTS`].
     pub weight: usize,
 }
 
-impl Look {
+impl SeriesStyle {
     pub(crate) const NEUTRAL: Self = Self {
         colour: None,
         dash: 4,
         weight: 1,
     };
 
-    /// The n-th of things that only have to differ.
     pub(crate) const fn nth(index: usize) -> Self {
         Self {
             colour: Some(index % COLOURS),
@@ -61,7 +55,6 @@ impl Look {
         }
     }
 
-    /// The class that gives it its colour.
     pub(crate) fn class(self) -> String {
         self.colour
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
@@ -72,12 +65,10 @@ impl Look {
         format!("{} f", self.class())
     }
 
-    /// The dashes of its line.
     pub(crate) fn dashes(self) -> &'static str {
         DASHES[self.dash % DASHES.len()]
     }
 
-    /// The width of its line.
     pub(crate) fn thickness(self) -> f64 {
         WEIGHTS[self.weight % WEIGHTS.len()]
     }
@@ -86,36 +77,32 @@ impl Look {
 /// How one series of a chart looks.
 pub(crate) struct Style {
     pub name: String,
-    pub look: Look,
+    pub look: SeriesStyle,
     /// The attribute by which the page hides what belongs to a run or an arm; with its leading space, empty where it is
     /// nobody's.
     pub owner: String,
 }
 
-/// The looks of everything that has a name in a report.
 #[derive(Debug, Clone, Default)]
-pub struct Looks {
-    runs: BTreeMap<String, Look>,
-    /// By the name of a run or an arm; with the attribute that says whose it is.
-    names: BTreeMap<String, (Look, String)>,
+pub struct SeriesStyles {
+    runs: BTreeMap<String, SeriesStyle>,
+    names: BTreeMap<String, (SeriesStyle, String)>,
     arms: Vec<String>,
-    /// Names of phases by tint.
     phases: BTreeMap<String, usize>,
 }
 
-impl Looks {
-    /// Arms in the order of their first run.
+impl SeriesStyles {
     pub fn of(report: &Report) -> Self {
         let mut looks = Self::default();
-        for (place, run) in report.runs.iter().enumerate() {
+        for (at, run) in report.runs.iter().enumerate() {
             if !looks.arms.contains(&run.arm) {
                 looks.arms.push(run.arm.clone());
             }
             let arm = looks.arms.iter().position(|arm| *arm == run.arm);
-            let before = { report.runs.iter().take(place) }.filter(|other| other.arm == run.arm);
-            let look = Look {
+            let before = { report.runs.iter().take(at) }.filter(|other| other.arm == run.arm);
+            let look = SeriesStyle {
                 weight: before.count().min(WEIGHTS.len() - 1),
-                ..Look::nth(arm.unwrap_or_default())
+                ..SeriesStyle::nth(arm.unwrap_or_default())
             };
             looks.runs.insert(run.id.clone(), look);
             let of_name = (look, of_run(&run.id));
@@ -124,7 +111,10 @@ impl Looks {
         for (index, arm) in looks.arms.iter().enumerate() {
             looks.names.insert(
                 arm.clone(),
-                (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))),
+                (
+                    SeriesStyle::nth(index),
+                    format!(r#" data-arm="{}""#, escaped(arm)),
+                ),
             );
         }
         for figure in super::figures(report) {
@@ -136,7 +126,7 @@ impl Looks {
         looks
     }
 
-    /// Gives a phase the tint that it has in every report, another one where that is taken.
+    /// Gives a phase its fixed tint, or another one if that is taken.
     fn tint(&mut self, name: &str) {
         if self.phases.contains_key(name) {
             return;
@@ -159,16 +149,15 @@ impl Looks {
         self.phases.insert(name.to_owned(), tint);
     }
 
-    /// The arms, in order.
     pub(crate) fn arms(&self) -> &[String] {
         &self.arms
     }
 
-    pub(crate) fn run(&self, id: &str) -> Option<Look> {
+    pub(crate) fn run(&self, id: &str) -> Option<SeriesStyle> {
         self.runs.get(id).copied()
     }
 
-    /// The class of a band: a pale one for shading behind lines, a stronger one for a strip.
+    /// The class of a band: pale for shading behind lines, stronger for a strip.
     pub(crate) fn band(&self, name: &str, strip: bool) -> String {
         let index = self.phases.get(name).copied().unwrap_or(0);
         match (name == "gap", strip) {
@@ -185,7 +174,7 @@ impl Looks {
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Vec<Style> {
-        let style = |(place, (name, run)): (usize, (&str, &str))| {
+        let style = |(at, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
             let look = self.run(run).or(named.map(|(look, _)| *look));
             let owner = match named {
@@ -194,25 +183,24 @@ impl Looks {
             };
             Style {
                 name: name.to_owned(),
-                look: look.unwrap_or_else(|| Look::nth(place)),
+                look: look.unwrap_or_else(|| SeriesStyle::nth(at)),
                 owner,
             }
         };
         series.enumerate().map(style).collect()
     }
 
-    /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
-    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> Look {
+    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
         if lines_by_run(&timeline.series).len() <= 1 {
-            Look::NEUTRAL
+            SeriesStyle::NEUTRAL
         } else {
-            self.run(run).unwrap_or(Look::NEUTRAL)
+            self.run(run).unwrap_or(SeriesStyle::NEUTRAL)
         }
     }
 
-    /// Of the lines of one timeline. Where each run has one line the runs' looks; where a single run has several, one
-    /// for each; where several runs have several, the run's colour and a dash for each.
-    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<Look> {
+    /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
+    /// and a dash per line.
+    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let (once, runs) = (each_run_once(lines), lines_by_run(lines).len());
         let mut nth = 0;
@@ -220,25 +208,24 @@ impl Looks {
             .iter()
             .map(|line| {
                 if line.run.is_empty() && runs > 0 {
-                    return Look::NEUTRAL;
+                    return SeriesStyle::NEUTRAL;
                 }
-                let place = seen.entry(&line.run).or_default();
-                *place += 1;
+                let at = seen.entry(&line.run).or_default();
+                *at += 1;
                 nth += 1;
                 match self.run(&line.run) {
                     Some(look) if once => look,
-                    Some(look) if runs > 1 => Look {
-                        dash: (*place - 1) % DASHES.len(),
+                    Some(look) if runs > 1 => SeriesStyle {
+                        dash: (*at - 1) % DASHES.len(),
                         ..look
                     },
-                    _ => Look::nth(nth - 1),
+                    _ => SeriesStyle::nth(nth - 1),
                 }
             })
             .collect()
     }
 }
 
-/// The attribute by which the page hides what belongs to a run; with its leading space, empty without a run.
 pub(crate) fn of_run(run: &str) -> String {
     if run.is_empty() {
         String::new()
@@ -256,7 +243,6 @@ fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// Whether no run has two of these lines.
 pub(crate) fn each_run_once(lines: &[Line]) -> bool {
     lines_by_run(lines).values().all(|count| *count == 1)
 }

@@ -1,12 +1,12 @@
-//! The validator's own interfaces, asked by the daemon's pollers: the admin socket, JSON-RPC and the log.
+//! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
 use super::report::Check;
-use super::rights::{ProcessLook, as_owner};
+use super::rights::{ProcessInspection, as_owner};
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find, Log, MIN_INTERVAL};
 use crate::hub::Latest;
-use crate::sources::admin::{self, AdminFacts, Asked, WhomToAsk};
+use crate::sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
 use crate::sources::rpc::{self, RpcFacts};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
@@ -19,35 +19,31 @@ use faultline_kernel::ProcessId;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// No answer is waited for any longer, whatever the configuration allows the daemon.
+/// Maximum timeout of one response, whatever the configuration says.
 pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
-/// All questions to one interface together.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// journalctl counts as reading after 2 s without a complaint.
+/// journalctl counts as working after 2 s without an error.
 const LOG_PATIENCE: Duration = Duration::from_secs(4);
-/// Between two looks at what a poller has found.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long a poller may take to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until `look` finds something, for `patience` at most.
-pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option<T>) -> Option<T> {
     let found = async {
         loop {
-            match look() {
+            match inspect() {
                 Some(found) => return found,
-                None => tokio::time::sleep(LOOK_EVERY).await,
+                None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     };
     tokio::time::timeout(patience, found).await.ok()
 }
 
-/// Asks the admin socket; what it told is for the question to JSON-RPC.
+/// The returned facts select the JSON-RPC address.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(
     config: &Config,
-    seen: &ProcessLook,
+    seen: &ProcessInspection,
     clock: Clock,
 ) -> (Check, Latest<AdminFacts>) {
     let name = "admin";
@@ -81,26 +77,26 @@ pub(super) async fn admin(
             ..config.admin
         },
         clock,
-        app::whom(&seen.following),
+        app::target_lookup(&seen.following),
     );
     let facts = poller.facts();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("admin", |stop| poller.at_once().run(stop));
-    let told = wait_for(PATIENCE, || {
+    let reported = wait_for(PATIENCE, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     })
     .await;
     stage.end(GRACE).await;
-    let Some(told) = told else {
+    let Some(reported) = reported else {
         return (
             Check::attention(name, "no answer within 3 s", SEE_LOG),
             facts,
         );
     };
-    let problems = words(&told.problems);
-    let check = match &told.progress {
+    let problems = words(&reported.problems);
+    let check = match &reported.progress {
         Some(StartProgress::Running) => {
             Check::ok(name, "it answers: the validator runs").with("lacks", problems)
         }
@@ -111,7 +107,7 @@ pub(super) async fn admin(
                 progress.name()
             ),
         ),
-        None if told
+        None if reported
             .problems
             .iter()
             .any(|problem| problem.status == Status::Forbidden) =>
@@ -130,7 +126,6 @@ pub(super) async fn admin(
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
                        look at its log; else see that its ledger has the same path here";
 
-/// What could not be learnt; `None` if there was nothing.
 pub(super) fn words(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
         .iter()
@@ -139,22 +134,21 @@ pub(super) fn words(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Whom JSON-RPC is asked of, also without a process if the configuration says where.
-pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
+/// The JSON-RPC target; without a process, the configured one.
+pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option<PollTargetLookup> {
     let validator = seen
         .target
         .as_ref()
         .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
-        (_, Some(_)) => Some(app::whom(&seen.following)),
+        (_, Some(_)) => Some(app::target_lookup(&seen.following)),
         (Some(_), None) => {
-            // A process that no facts are of.
             let process = ProcessId {
                 pid: 0,
                 start_ticks: 0,
             };
             Some(Box::new(move || {
-                Some(Asked {
+                Some(PollTarget {
                     process,
                     rpc_port: None,
                     rpc_host: None,
@@ -167,10 +161,10 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
     }
 }
 
-/// Asks JSON-RPC; what it told is for the question about votes.
+/// The returned facts are needed for the vote check.
 pub(super) async fn rpc(
     config: &Config,
-    seen: &ProcessLook,
+    seen: &ProcessInspection,
     admin: Latest<AdminFacts>,
     clock: Clock,
 ) -> (Check, rpc::Handle) {
@@ -179,7 +173,7 @@ pub(super) async fn rpc(
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
-    let Some(asked) = whom(config, seen) else {
+    let Some(pollers) = target_lookup(config, seen) else {
         return off("not asked: no validator was found");
     };
     let starting = admin
@@ -192,18 +186,18 @@ pub(super) async fn rpc(
         timeout,
         ..config.rpc.clone()
     };
-    let poller = rpc::Poller::new(&quick, clock, asked, admin.clone());
+    let poller = rpc::Poller::new(&quick, clock, pollers, admin.clone());
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("rpc", |stop| poller.run(stop));
-    let told = wait_for(PATIENCE, || {
+    let reported = wait_for(PATIENCE, || {
         handle
             .facts()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     })
     .await;
     stage.end(GRACE).await;
-    let Some(told) = told else {
+    let Some(reported) = reported else {
         return (
             Check::attention(
                 name,
@@ -214,7 +208,9 @@ pub(super) async fn rpc(
         );
     };
     let check = match starting {
-        _ if told.up => answered(&told, admin.get().as_deref()).with("probe", probe(config)),
+        _ if reported.up => {
+            answered(&reported, admin.get().as_deref()).with("probe", probe(config))
+        }
         Some(progress) if config.rpc.url.is_none() => Check::off(
             name,
             format!(
@@ -224,7 +220,10 @@ pub(super) async fn rpc(
         ),
         _ => Check::attention(
             name,
-            format!("no answer: {}", words(&told.problems).unwrap_or_default()),
+            format!(
+                "no answer: {}",
+                words(&reported.problems).unwrap_or_default()
+            ),
             "if the validator is stopped or hangs (ps -eo pid,stat,comm), look at its log; else set rpc.url (--rpc) to \
                  where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
                  rpc.enabled = false",
@@ -233,7 +232,6 @@ pub(super) async fn rpc(
     (check, handle)
 }
 
-/// What the daemon would also send there.
 fn probe(config: &Config) -> Option<String> {
     let probe = &config.probe;
     probe
@@ -241,10 +239,10 @@ fn probe(config: &Config) -> Option<String> {
         .then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
 }
 
-fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+fn answered(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     let name = "rpc";
     if let (Some(rpc), Some(own)) = (
-        &told.identity,
+        &reported.identity,
         admin.and_then(|facts| facts.identity.as_ref()),
     ) && rpc != own
     {
@@ -254,24 +252,24 @@ fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
     }
-    let health = match told.health.as_ref().and_then(Health::is_ok) {
+    let health = match reported.health.as_ref().and_then(Health::is_ok) {
         Some(true) => "healthy",
         Some(false) => "behind",
         None => "of unknown health",
     };
     Check::ok(name, format!("it answers: the node is {health}"))
-        .with("slot", told.epoch_info.map(|info| info.absolute_slot))
-        .with("behind", told.slots_behind)
+        .with("slot", reported.epoch_info.map(|info| info.absolute_slot))
+        .with("behind", reported.slots_behind)
         .with(
             "version",
-            told.version
+            reported
+                .version
                 .as_ref()
                 .map(|version| version.solana_core.clone()),
         )
-        .with("lacks", words(&told.problems))
+        .with("lacks", words(&reported.problems))
 }
 
-/// Opens the log as the daemon would.
 pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let name = "log";
     let Some(log) = &config.log else {

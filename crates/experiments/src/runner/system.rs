@@ -1,0 +1,108 @@
+//! The runner's environment, kept small for fakes in tests.
+
+use crate::host::HostFinding;
+use crate::judge::cache;
+use crate::plan::{Lane, Plan};
+use crate::search::Reading;
+use crate::targets::Target;
+use crate::watch::Now;
+use faultline_isolation::{End, GroupName, Launcher};
+use faultline_recording::{Progress, TickRow};
+use std::path::Path;
+use std::time::Duration;
+
+pub trait System {
+    fn now(&self) -> Now;
+
+    fn boot(&self) -> String;
+
+    /// Returns earlier on an event.
+    fn wait(&mut self, at_most: Duration);
+
+    fn stop_request(&self) -> Option<StopRequest>;
+
+    fn print(&mut self, words: &str);
+
+    fn launcher(&self) -> &dyn Launcher;
+
+    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>>;
+
+    /// Returns what was done.
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>>;
+
+    /// Returns what was done.
+    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
+
+    /// Also checks what is left.
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
+
+    /// On return it listens and follows its process, if one was given.
+    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>>;
+
+    /// Observes the cgroup of this process.
+    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
+
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()>;
+
+    /// `None` if the recording cannot be read now.
+    fn progress(&mut self, recording: &Path) -> Option<Progress>;
+
+    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals>;
+
+    /// In order of time.
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>>;
+
+    fn free_bytes(&self, folder: &Path) -> Option<u64>;
+}
+
+pub trait Observer {
+    /// Without the out-of-memory state.
+    fn read(&mut self, at: Duration) -> Reading;
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CacheDropped {
+    pub lines: Vec<String>,
+    pub not_cold: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopRequest {
+    pub by: String,
+    /// Repeated, so that nothing is waited for.
+    pub force: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Order<'a> {
+    pub name: GroupName,
+    pub plan: &'a Plan,
+    pub folder: &'a Path,
+    pub labels: Vec<(String, String)>,
+    pub cache_entries: Option<u32>,
+    /// If `None`, the validator with the lane's ledger.
+    pub pid: Option<u32>,
+    pub ledger: &'a Path,
+}
+
+/// Dropping it kills it.
+pub trait Recorder {
+    /// Address for the validator's pushes; `None` if the daemon takes none.
+    fn ingest(&self) -> Option<String>;
+
+    fn metrics(&self) -> String;
+
+    /// With its last warning or error (may be empty).
+    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>>;
+
+    fn complaints(&mut self) -> Vec<String>;
+
+    /// A failure loses nothing: the journal has it.
+    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;
+
+    /// Waits briefly until the recording shows the end.
+    fn wait_for_end_event(&mut self);
+
+    /// Fails if it did not end in order.
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
