@@ -158,8 +158,8 @@ fn children() -> f64 {
 }
 
 fn own(plan: &Path) -> Option<Turn> {
-    let (said, _) = output(pinned(0, &itself()).arg("--client").arg(plan))?;
-    let mut numbers = said
+    let (printed, _) = output(pinned(0, &itself()).arg("--client").arg(plan))?;
+    let mut numbers = printed
         .split_whitespace()
         .map(|number| number.parse::<f64>().expect("a number"));
     Some(Turn {
@@ -170,22 +170,22 @@ fn own(plan: &Path) -> Option<Turn> {
 
 fn wrk(script: &Path, url: &str) -> Option<Turn> {
     let (connections, time) = (format!("-c{CONNECTIONS}"), format!("-d{SECONDS}s"));
-    let (said, cpu) = output(
+    let (printed, cpu) = output(
         pinned(0, "wrk")
             .args(["-t1", &connections, &time, "-s"])
             .arg(script)
             .arg(url),
     )?;
     assert!(
-        !said.contains("Non-2xx") && !said.contains("Socket errors"),
-        "{said}"
+        !printed.contains("Non-2xx") && !printed.contains("Socket errors"),
+        "{printed}"
     );
     let number = |before: &str, after: &str| -> Option<f64> {
-        let (said, _) = said.split_once(after)?;
-        said.rsplit_once(before)?.1.trim().parse().ok()
+        let (printed, _) = printed.split_once(after)?;
+        printed.rsplit_once(before)?.1.trim().parse().ok()
     };
     let requests = number("\n", " requests in")?;
-    let per_second = said
+    let per_second = printed
         .split_once("Requests/sec:")?
         .1
         .split_whitespace()
@@ -211,14 +211,14 @@ fn oha(url: &str) -> Option<Turn> {
         "-d",
         BODY,
     ];
-    let (said, cpu) = output(
+    let (printed, cpu) = output(
         pinned(0, "oha")
             .args(words)
             .args(["-c", &connections, "-n", &requests])
             .arg(url),
     )?;
-    let said: serde_json::Value = serde_json::from_str(&said).ok()?;
-    let per_second = said["summary"]["requestsPerSec"].as_f64()?;
+    let printed: serde_json::Value = serde_json::from_str(&printed).ok()?;
+    let per_second = printed["summary"]["requestsPerSec"].as_f64()?;
     Some(Turn {
         per_second,
         cpu: cpu / REQUESTS as f64 * 1e6,
@@ -229,12 +229,12 @@ fn oha(url: &str) -> Option<Turn> {
 fn client(plan: &str) {
     let cli = Cli::try_parse_from(["bench", "run", plan, "--format", "json"]).expect("good words");
     let begun = Instant::now();
-    let (said, code) = faultline_bench::run(&cli.args).expect("results");
-    assert!(code == 0, "{said}");
-    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-    assert_eq!(said["cells"][0]["successes"], REQUESTS, "{said}");
-    let seconds = said["run"]["length_ns"].as_f64().expect("a time") / 1e9;
-    let cpu = said["run"]["own_cpu_ns"].as_f64().expect("a time") / 1e3;
+    let (printed, code) = faultline_bench::run(&cli.args).expect("results");
+    assert!(code == 0, "{printed}");
+    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(printed["cells"][0]["successes"], REQUESTS, "{printed}");
+    let seconds = printed["run"]["length_ns"].as_f64().expect("a time") / 1e9;
+    let cpu = printed["run"]["own_cpu_ns"].as_f64().expect("a time") / 1e3;
     eprintln!("{seconds:.2} s of {:.2} s", begun.elapsed().as_secs_f64());
     println!("{} {cpu}", REQUESTS as f64 / seconds);
 }
@@ -257,7 +257,7 @@ fn serve() {
 
 async fn answers(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("TCP");
-    let (mut read, mut said) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
+    let (mut read, mut printed) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
     while stream
         .read_buf(&mut read)
         .await
@@ -266,34 +266,34 @@ async fn answers(mut stream: TcpStream) {
         let mut at = 0;
         while let Some(length) = request(&read[at..]) {
             let body = &read[at..at + length];
-            let id = place(body, b"\"id\":").map_or(0, |id| id + 5);
+            let id = index(body, b"\"id\":").map_or(0, |id| id + 5);
             let digits = body[id..]
                 .iter()
                 .take_while(|byte| byte.is_ascii_digit())
                 .count();
             let length_of = 37 + digits;
-            said.extend(
+            printed.extend(
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {length_of}\r\n\r\n").as_bytes(),
             );
-            said.extend(br#"{"jsonrpc":"2.0","result":"ok","id":"#);
-            said.extend(&body[id..id + digits]);
-            said.push(b'}');
+            printed.extend(br#"{"jsonrpc":"2.0","result":"ok","id":"#);
+            printed.extend(&body[id..id + digits]);
+            printed.push(b'}');
             at += length;
         }
         read.drain(..at);
-        if stream.write_all(&said).await.is_err() {
+        if stream.write_all(&printed).await.is_err() {
             return;
         }
-        said.clear();
+        printed.clear();
     }
 }
 
 /// The length of the request that `bytes` begin with, once all of it is there.
 fn request(bytes: &[u8]) -> Option<usize> {
-    let head = place(bytes, b"\r\n\r\n")? + 4;
+    let head = index(bytes, b"\r\n\r\n")? + 4;
     let name = [&b"content-length: "[..], b"Content-Length: "]
         .into_iter()
-        .find_map(|name| Some(place(&bytes[..head], name)? + 16))?;
+        .find_map(|name| Some(index(&bytes[..head], name)? + 16))?;
     let length: usize = bytes[name..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
@@ -301,7 +301,7 @@ fn request(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= head + length).then_some(head + length)
 }
 
-fn place(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn index(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes
         .windows(wanted.len())
         .position(|window| window == wanted)

@@ -224,17 +224,19 @@ impl Decoder {
                     bytes: true,
                 })
             }
-            Expected::Account(asked) => {
+            Expected::Account(requested) => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
                 let slot = Some(result.context.slot);
                 match account.data {
-                    Data::Parsed(fields) if asked == Encoding::JsonParsed && !fields.is_empty() => {
+                    Data::Parsed(fields)
+                        if requested == Encoding::JsonParsed && !fields.is_empty() =>
+                    {
                         Ok(Decoded { slot, bytes: false })
                     }
                     Data::Encoded(text, name) => {
                         let encoding =
-                            Encoding::named(&name).filter(|encoding| asked.allows(*encoding));
+                            Encoding::named(&name).filter(|encoding| requested.allows(*encoding));
                         self.data(&text, encoding.ok_or(Failure::Malformed)?)
                             .ok_or(Failure::Malformed)?;
                         Ok(Decoded { slot, bytes: true })
@@ -292,11 +294,11 @@ fn is_skip(error: &RpcError) -> bool {
 
 /// Providers write 429 or -32429; -32005 is a limit with some and an unhealthy node with Solana.
 fn is_limit(error: &RpcError) -> bool {
-    let says_so = || {
+    let skipped_error = || {
         let message = error.message.to_ascii_lowercase();
         message.contains("limit") || message.contains("too many")
     };
-    matches!(error.code, 429 | -32429) || (error.code == -32005 && says_so())
+    matches!(error.code, 429 | -32429) || (error.code == -32005 && skipped_error())
 }
 
 #[cfg(test)]
@@ -307,9 +309,9 @@ mod tests {
         decode_as(Encoding::Base64, body)
     }
 
-    fn decode_as(asked: Encoding, body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
+    fn decode_as(requested: Encoding, body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
         let mut decoder = Decoder::new().unwrap();
-        let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account(asked));
+        let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account(requested));
         (decoded, decoder.bytes)
     }
 
@@ -330,8 +332,8 @@ mod tests {
             (bs58::encode(&bytes).into_string(), "base58"),
         ];
         for (text, name) in texts {
-            let asked = Encoding::named(name).unwrap();
-            let (decoded, out) = decode_as(asked, &account(&format!(r#"["{text}","{name}"]"#)));
+            let requested = Encoding::named(name).unwrap();
+            let (decoded, out) = decode_as(requested, &account(&format!(r#"["{text}","{name}"]"#)));
             assert_eq!(
                 (decoded, out == bytes),
                 (
@@ -448,9 +450,9 @@ mod tests {
             let decoded = decoder.decode(body.as_bytes(), 7, Expected::Json { same });
             decoded.map(|_| decoder.bytes().to_vec())
         };
-        let said = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";
-        assert_eq!(skipped(true, said), Ok(b"skipped -32007".to_vec()));
-        assert_eq!(skipped(false, said), Err(Failure::Skipped(-32007)));
+        let error_text = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";
+        assert_eq!(skipped(true, error_text), Ok(b"skipped -32007".to_vec()));
+        assert_eq!(skipped(false, error_text), Err(Failure::Skipped(-32007)));
         assert_eq!(
             skipped(true, "50/second request"),
             Err(Failure::rpc(-32007, "50/second request"))
@@ -460,9 +462,9 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error_of_its_kind() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let error = |code: i64, said: &str| {
+        let error = |code: i64, error_text: &str| {
             let body = format!(
-                r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{said}"}}}}"#
+                r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{error_text}"}}}}"#
             );
             decode(&body).0.unwrap_err()
         };

@@ -5,8 +5,8 @@ mod compression;
 pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
 
 use crate::answer::Encoding;
+use crate::protocol::Protocol;
 use crate::stream::Shape;
-use crate::way::Way;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
 use std::path::PathBuf;
@@ -259,8 +259,8 @@ fn parse_encoding(name: &str) -> Result<String, String> {
 
 /// The name of a transport.
 fn parse_transport(name: &str) -> Result<String, String> {
-    let known = || Way::ALL.map(|(name, _)| name).join(", ");
-    Way::named(name)
+    let known = || Protocol::ALL.map(|(name, _)| name).join(", ");
+    Protocol::named(name)
         .map(|_| name.to_owned())
         .ok_or_else(|| format!("{name:?} is no transport; there are {}", known()))
 }

@@ -323,28 +323,28 @@ mod tests {
             .map(|value| digest(&record(value, &[])).to_owned())
             .collect();
         assert_eq!(records.len(), values.len());
-        let said = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));
+        let message = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));
         assert_eq!(
-            said(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#),
+            message(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#),
             "b is 6 instead of 5"
         );
         assert_eq!(
-            said(r#"{"a":1}"#, r#"{"a":1,"b":"x"}"#),
+            message(r#"{"a":1}"#, r#"{"a":1,"b":"x"}"#),
             "b is x instead of not there"
         );
         assert_eq!(
-            said(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#),
+            message(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#),
             "t[1] is 3 instead of 2"
         );
-        assert_eq!(said("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
-        assert_eq!(said("7", "8"), "it is 8 instead of 7");
+        assert_eq!(message("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
+        assert_eq!(message("7", "8"), "it is 8 instead of 7");
         let meta = |logs: &str| {
             format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#)
         };
         let logs = "transactions[0].meta.logMessages is null instead of array of 1";
-        assert_eq!(said(&meta(r#"["x"]"#), &meta("null")), logs);
+        assert_eq!(message(&meta(r#"["x"]"#), &meta("null")), logs);
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));
-        assert_eq!(said(&long(1), &long(2)), "it is another array of 101");
+        assert_eq!(message(&long(1), &long(2)), "it is another array of 101");
     }
 
     #[test]

@@ -229,11 +229,11 @@ mod tests {
     /// Half random, half words.
     pub(crate) fn record(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
         (0..size)
-            .map(|place| {
-                if place % 64 < 32 {
+            .map(|position| {
+                if position % 64 < 32 {
                     random.u8(..)
                 } else {
-                    b"program invoked"[place % 15]
+                    b"program invoked"[position % 15]
                 }
             })
             .collect()

@@ -89,7 +89,7 @@ pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<Stri
 ///
 /// # Errors
 /// The file is damaged.
-pub(crate) fn kept(file: &Path, header: &str) -> anyhow::Result<Outcome> {
+pub(crate) fn saved(file: &Path, header: &str) -> anyhow::Result<Outcome> {
     serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
@@ -222,13 +222,13 @@ fn bundled(
     records: &[&[u8]],
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<Blob>) {
-    let small = |place: &usize| (records[*place].len() as u64) < args.bundles.bundle_below;
+    let small = |index: &usize| (records[*index].len() as u64) < args.bundles.bundle_below;
     let places: Vec<usize> = (0..records.len()).filter(small).collect();
     let (mut rows, mut blobs) = (Vec::new(), Vec::new());
     for (first, packed) in packed
         .iter_mut()
         .enumerate()
-        .map(|(place, packed)| (place == 0, packed))
+        .map(|(index, packed)| (index == 0, packed))
     {
         for count in args
             .bundles
@@ -300,16 +300,16 @@ mod tests {
     /// Records as validators have them: a head that all share, then noise.
     fn records(path: &Path) {
         let mut random = fastrand::Rng::with_seed(6);
-        let record = |place: usize, random: &mut fastrand::Rng| {
+        let record = |index: usize, random: &mut fastrand::Rng| {
             let mut record =
                 b"a head that every record has in common, of programs and votes".repeat(2);
-            record.extend((0..100 + place % 300).map(|_| random.u8(..)));
+            record.extend((0..100 + index % 300).map(|_| random.u8(..)));
             record
         };
         records::save(
             path,
             &(0..400)
-                .map(|place| record(place, &mut random))
+                .map(|index| record(index, &mut random))
                 .collect::<Vec<_>>(),
         )
         .unwrap();
@@ -345,11 +345,11 @@ mod tests {
             "1",
         ];
         let words: Vec<&str> = words.iter().chain(&more).copied().collect();
-        let (said, code) = bench(&words).unwrap();
-        assert_eq!(code, 0, "{said}");
+        let (message, code) = bench(&words).unwrap();
+        assert_eq!(code, 0, "{message}");
         assert!(
-            said.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
-            "{said}"
+            message.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
+            "{message}"
         );
         for expected in [
             "txcount:10",
@@ -358,9 +358,9 @@ mod tests {
             "400 records, 200 measured",
             "bandwidth not limited",
         ] {
-            assert!(said.contains(expected), "{expected}: {said}");
+            assert!(message.contains(expected), "{expected}: {message}");
         }
-        assert_eq!(bench(&["report", &out]).unwrap(), (said, 0));
+        assert_eq!(bench(&["report", &out]).unwrap(), (message, 0));
         let json: serde_json::Value =
             serde_json::from_str(&bench(&["report", &out, "--format", "json"]).unwrap().0).unwrap();
         let of = |codec: &str| {
@@ -433,10 +433,12 @@ mod tests {
         let cli = Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"])
             .unwrap();
         assert!(matches!(cli.args.what, Bench::Compression(_)));
-        let (said, _) = crate::run(&cli.args).unwrap();
+        let (message, _) = crate::run(&cli.args).unwrap();
         assert!(
-            said.contains("getBlock") && said.contains("5000 records") && !said.contains("SECRET"),
-            "{said}"
+            message.contains("getBlock")
+                && message.contains("5000 records")
+                && !message.contains("SECRET"),
+            "{message}"
         );
     }
 }

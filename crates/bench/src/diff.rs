@@ -39,8 +39,8 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
             .all(|preset| *preset == "compression")
     {
         let (before, after) = (
-            compression::kept(one, before)?,
-            compression::kept(other, after)?,
+            compression::saved(one, before)?,
+            compression::saved(other, after)?,
         );
         let (out, worse) = compression::changes(&before, &after, args.margin)?;
         return Ok((out, u8::from(worse)));
@@ -63,12 +63,12 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     ];
     let places = before.cells.iter().enumerate();
     let both: Vec<(usize, &CellHead, usize)> = places
-        .filter_map(|(place, head)| Some((place, head, after.cell(&head.arm, &head.subject)?)))
+        .filter_map(|(index, head)| Some((index, head, after.cell(&head.arm, &head.subject)?)))
         .collect();
     let plan = compare::plan().for_one_of(both.len());
     let (mut rows, mut worse) = (Vec::new(), false);
-    for (place, head, other) in &both {
-        let (row, is_worse) = row(head, (before, *place), (after, *other), (margin, &plan));
+    for (index, head, other) in &both {
+        let (row, is_worse) = row(head, (before, *index), (after, *other), (margin, &plan));
         worse |= is_worse;
         rows.push(row);
     }

@@ -202,8 +202,8 @@ impl<'a> Walk<'a> {
                 if ended.is_some() {
                     break 'folders;
                 }
-                let looked = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                let Some((path, metadata)) = self.there(looked) else {
+                let entry_result = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
+                let Some((path, metadata)) = self.there(entry_result) else {
                     continue;
                 };
                 lsm |= self.entry(path, &metadata, &mut open);
@@ -229,10 +229,10 @@ impl<'a> Walk<'a> {
     }
 
     /// What went meanwhile takes nothing. What is not known for another reason is counted as that.
-    fn there<T>(&mut self, looked: io::Result<T>) -> Option<T> {
+    fn there<T>(&mut self, entry_result: io::Result<T>) -> Option<T> {
         let unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
-        self.unreadable += u64::from(looked.as_ref().is_err_and(unreadable));
-        looked.ok()
+        self.unreadable += u64::from(entry_result.as_ref().is_err_and(unreadable));
+        entry_result.ok()
     }
 
     /// Counts an entry; whether it shows that its folder is a database.
@@ -323,7 +323,7 @@ mod tests {
         assert!(
             disk.problems
                 .iter()
-                .any(|said| said == "3 symbolic links were not followed"),
+                .any(|message| message == "3 symbolic links were not followed"),
             "{disk:?}"
         );
     }
@@ -365,9 +365,9 @@ mod tests {
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(walk.there::<Metadata>(Err(denied())).is_none() && !walk.all());
-        let said = "1 files and folders could not be read, and are not counted";
+        let message = "1 files and folders could not be read, and are not counted";
         assert!(
-            walk.problems.iter().any(|problem| problem == said),
+            walk.problems.iter().any(|problem| problem == message),
             "{:?}",
             walk.problems
         );

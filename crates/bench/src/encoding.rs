@@ -8,9 +8,9 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
+use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::stream::Shape;
-use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use serde_json::json;
 pub(crate) use study::p_value;
@@ -138,7 +138,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
             .map(|shape| LinkKind {
                 endpoint: endpoint.clone(),
                 shape,
-                way: Way::Http,
+                protocol: Protocol::Http,
             })
             .collect(),
         subjects,

@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     /// A status from 500 on, with the time after which the node may be asked again, if it names one.
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, since the node wants no requests before a later moment.
-    HeldBack,
+    NotSent,
     /// An error object of JSON-RPC: its code and its message.
     Rpc(i64, String),
     /// An error object that says that the slot was skipped, by its code.
@@ -84,7 +84,9 @@ impl Failure {
     /// Whether the node is to be asked again only after a while; then the time that it asked for.
     pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
         match self {
-            Failure::RateLimited(wish) | Failure::Server(_, wish) => Some(*wish),
+            Failure::RateLimited(wanted_wait) | Failure::Server(_, wanted_wait) => {
+                Some(*wanted_wait)
+            }
             Failure::Connect(_) => Some(None),
             _ => None,
         }
@@ -119,7 +121,7 @@ impl fmt::Display for Failure {
             Failure::Closed => f.write_str("connection closed"),
             Failure::RateLimited(_) => f.write_str("rate limited"),
             Failure::Http(status) | Failure::Server(status, _) => write!(f, "HTTP {status}"),
-            Failure::HeldBack => f.write_str("not sent before Retry-After was over"),
+            Failure::NotSent => f.write_str("not sent before Retry-After was over"),
             Failure::Rpc(code, message) if !message.is_empty() => {
                 write!(f, "JSON-RPC {code}: {message}")
             }
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_slow_over_tls_is_none_without_http_2() {
-        let said = |tls| {
+        let shown = |tls| {
             [
                 Failure::NoHttp2,
                 Failure::Closed,
@@ -156,7 +158,7 @@ mod tests {
             .map(|f| f.is_no_http2(tls))
         };
         assert_eq!(
-            (said(true), said(false)),
+            (shown(true), shown(false)),
             ([true, false, false, false], [true, true, true, false])
         );
     }

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::plan::LinkKind;
+use crate::protocol::Protocol;
 use crate::stream::{self, Connected, Seen, Stream};
-use crate::way::Way;
 use faultline_command::clock;
 use faultline_net::{retry_after, unrequested_coding};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -39,7 +39,7 @@ impl<F: Future + 'static> Executor<F> for Tasks {
 type Io = TokioIo<Box<dyn Stream>>;
 
 /// By version of HTTP.
-enum Protocol {
+enum Version {
     One {
         send: http1::SendRequest<Full<Bytes>>,
         /// What reads and writes, until the connection is closed.
@@ -54,7 +54,7 @@ enum Protocol {
 
 /// An open connection; closed when dropped.
 pub(crate) struct Link {
-    protocol: Protocol,
+    version: Version,
     /// What is asked there.
     target: Uri,
     /// Of what HTTP is, behind TLS: the first byte of an answer, and not of a session ticket.
@@ -107,13 +107,13 @@ impl Link {
         } = stream::connect(kind, tls, within).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         // Errors of a connection reach whoever waits for an answer.
-        let (protocol, target) = if kind.way == Way::Http2 {
+        let (version, target) = if kind.protocol == Protocol::Http2 {
             let tasks = Tasks::default();
             let shaken = http2::handshake(tasks.clone(), stream).await;
             let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
             tasks.execute(connection);
             (
-                Protocol::Two {
+                Version::Two {
                     send,
                     _tasks: tasks,
                 },
@@ -126,7 +126,7 @@ impl Link {
             let host =
                 HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?;
             (
-                Protocol::One {
+                Version::One {
                     send,
                     connection: Some(Box::new(connection)),
                     host,
@@ -137,7 +137,7 @@ impl Link {
         let target = target.parse().map_err(|_| Failure::Malformed)?;
         Ok(Opened {
             link: Link {
-                protocol,
+                version,
                 target,
                 plain,
                 wire,
@@ -149,11 +149,11 @@ impl Link {
 
     /// Whether the next request can be sent. A node may have closed the connection meanwhile.
     pub(crate) async fn is_usable(&mut self) -> bool {
-        match &mut self.protocol {
-            Protocol::One {
+        match &mut self.version {
+            Version::One {
                 send, connection, ..
             } => driven(connection, send.ready()).await.is_ok(),
-            Protocol::Two { send, .. } => send.ready().await.is_ok(),
+            Version::Two { send, .. } => send.ready().await.is_ok(),
         }
     }
 
@@ -175,8 +175,8 @@ impl Link {
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let (head, body) = match &mut self.protocol {
-            Protocol::One {
+        let (head, body) = match &mut self.version {
+            Version::One {
                 send,
                 connection,
                 host,
@@ -189,7 +189,7 @@ impl Link {
                 };
                 driven(connection, answered).await?
             }
-            Protocol::Two { send, .. } => {
+            Version::Two { send, .. } => {
                 let answer = send.send_request(request);
                 let answer = async {
                     let answer = answer.await;

@@ -23,6 +23,7 @@ mod parquet;
 mod plan;
 mod plan_file;
 mod preset;
+mod protocol;
 mod render;
 mod report_tables;
 mod results;
@@ -34,7 +35,6 @@ mod tables;
 mod transport;
 mod values;
 mod verify;
-mod way;
 
 use args::{Bench, BenchArgs, Format};
 use results::Results;
@@ -53,7 +53,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             if preset == "compression" {
-                let outcome = compression::kept(&args.file, &header)?;
+                let outcome = compression::saved(&args.file, &header)?;
                 if let Some(out) = &args.html {
                     return Ok((page::write(&page::of_compression(&outcome), out)?, 0));
                 }

@@ -10,10 +10,10 @@ use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
+use crate::protocol::Protocol;
 use crate::results::{Header, Results};
 use crate::run::Engine;
 use crate::stream::Shape;
-use crate::way::Way;
 use anyhow::{Context as _, ensure};
 use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let then = |header: &mut Header, engine: &Engine| {
         let signal = std::cell::Cell::new(None);
         let stop = || {
-            signal.set(signal.get().or_else(|| engine.asked_to_end()));
+            signal.set(signal.get().or_else(|| engine.end_requested()));
             signal.get().is_some()
         };
         for (node, folder) in &folders {
@@ -145,7 +145,7 @@ fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
             .map(|(_, endpoint)| LinkKind {
                 endpoint: endpoint.clone(),
                 shape: Shape::default(),
-                way: Way::Http,
+                protocol: Protocol::Http,
             })
             .collect(),
         ..preset::empty(&args.load)
@@ -202,10 +202,10 @@ fn in_sync(
     let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (place, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
+    for (index, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
         let version = versions
             .as_ref()
-            .and_then(|versions| chain::version(versions.get(place)?));
+            .and_then(|versions| chain::version(versions.get(index)?));
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
             "{name}: version {version}, slot {}, {behind} behind the newest",

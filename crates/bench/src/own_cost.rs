@@ -3,10 +3,10 @@
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::protocol::Protocol;
 use crate::results::OwnCost;
 use crate::run::Engine;
 use crate::stream::Shape;
-use crate::way::Way;
 use anyhow::bail;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -82,7 +82,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         links: vec![LinkKind {
             endpoint,
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         }],
         subjects: vec![Subject {
             name: "nothing".to_owned(),
@@ -142,11 +142,11 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        let said = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
+        let output = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
         writer.write_all(
             format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}",
-                said.len()
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{output}",
+                output.len()
             )
             .as_bytes(),
         )?;

@@ -151,9 +151,9 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     let mut points = Vec::new();
     for arm in others {
         let of_arm = || compared.iter().filter(|one| one.arm == *arm);
-        let shown = |way: Direction| {
+        let shown = |protocol: Direction| {
             of_arm()
-                .filter(|one| one.decision.shown() == Some(way))
+                .filter(|one| one.decision.shown() == Some(protocol))
                 .count()
         };
         let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
@@ -185,7 +185,7 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = ids(arms.iter().map(String::as_str));
-    let card = |(place, (arm, id)): (usize, (&String, String))| {
+    let card = |(index, (arm, id)): (usize, (&String, String))| {
         let of_arm = results.samples.iter().filter(|sample| {
             results
                 .cells
@@ -196,8 +196,8 @@ fn cards(results: &Results) -> Vec<RunCard> {
             None => (good + 1, failed),
             Some(_) => (good, failed + 1),
         });
-        let compared = results.header.verdicts.get(place).map(|verdict| {
-            match (place, verdict.equal, verdict.different) {
+        let compared = results.header.verdicts.get(index).map(|verdict| {
+            match (index, verdict.equal, verdict.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {
                     format!("{} equal, {} different", count(equal), count(different))
@@ -208,7 +208,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
         facts.extend(
             compared
                 .filter(|_| results.header.preset != "transport")
-                .map(|said| ("answers compared", said)),
+                .map(|sentences| ("answers compared", sentences)),
         );
         RunCard {
             id,

@@ -52,11 +52,11 @@ pub(crate) fn requests(results: &Results) -> Columns {
         ("at_ns".to_owned(), whole(&|sample| Some(sample.at_ns))),
         ("latency_ns".to_owned(), whole(&Sample::latency_ns)),
     ];
-    for (place, phase) in PHASES.iter().enumerate() {
+    for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
         columns.push((
             name,
-            whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied())),
+            whole(&|sample| sample.phases.and_then(|phases| phases.get(index).copied())),
         ));
     }
     columns.extend([
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn every_request_is_a_row_and_a_failed_one_has_no_latency() {
-        let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
-        (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
-        let columns = requests(&kept);
+        let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
+        (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
+        let columns = requests(&saved);
         let of = |name: &str| {
             columns
                 .iter()

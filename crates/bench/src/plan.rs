@@ -1,9 +1,9 @@
 //! What is asked, how often and in which order: decided before the first request.
 
 use crate::answer::Expected;
+use crate::protocol::Protocol;
 pub(crate) use crate::stream::LinkKind;
 use crate::values::{self, Value};
-use crate::way::Way;
 use hyper::body::Bytes;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -64,8 +64,8 @@ impl Cell {
 
     /// Rounds and subjects have numbers of their own; arms have the same.
     fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
-        let place = (round << 16) ^ self.subject as u64;
-        fastrand::Rng::with_seed(seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        let offset = (round << 16) ^ self.subject as u64;
+        fastrand::Rng::with_seed(seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
@@ -153,8 +153,8 @@ impl Plan {
             return cell.body(id, (self.seed, round));
         }
         let seed = cell.random(self.seed, round).u64(..);
-        let method = values::filled(&cell.method, &self.values, |place, value| {
-            value.drawn(seed, place)
+        let method = values::filled(&cell.method, &self.values, |offset, value| {
+            value.drawn(seed, offset)
         });
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
@@ -165,7 +165,7 @@ impl Plan {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
             let link = self.links.get(cell.link)?;
-            let over = if link.way == Way::WebSocket {
+            let over = if link.protocol == Protocol::WebSocket {
                 "SEND"
             } else {
                 "POST"
@@ -212,7 +212,7 @@ impl Order {
                 .iter()
                 .enumerate()
                 .filter(|(_, cell)| cell.subject == subject);
-            cells.map(|(place, _)| place).collect()
+            cells.map(|(offset, _)| offset).collect()
         };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
@@ -251,8 +251,8 @@ impl Iterator for Order {
             return None;
         }
         let cells = self.round.len() as u64;
-        let (round, place) = (self.number / cells, (self.number % cells) as usize);
-        if place == 0 {
+        let (round, offset) = (self.number / cells, (self.number % cells) as usize);
+        if offset == 0 {
             self.draw();
             self.random.shuffle(&mut self.round);
         }
@@ -262,7 +262,7 @@ impl Iterator for Order {
         let turn = Turn {
             number: self.number,
             round,
-            cell: *self.round.get(place)?,
+            cell: *self.round.get(offset)?,
         };
         self.number += 1;
         Some(turn)

@@ -4,12 +4,12 @@ use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
 use crate::own_cost;
 use crate::plan::{Cell, MOST_REQUESTS, Plan};
+use crate::protocol::Protocol;
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
 use crate::run::{Engine, Measured, SampleSink};
 use crate::store::{self, ResultsFile};
 use crate::verify::Verdict;
-use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_text::{count, time};
@@ -211,7 +211,7 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
     let over = |cell: &Cell| {
         plan.links
             .get(cell.link)
-            .is_some_and(|link| link.way == Way::Http2)
+            .is_some_and(|link| link.protocol == Protocol::Http2)
     };
     let mut tried = BTreeSet::new();
     let cells: Vec<Cell> = plan
@@ -321,15 +321,15 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
         // An arm of that preset is a transport, whatever its cells' links.
-        let ways = plan
+        let protocols = plan
             .arms
             .get(cell.arm)
             .zip(plan.links.get(cell.link))
             .filter(|_| preset != "transport");
-        if let Some((arm, link)) = ways {
+        if let Some((arm, link)) = protocols {
             set(
                 &format!("transport of {}", arm.name),
-                link.way.name().to_owned(),
+                link.protocol.name().to_owned(),
             );
             shapes
                 .entry(&arm.name)
@@ -415,12 +415,12 @@ mod tests {
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {
-        let of = |way, shape| {
+        let of = |protocol, shape| {
             let endpoint = Endpoint::read("http://node").unwrap();
             let links = vec![LinkKind {
                 endpoint,
                 shape: Shape::read(shape).unwrap(),
-                way,
+                protocol,
             }];
             let arms = vec![Arm {
                 name: "a".to_owned(),
@@ -434,7 +434,7 @@ mod tests {
                 },
             )
         };
-        let (one, other) = (of(Way::Http, "0ms"), of(Way::Http2, "30ms"));
+        let (one, other) = (of(Protocol::Http, "0ms"), of(Protocol::Http2, "30ms"));
         for name in ["transport of a", "added to the link of a"] {
             assert!(one[name] != other[name], "{one:?} {other:?}");
         }

@@ -136,7 +136,7 @@ fn about(results: &Results) -> String {
         .iter()
         .for_each(|note| out += &format!("{note}\n"));
     if !header.refusals.is_empty() {
-        let said: Vec<String> = header
+        let sentences: Vec<String> = header
             .refusals
             .iter()
             .map(|(kind, times)| format!("{} {kind}", count(*times)))
@@ -144,7 +144,7 @@ fn about(results: &Results) -> String {
         let _ = writeln!(
             out,
             "Refused: {}; what was repeated after a wait is in no latency",
-            said.join(", ")
+            sentences.join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {
@@ -202,7 +202,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
-    let place = match found.at {
+    let index = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
         Some(at) if !found.is_shown() => {
             let why = if found.blocks < FEWEST_BLOCKS {
@@ -222,7 +222,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
             bytes(found.high, "more than the largest")
         ),
     };
-    format!("{place} ({shares})")
+    format!("{index} ({shares})")
 }
 
 /// What came of comparing answers, and the first that differ.
@@ -240,7 +240,7 @@ pub(crate) fn verified(results: &Results) -> String {
         .skip(1)
     {
         let equal = count(verdict.equal);
-        let said = match (verdict.equal, verdict.different) {
+        let sentences = match (verdict.equal, verdict.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -248,7 +248,7 @@ pub(crate) fn verified(results: &Results) -> String {
                 count(different)
             ),
         };
-        let _ = writeln!(out, "Answers of {arm}: {said}");
+        let _ = writeln!(out, "Answers of {arm}: {sentences}");
     }
     // That slots were skipped which others have is the reference's difference.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
@@ -279,9 +279,9 @@ mod tests {
                 "FAILED: more requests than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
             )
         };
-        for (max, said) in [(0.0, true), (26.0, true), (27.0, false)] {
+        for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {
             run.header.max_failures = Some(max);
-            let expected: Vec<String> = said.then(|| line(max)).into_iter().collect();
+            let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
             assert_eq!(problems(&run), expected);
         }
     }

@@ -38,18 +38,18 @@ fn shown_word(decision: Decision) -> &'static str {
 
 /// Failures and refusals by kind.
 pub(crate) fn failures(summary: &Summary) -> String {
-    let mut said: Vec<String> = summary
+    let mut sentences: Vec<String> = summary
         .failures
         .iter()
         .map(|(kind, times)| format!("{} {kind}", count(*times)))
         .collect();
     if summary.refused > 0 {
-        said.push(format!("{} refused and repeated", count(summary.refused)));
+        sentences.push(format!("{} refused and repeated", count(summary.refused)));
     }
-    if said.is_empty() {
+    if sentences.is_empty() {
         "0".to_owned()
     } else {
-        said.join(", ")
+        sentences.join(", ")
     }
 }
 
@@ -117,8 +117,8 @@ pub(crate) fn phases(results: &Results) -> Table {
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
         let mut row: Vec<Cell> = titled(results, head).into();
-        let phase = |place: usize| summary.phases.and_then(|phases| phases.get(place).copied());
-        row.extend((0..PHASES.len()).map(|place| number(phase(place), 3, NONE_GOOD)));
+        let phase = |index: usize| summary.phases.and_then(|phases| phases.get(index).copied());
+        row.extend((0..PHASES.len()).map(|index| number(phase(index), 3, NONE_GOOD)));
         row.extend([
             number(summary.decode_cpu, 3, NONE_GOOD),
             number(summary.received, 0, NONE_GOOD),

@@ -269,8 +269,8 @@ impl Results {
             .unwrap_or(0);
         let mut latencies = vec![None; rounds as usize];
         for sample in self.of(cell) {
-            if let Some(place) = latencies.get_mut(sample.round as usize) {
-                *place = sample.latency_ns().map(ms);
+            if let Some(index) = latencies.get_mut(sample.round as usize) {
+                *index = sample.latency_ns().map(ms);
             }
         }
         latencies
@@ -299,15 +299,15 @@ impl Results {
             let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
             (!good.is_empty()).then(|| sum / good.len() as f64)
         };
-        let phase = |place: usize| {
-            mean(&|sample| sample.phases.map_or(0, |phases| phases[place])).map(|ns| ns / 1e6)
+        let phase = |index: usize| {
+            mean(&|sample| sample.phases.map_or(0, |phases| phases[index])).map(|ns| ns / 1e6)
         };
         Summary {
             successes: good.len() as u64,
             failures,
             refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
             latency: self.latency(cell),
-            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|place| phase(place).unwrap_or(0.0))),
+            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|index| phase(index).unwrap_or(0.0))),
             decode_cpu: mean(&|sample| sample.decode_cpu_ns).map(|ns| ns / 1e6),
             received: mean(&|sample| sample.received),
         }

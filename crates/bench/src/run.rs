@@ -27,7 +27,7 @@ pub(crate) use exchange::Exchanged;
 use faultline_command::clock;
 use faultline_command::progress::Progress;
 use faultline_command::signals::Signals;
-use pace::{Asked, LOOK, Pace, Repeat};
+use pace::{Attempted, POLL_INTERVAL, Pace, Repeat};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -141,7 +141,7 @@ impl Engine {
             .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
         let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
-        let look = || {
+        let inspect = || {
             let refused: u64 = shared.pace.refusals().values().sum();
             let more = if refused > 0 {
                 format!(", {refused} refused")
@@ -151,7 +151,7 @@ impl Engine {
             progress.borrow_mut().at(shared.done.get(), &more);
             flusher.flush_if_due(&shared.samples.borrow(), || shared.state());
         };
-        self.with_signals(&shared.pace, look, async {
+        self.with_signals(&shared.pace, inspect, async {
             // Before the schedule begins: a client that asks often has a connection.
             let mut first = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
@@ -181,15 +181,15 @@ impl Engine {
     }
 
     /// The signal to end that came since the last look.
-    pub(crate) fn asked_to_end(&self) -> Option<&'static str> {
-        let heard = self
+    pub(crate) fn end_requested(&self) -> Option<&'static str> {
+        let newest = self
             .signals
             .borrow_mut()
             .wait(None, Duration::ZERO)
             .unwrap_or_default();
-        heard
+        newest
             .into_iter()
-            .find(|heard| heard.asks_to_end())
+            .find(|newest| newest.asks_to_end())
             .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
     }
 
@@ -201,22 +201,22 @@ impl Engine {
     pub(crate) fn with_signals<T>(
         &self,
         pace: &Pace,
-        look: impl Fn(),
+        inspect: impl Fn(),
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<Option<T>> {
         LocalSet::new().block_on(&self.runtime, async {
             let mut work = pin!(work);
             loop {
-                if let Ok(done) = timeout(LOOK, work.as_mut()).await {
+                if let Ok(done) = timeout(POLL_INTERVAL, work.as_mut()).await {
                     return done.map(Some);
                 }
-                if let Some(signal) = self.asked_to_end() {
+                if let Some(signal) = self.end_requested() {
                     if pace.ended_by().is_some() {
                         return Ok(None);
                     }
                     pace.end(signal.to_owned());
                 }
-                look();
+                inspect();
             }
         })
     }
@@ -306,7 +306,12 @@ impl Shared {
     }
 
     /// Keeps what came of a request, with the slot and the bytes of its answer, if there are any to compare.
-    fn answered(&self, turn: &Turn, asked: Asked<Exchanged>, answer: Option<(Option<u64>, &[u8])>) {
+    fn answered(
+        &self,
+        turn: &Turn,
+        attempted: Attempted<Exchanged>,
+        answer: Option<(Option<u64>, &[u8])>,
+    ) {
         if let Some(cell) = self.plan.cells.get(turn.cell) {
             self.verify.borrow_mut().answered(
                 (cell.arm, cell.subject),
@@ -315,11 +320,16 @@ impl Shared {
             );
         }
         self.done.set(self.done.get() + 1);
-        remember_message(&mut self.messages.borrow_mut(), turn.cell, &asked.answer);
-        let begun = self.begun.get().unwrap_or(asked.at);
-        self.samples
-            .borrow_mut()
-            .extend(turn.round.map(|round| sample(turn, round, begun, asked)));
+        remember_message(
+            &mut self.messages.borrow_mut(),
+            turn.cell,
+            &attempted.answer,
+        );
+        let begun = self.begun.get().unwrap_or(attempted.at);
+        self.samples.borrow_mut().extend(
+            turn.round
+                .map(|round| sample(turn, round, begun, attempted)),
+        );
     }
 }
 
@@ -337,8 +347,8 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         if shared.pace.holds_back(node, at) {
             shared.answered(
                 &turn,
-                Asked {
-                    answer: Err(Failure::HeldBack),
+                Attempted {
+                    answer: Err(Failure::NotSent),
                     at,
                     refused: 0,
                 },
@@ -354,10 +364,10 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 .exchange(&shared.plan, cell, turn.number, &mut decoder, at)
                 .await
         };
-        let asked = shared.pace.asked(node, at, repeat, send).await;
+        let attempted = shared.pace.attempted(node, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
-        let Some(asked) = asked else { return };
-        let decoded = asked
+        let Some(attempted) = attempted else { return };
+        let decoded = attempted
             .answer
             .as_ref()
             .ok()
@@ -365,7 +375,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         let answer = decoded
             .filter(|decoded| decoded.bytes)
             .map(|decoded| (decoded.slot, decoder.bytes()));
-        shared.answered(&turn, asked, answer);
+        shared.answered(&turn, attempted, answer);
     }
 }
 
@@ -381,9 +391,13 @@ fn remember_message<T>(
 }
 
 /// What is kept of a request.
-fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> Sample {
+fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (number, cell, at_ns) = (turn.number, turn.cell, ns(asked.at.saturating_sub(begun)));
+    let (number, cell, at_ns) = (
+        turn.number,
+        turn.cell,
+        ns(attempted.at.saturating_sub(begun)),
+    );
     let failed = Sample {
         number,
         round,
@@ -394,9 +408,9 @@ fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> 
         sent: 0,
         received: 0,
         failure: None,
-        refused: asked.refused,
+        refused: attempted.refused,
     };
-    match asked.answer {
+    match attempted.answer {
         Err(failure) => Sample {
             failure: Some(failure.kind()),
             ..failed

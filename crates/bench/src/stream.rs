@@ -4,7 +4,7 @@ mod shape;
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::way::Way;
+use crate::protocol::Protocol;
 use anyhow::Context as _;
 use faultline_command::clock;
 use rustls::pki_types::pem::PemObject as _;
@@ -70,7 +70,7 @@ pub(crate) struct LinkKind {
     /// What is added to the way there.
     pub(crate) shape: Shape,
     /// What is spoken, and whether connections are kept.
-    pub(crate) way: Way,
+    pub(crate) protocol: Protocol,
 }
 
 /// What passed on a connection.
@@ -185,7 +185,7 @@ pub(crate) async fn connect(
             tls: Duration::ZERO,
         });
     };
-    let stream = handshake(connector, endpoint, kind.way, tcp).await?;
+    let stream = handshake(connector, endpoint, kind.protocol, tcp).await?;
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
     Ok(Connected {
@@ -204,17 +204,17 @@ pub(crate) async fn connect(
 async fn handshake<S: Stream>(
     connector: &TlsConnector,
     endpoint: &Endpoint,
-    way: Way,
+    protocol: Protocol,
     tcp: S,
 ) -> Result<TlsStream<S>, Failure> {
     let node = &endpoint.authority;
-    let no_tls = |error: io::Error| match is_no_http2(&error) && way == Way::Http2 {
+    let no_tls = |error: io::Error| match is_no_http2(&error) && protocol == Protocol::Http2 {
         true => Failure::NoHttp2,
         false => Failure::Connect(format!("no TLS with {node} ({error})")),
     };
     let name = ServerName::try_from(endpoint.host.clone())
         .map_err(|error| no_tls(io::Error::other(error)))?;
-    if way != Way::Http2 {
+    if protocol != Protocol::Http2 {
         return connector.connect(name, tcp).await.map_err(no_tls);
     }
     let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
@@ -228,10 +228,10 @@ async fn handshake<S: Stream>(
 /// Whether TLS's handshake ended with an alert that says that the node has none of the protocols that are offered.
 fn is_no_http2(error: &io::Error) -> bool {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
-    let said = error
+    let message = error
         .get_ref()
         .and_then(|error| error.downcast_ref::<rustls::Error>());
-    said == Some(&alert)
+    message == Some(&alert)
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
         let kind = LinkKind {
             endpoint: Endpoint::read(url).unwrap(),
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build().unwrap();

@@ -112,7 +112,7 @@ pub(crate) fn csv(results: &Results) -> String {
         row.extend(latencies.map(some));
         row.extend(
             (0..PHASES.len())
-                .map(|place| some(summary.phases.and_then(|phases| phases.get(place).copied()))),
+                .map(|index| some(summary.phases.and_then(|phases| phases.get(index).copied()))),
         );
         row.extend([summary.decode_cpu, summary.received].map(some));
         out += &(row.join(",") + "\n");

@@ -12,9 +12,9 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known, Session};
+use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::stream::Shape;
-use crate::way::Way;
 use anyhow::bail;
 use chain::{Act, Chain};
 use evm::Evm;
@@ -36,7 +36,7 @@ type Scenario = (Act, u32);
 /// # Errors
 /// Wrong usage, a node that does not answer, is of no chain that is known, or refuses what is written.
 pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
-    let (ways, scenarios) = (ways(args)?, scenarios(args));
+    let (protocols, scenarios) = (protocols(args)?, scenarios(args));
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
         let line = |cell: &Cell| {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
     preset::with(&plan, (&args.output, args.node.ca.as_deref()), |session| {
-        measure(args, plan.clone(), session, (&ways, &scenarios))
+        measure(args, plan.clone(), session, (&protocols, &scenarios))
     })
 }
 
@@ -58,15 +58,19 @@ pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
 
-fn ways(args: &TransportArgs) -> anyhow::Result<Vec<Way>> {
-    let mut ways = Vec::new();
-    for way in args.transports.iter().filter_map(|name| Way::named(name)) {
-        if ways.contains(&way) {
+fn protocols(args: &TransportArgs) -> anyhow::Result<Vec<Protocol>> {
+    let mut protocols = Vec::new();
+    for protocol in args
+        .transports
+        .iter()
+        .filter_map(|name| Protocol::named(name))
+    {
+        if protocols.contains(&protocol) {
             return Err(WrongUsage("--transports names one twice".to_owned()).into());
         }
-        ways.push(way);
+        protocols.push(protocol);
     }
-    Ok(ways)
+    Ok(protocols)
 }
 
 fn scenarios(args: &TransportArgs) -> Vec<Scenario> {
@@ -120,11 +124,11 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
             .iter()
             .map(|name| Arm { name: name.clone() })
             .collect(),
-        links: [(http, Way::Http), (websocket, Way::WebSocket)]
-            .map(|(endpoint, way)| LinkKind {
+        links: [(http, Protocol::Http), (websocket, Protocol::WebSocket)]
+            .map(|(endpoint, protocol)| LinkKind {
                 endpoint,
                 shape: Shape::default(),
-                way,
+                protocol,
             })
             .into(),
         subjects: scenarios
@@ -148,7 +152,7 @@ fn measure(
     args: &TransportArgs,
     mut plan: Plan,
     session: &Session<'_>,
-    (ways, scenarios): (&[Way], &[Scenario]),
+    (protocols, scenarios): (&[Protocol], &[Scenario]),
 ) -> anyhow::Result<Results> {
     let engine = session.engine;
     let [http, websocket] = plan.links.as_slice() else {
@@ -165,17 +169,25 @@ fn measure(
         timeout: args.timeout,
     };
     let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
-    let ways = &mut ways.to_vec();
-    if let Some(place) = ways.iter().position(|way| *way == Way::Http2) {
+    let protocols = &mut protocols.to_vec();
+    if let Some(index) = protocols
+        .iter()
+        .position(|protocol| *protocol == Protocol::Http2)
+    {
         // Of any chain: an error of JSON-RPC is an answer as well.
-        let asked = engine.first(async {
+        let exchange = engine.first(async {
             Ok(talk
-                .call(Way::Http2, "eth_chainId", &json!([]), &mut Meter::default())
+                .call(
+                    Protocol::Http2,
+                    "eth_chainId",
+                    &json!([]),
+                    &mut Meter::default(),
+                )
                 .await)
         })?;
-        if let Some(failure) = asked.err().filter(|failure| failure.is_no_http2(tls)) {
-            notes.push(preset::leave_out(&mut plan, place, &failure)?);
-            ways.remove(place);
+        if let Some(failure) = exchange.err().filter(|failure| failure.is_no_http2(tls)) {
+            notes.push(preset::leave_out(&mut plan, index, &failure)?);
+            protocols.remove(index);
         }
     }
     talk.give_up();
@@ -198,12 +210,14 @@ fn measure(
     };
     session.results("transport", &plan, known, |sink| {
         engine.one_by_one(&plan, sink, async |cell| {
-            let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
-            let (way, (act, times)) = way
+            let (protocol, scenario) = (protocols.get(cell.arm), scenarios.get(cell.subject));
+            let (protocol, (act, times)) = protocol
                 .copied()
                 .zip(scenario.copied())
                 .ok_or(Failure::Missing)?;
-            chain.perform(&mut talk, (way, act, times), patience).await
+            chain
+                .perform(&mut talk, (protocol, act, times), patience)
+                .await
         })
     })
 }
@@ -212,10 +226,13 @@ fn measure(
 async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
     let meter = &mut Meter::default();
     let node = "the node";
-    match talk.call(Way::Http, "eth_chainId", &json!([]), meter).await {
+    match talk
+        .call(Protocol::Http, "eth_chainId", &json!([]), meter)
+        .await
+    {
         Ok(id) => evm(talk, id.as_str().unwrap_or_default(), patience).await,
         Err(Failure::Rpc(..)) => match talk
-            .call(Way::Http, "getGenesisHash", &json!([]), meter)
+            .call(Protocol::Http, "getGenesisHash", &json!([]), meter)
             .await
         {
             Ok(genesis) => solana(talk, genesis.as_str().unwrap_or_default(), patience).await,
@@ -234,7 +251,7 @@ async fn evm(
     let version = version(talk, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = talk
-        .call(Way::Http, "eth_accounts", &json!([]), meter)
+        .call(Protocol::Http, "eth_accounts", &json!([]), meter)
         .await
         .unwrap_or_default();
     let payer = accounts
@@ -275,7 +292,7 @@ async fn solana(
 
 async fn version(talk: &mut Talk, method: &str) -> String {
     let version = talk
-        .call(Way::Http, method, &json!([]), &mut Meter::default())
+        .call(Protocol::Http, method, &json!([]), &mut Meter::default())
         .await
         .unwrap_or_default();
     let text = version

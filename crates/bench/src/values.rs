@@ -24,9 +24,9 @@ pub(crate) enum Of {
 
 impl Value {
     /// One of them; each place has its own.
-    pub(crate) fn drawn(&self, seed: u64, place: usize) -> Cow<'_, str> {
+    pub(crate) fn drawn(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
-            fastrand::Rng::with_seed(seed ^ (place as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+            fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
             Of::Range { from, to, hex } => written(random.u64(*from..=*to.max(from)), *hex),
             Of::List(list) => Cow::Borrowed(
@@ -94,8 +94,8 @@ pub(crate) fn filled<'a>(
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
         let named = name(after).and_then(|name| {
-            let place = values.iter().position(|value| value.name == name)?;
-            Some((name.len() + 1, with(place, values.get(place)?)))
+            let index = values.iter().position(|value| value.name == name)?;
+            Some((name.len() + 1, with(index, values.get(index)?)))
         });
         rest = match named {
             Some((length, value)) => {

@@ -46,7 +46,7 @@ struct Answer {
 #[derive(Debug, Default)]
 struct Round {
     /// Arms that were answered, well or not.
-    asked: usize,
+    requested: usize,
     /// By arm.
     answers: Vec<(usize, Answer)>,
 }
@@ -88,33 +88,33 @@ impl Verify {
         answer: Option<(Option<u64>, &[u8])>,
     ) {
         let of_round = self.open.entry((round, subject)).or_default();
-        of_round.asked += 1;
+        of_round.requested += 1;
         of_round
             .answers
             .extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
-        if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
+        if of_round.requested >= self.arms.get(subject).copied().unwrap_or(0) {
             let whole = self.open.remove(&(round, subject)).unwrap_or_default();
             self.compare(&whole, (subject, round));
         }
     }
 
     fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
-        let asked = || asked(&self.plan, subject, number);
+        let requested = || requested(&self.plan, subject, number);
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
             return;
         };
         // A block that another node has was not skipped: then the reference is the one that does not have it.
         if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
-            let said = || {
+            let skipped_message = || {
                 format!(
                     "{}: it says that the slot was skipped, and another has its block",
-                    asked()
+                    requested()
                 )
             };
             self.verdicts
                 .iter_mut()
                 .take(1)
-                .for_each(|verdict| verdict.differs(said));
+                .for_each(|verdict| verdict.differs(skipped_message));
             return;
         }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
@@ -124,7 +124,7 @@ impl Verify {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.differs(|| format!("{}: {}", asked(), difference(reference, answer)));
+                verdict.differs(|| format!("{}: {}", requested(), difference(reference, answer)));
             }
         }
     }
@@ -146,7 +146,7 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
 }
 
 /// The request of a round about a subject, as it was sent but for its id.
-fn asked(plan: &Plan, subject: usize, round: u64) -> String {
+fn requested(plan: &Plan, subject: usize, round: u64) -> String {
     let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else {
         return String::new();
     };
@@ -184,9 +184,9 @@ mod tests {
     fn verify() -> Verify {
         let empty = plan(1, 1);
         let cells = (0..6)
-            .map(|place| Cell {
-                arm: place % 3,
-                subject: place / 3,
+            .map(|index| Cell {
+                arm: index % 3,
+                subject: index / 3,
                 ..empty.cells[0].clone()
             })
             .collect();

@@ -79,15 +79,15 @@ async fn answer(
         .await
         .expect("a whole request")
         .to_bytes();
-    let asked: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-    let result = if asked["method"] == "eth_chainId" {
+    let requested: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    let result = if requested["method"] == "eth_chainId" {
         "0x1".into()
     } else {
-        asked["params"].clone()
+        requested["params"].clone()
     };
-    let said =
-        serde_json::json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
-    Ok(Response::new(Full::new(Bytes::from(said))))
+    let output =
+        serde_json::json!({"jsonrpc": "2.0", "id": requested["id"], "result": result}).to_string();
+    Ok(Response::new(Full::new(Bytes::from(output))))
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, two: bool, seen: Arc<Seen>) {
@@ -222,11 +222,11 @@ fn a_plan_is_sent_over_http2_where_a_node_offers_it() {
         &format!("https://{}", server.address),
         &certificate.0,
     );
-    let (said, code) = bench(&["run", &plan]).expect("results");
-    assert_eq!(code, 0, "{said}");
+    let (output, code) = bench(&["run", &plan]).expect("results");
+    assert_eq!(code, 0, "{output}");
     assert!(
-        said.contains("Answers of two: equal to the reference's in all 60 comparisons"),
-        "{said}"
+        output.contains("Answers of two: equal to the reference's in all 60 comparisons"),
+        "{output}"
     );
     // One of HTTP/2 found out whether it is offered.
     assert_eq!(server.requests(), (60, 61));
@@ -250,11 +250,11 @@ fn an_arm_over_http2_is_left_out_where_a_node_does_not_offer_it() {
             &format!("{scheme}://{}", server.address),
             &certificate.0,
         );
-        let (said, code) = bench(&["run", &plan]).expect("results");
-        assert_eq!(code, 0, "{said}");
+        let (output, code) = bench(&["run", &plan]).expect("results");
+        assert_eq!(code, 0, "{output}");
         assert!(
-            said.contains("two is left out: the node does not offer HTTP/2 ("),
-            "{said}"
+            output.contains("two is left out: the node does not offer HTTP/2 ("),
+            "{output}"
         );
         assert_eq!(server.requests(), (60, 0));
     }
@@ -274,22 +274,22 @@ fn transports_are_compared_over_http2_without_tls_too() {
     ];
     let both = Server::start(None, true);
     let url = format!("http://{}", both.address);
-    let (said, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
+    let (output, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
     assert!(
-        code == 0 && said.contains("=== SINGLE READ ===\n\nhttp2: "),
-        "{said}"
+        code == 0 && output.contains("=== SINGLE READ ===\n\nhttp2: "),
+        "{output}"
     );
     // A question whether it is offered, and 3 rounds of 1 and of 2 reads.
     assert_eq!(both.requests().1, 1 + 3 * 3);
     let one = Server::start(None, false);
     let url = format!("http://{}", one.address);
-    let (said, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
+    let (output, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
     assert!(
-        code == 0 && said.contains("http2 is left out: the node does not offer HTTP/2"),
-        "{said}"
+        code == 0 && output.contains("http2 is left out: the node does not offer HTTP/2"),
+        "{output}"
     );
     assert!(
-        said.contains("=== SINGLE READ ===\n\nhttp: ") && !said.contains("\nhttp2: "),
-        "{said}"
+        output.contains("=== SINGLE READ ===\n\nhttp: ") && !output.contains("\nhttp2: "),
+        "{output}"
     );
 }

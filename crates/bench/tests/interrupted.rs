@@ -37,12 +37,12 @@ fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
             "ended early: the node answers -32000: no more; only the 30 records",
         ),
     ] {
-        let asked = AtomicU64::new(0);
+        let requested = AtomicU64::new(0);
         let node = stand_in::start(move |method, _| match method {
             "getSlot" => Ok(json!(1000)),
             "getFirstAvailableBlock" => Ok(json!(1)),
             "getBlocks" => Ok(json!((501..=1000).collect::<Vec<u64>>())),
-            _ => match asked.fetch_add(1, Ordering::SeqCst) + 1 {
+            _ => match requested.fetch_add(1, Ordering::SeqCst) + 1 {
                 GOOD if interrupted => {
                     signal(std::process::id(), "INT").expect("kill");
                     Ok(block(GOOD))
@@ -68,28 +68,28 @@ fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
             "1ms",
         ];
         let more = ["--save", &saved, "--out", &out];
-        let (said, code) =
+        let (output, code) =
             faultline_bench::run(&Cli::try_parse_from(words.iter().chain(&more)).unwrap().args)
                 .unwrap();
         let read = fs::read_to_string(&saved).unwrap().lines().count();
-        assert!(code == 1 && said.contains(why), "{said}");
+        assert!(code == 1 && output.contains(why), "{output}");
         assert!(
-            said.contains(&format!("{read} records, {read} measured")),
-            "{said}"
+            output.contains(&format!("{read} records, {read} measured")),
+            "{output}"
         );
         assert_eq!(read as u64, GOOD);
         let again = Cli::try_parse_from(["bench", "report", &out]).unwrap();
-        assert_eq!(faultline_bench::run(&again.args).unwrap().0, said);
+        assert_eq!(faultline_bench::run(&again.args).unwrap().0, output);
     }
 }
 
 fn block(number: u64) -> serde_json::Value {
     let record: Vec<u8> = (0..200)
-        .map(|place| {
-            if place < 100 {
+        .map(|index| {
+            if index < 100 {
                 7
             } else {
-                (place * number % 251) as u8
+                (index * number % 251) as u8
             }
         })
         .collect();

@@ -21,7 +21,7 @@ struct Cli {
 fn dry_run(plan: &Path) -> anyhow::Result<String> {
     let plan = plan.to_str().expect("a path of text");
     let cli = Cli::try_parse_from(["bench", "run", plan, "--dry-run"]).expect("good words");
-    faultline_bench::run(&cli.args).map(|(said, _)| said)
+    faultline_bench::run(&cli.args).map(|(output, _)| output)
 }
 
 fn root() -> PathBuf {
@@ -50,10 +50,10 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
         .to_string();
     let mut known = BTreeSet::new();
     for line in told.lines() {
-        let Some((place, keys)) = line.split_once("qqqqqqqq: unknown key; known here: ") else {
+        let Some((index, keys)) = line.split_once("qqqqqqqq: unknown key; known here: ") else {
             continue;
         };
-        let table = place.rsplit_once(": ").map_or("", |(_, table)| table);
+        let table = index.rsplit_once(": ").map_or("", |(_, table)| table);
         known.extend(keys.split(", ").map(|key| format!("{table}{key}")));
     }
     for table in ["arm", "value", "request"] {
@@ -84,8 +84,8 @@ fn the_document_names_every_ready_plan_and_each_prints_its_requests() {
             text.contains(&format!("(../experiments/bench/{name})")),
             "{name} is not in the document"
         );
-        let said = dry_run(&path).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        assert!(said.contains(r#""jsonrpc":"2.0""#), "{name}: {said}");
+        let output = dry_run(&path).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        assert!(output.contains(r#""jsonrpc":"2.0""#), "{name}: {output}");
         plans += 1;
     }
     assert!(plans >= 2, "{plans}");
@@ -103,10 +103,10 @@ fn the_example_of_the_document_prints_its_requests() {
     std::fs::write(folder.path().join("addresses.txt"), "0xaa\n0xbb\n").expect("a file of values");
     let plan = folder.path().join("plan.toml");
     std::fs::write(&plan, example).expect("a plan");
-    let said = dry_run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
+    let output = dry_run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
     assert!(
-        said.contains(r#""method":"eth_getBalance","params":["0x"#)
-            && said.contains("SEND wss://node.example"),
-        "{said}"
+        output.contains(r#""method":"eth_getBalance","params":["0x"#)
+            && output.contains("SEND wss://node.example"),
+        "{output}"
     );
 }

@@ -52,11 +52,11 @@ fn data(size: usize) -> Vec<u8> {
         (state >> 56) as u8
     };
     (0..size)
-        .map(|place| {
-            if place % 64 < 32 {
+        .map(|index| {
+            if index % 64 < 32 {
                 random()
             } else {
-                (place % 64 < 40) as u8 * 7
+                (index % 64 < 40) as u8 * 7
             }
         })
         .collect()
@@ -121,30 +121,30 @@ struct Cli {
 }
 
 /// What `faultline bench` would print, and its exit code.
-fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
+fn bench(words: &[&str], saved: &str) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
-    let (said, code) = faultline_bench::run(&cli.args)?;
+    let (printed, code) = faultline_bench::run(&cli.args)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
     fs::create_dir_all(&folder).expect("target");
-    fs::write(folder.join(kept), &said).expect("target");
-    Ok((said, code))
+    fs::write(folder.join(saved), &printed).expect("target");
+    Ok((printed, code))
 }
 
 /// Ctrl-C in the middle of a long run.
 fn interrupted(node: &Node, file: &str) {
     // One that comes before anything is measured leaves nothing: then it comes later.
     let waits = [1, 2, 4, 8, 16].map(Duration::from_secs);
-    let (said, code) = waits
+    let (printed, code) = waits
         .into_iter()
         .find_map(|wait| interrupted_after(node, file, wait))
         .expect("what was measured");
     assert!(
-        code == 1 && said.contains("ended early by SIGINT"),
-        "{said}"
+        code == 1 && printed.contains("ended early by SIGINT"),
+        "{printed}"
     );
     assert_eq!(
         bench(&["report", file], "again.txt").expect("the file"),
-        (said, 0)
+        (printed, 0)
     );
 }
 
@@ -192,11 +192,11 @@ fn slowed(node: &Node, file: &str) {
         code == 0 && table.contains("(MEAN) - getAccountInfo over +20 ms 2 Mbit/s ==="),
         "{table}"
     );
-    let (said, _) =
+    let (printed, _) =
         bench(&["report", file, "--format", "json"], "encoding-links.json").expect("results");
-    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let with = |list: &str, subject: &str, arm: &str| {
-        let all = said[list].as_array().expect(list);
+        let all = printed[list].as_array().expect(list);
         all.iter()
             .find(|one| one["subject"] == subject && one["arm"] == arm)
             .expect(subject)
@@ -240,7 +240,7 @@ fn planned(node: &Node, folder: &Path) {
             .collect();
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, format!("rounds = 200\n{text}")).expect("a plan");
-        let (said, code) = bench(
+        let (printed, code) = bench(
             // A slot of the drawn range may have been skipped.
             &["run", &file.display().to_string(), "--max-failures", "5"],
             &format!("run-{name}.txt"),
@@ -248,8 +248,8 @@ fn planned(node: &Node, folder: &Path) {
         .expect("results");
         // Every arm had good answers, which were the same.
         assert!(
-            code == 0 && said.contains("equal to the reference's in all"),
-            "{said}"
+            code == 0 && printed.contains("equal to the reference's in all"),
+            "{printed}"
         );
     }
 }
@@ -263,20 +263,20 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
         return Ok(());
     };
     let node = start(&binaries)?;
-    let kept = tempfile::tempdir().expect("a temporary folder");
-    let file = kept.path().join("run.flb").display().to_string();
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    let file = saved.path().join("run.flb").display().to_string();
     let words = ["encoding", &node.url, "--rounds", "1000", "--out", &file];
-    let (said, code) = bench(&words, "encoding.txt").expect("results");
-    assert_eq!(code, 0, "{said}");
-    let lines: Vec<&str> = said.lines().collect();
+    let (printed, code) = bench(&words, "encoding.txt").expect("results");
+    assert_eq!(code, 0, "{printed}");
+    let lines: Vec<&str> = printed.lines().collect();
     for (table, first) in [("(MEAN)", 0), ("(P95)", 10)] {
-        assert!(lines[first].contains(table), "{said}");
+        assert!(lines[first].contains(table), "{printed}");
         for (row, size) in lines[first + 4..]
             .iter()
             .zip(ACCOUNTS.map(|(_, size)| size))
         {
             let mut cells = row.split_whitespace();
-            assert_eq!(cells.next(), Some(size.to_string().as_str()), "{said}");
+            assert_eq!(cells.next(), Some(size.to_string().as_str()), "{printed}");
             let numbers: Vec<f64> = cells
                 .by_ref()
                 .take(3)
@@ -294,10 +294,13 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
             );
         }
     }
-    assert!(said.contains("equal to the reference's in all"), "{said}");
+    assert!(
+        printed.contains("equal to the reference's in all"),
+        "{printed}"
+    );
     // What base64 sends is four thirds of the account; zstd finds the half that repeats.
     let received = |arm: &str| -> f64 {
-        let section = said.split("Where the time is spent").nth(1).unwrap();
+        let section = printed.split("Where the time is spent").nth(1).unwrap();
         let row = section
             .lines()
             .find(|line| line.starts_with(&format!("{arm} ")) && line.contains("10,136"))
@@ -309,15 +312,18 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
             .parse()
             .unwrap()
     };
-    assert!((13_516.0..14_200.0).contains(&received("base64")), "{said}");
+    assert!(
+        (13_516.0..14_200.0).contains(&received("base64")),
+        "{printed}"
+    );
     assert!(
         (6_000.0..9_500.0).contains(&received("base64+zstd")),
-        "{said}"
+        "{printed}"
     );
 
     assert_eq!(
         bench(&["report", &file], "again.txt").expect("the file"),
-        (said, 0)
+        (printed, 0)
     );
     let (same, code) = bench(&["diff", &file, &file], "diff.txt").expect("two files");
     assert!(code == 0 && same.contains("no change shown"), "{same}");
@@ -329,7 +335,7 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     );
     interrupted(
         &node,
-        &kept.path().join("interrupted.flb").display().to_string(),
+        &saved.path().join("interrupted.flb").display().to_string(),
     );
 
     let (twice, code) = bench(
@@ -347,7 +353,10 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     ] {
         assert!(twice.contains(expected), "{expected}: {twice}");
     }
-    slowed(&node, &kept.path().join("slowed.flb").display().to_string());
+    slowed(
+        &node,
+        &saved.path().join("slowed.flb").display().to_string(),
+    );
     let words = [
         "transport",
         &node.url,
@@ -358,8 +367,11 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
         "--in-a-row",
         "2",
     ];
-    let (said, code) = bench(&words, "transport-solana.txt").expect("results");
-    assert!(code == 0 && said.contains("Solana, version 2."), "{said}");
+    let (printed, code) = bench(&words, "transport-solana.txt").expect("results");
+    assert!(
+        code == 0 && printed.contains("Solana, version 2."),
+        "{printed}"
+    );
     for scenario in [
         "SINGLE WRITE",
         "2 WRITES IN A ROW",
@@ -367,11 +379,11 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
         "2 READS IN A ROW",
     ] {
         assert!(
-            said.contains(&format!("=== {scenario} ===\n\nhttp: ")),
-            "{said}"
+            printed.contains(&format!("=== {scenario} ===\n\nhttp: ")),
+            "{printed}"
         );
     }
-    planned(&node, kept.path());
+    planned(&node, saved.path());
     let nothing = bs58::encode([7; 32]).into_string();
     let missing = bench(
         &["encoding", &node.url, "--accounts", &nothing],

@@ -25,13 +25,13 @@ struct Cli {
 }
 
 /// What `faultline bench` would print, and its exit code.
-fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
+fn bench(words: &[&str], saved_as: &str) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
-    let (said, code) = faultline_bench::run(&cli.args)?;
+    let (output, code) = faultline_bench::run(&cli.args)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
     fs::create_dir_all(&folder).expect("target");
-    fs::write(folder.join(kept), &said).expect("target");
-    Ok((said, code))
+    fs::write(folder.join(saved_as), &output).expect("target");
+    Ok((output, code))
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
     )?;
     load.stop();
     let url = format!("http://{}", rpc.address());
-    let kept = tempfile::tempdir().expect("a temporary folder");
-    let [transactions, blocks] =
-        ["transactions.b64", "blocks.b64"].map(|name| kept.path().join(name).display().to_string());
+    let saved_as = tempfile::tempdir().expect("a temporary folder");
+    let [transactions, blocks] = ["transactions.b64", "blocks.b64"]
+        .map(|name| saved_as.path().join(name).display().to_string());
 
     let words = [
         "compression",
@@ -95,16 +95,16 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
         "1",
     ];
     let words: Vec<&str> = words.iter().chain(&more).copied().collect();
-    let (said, code) = bench(&words, "compression.txt").expect("results");
-    assert_eq!(code, 0, "{said}");
-    let first: Vec<&str> = said.lines().next().unwrap().split_whitespace().collect();
+    let (output, code) = bench(&words, "compression.txt").expect("results");
+    assert_eq!(code, 0, "{output}");
+    let first: Vec<&str> = output.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(
         first,
         ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"]
     );
     assert!(
-        said.contains("600 records, 300 measured") && said.contains("txcount:50"),
-        "{said}"
+        output.contains("600 records, 300 measured") && output.contains("txcount:50"),
+        "{output}"
     );
 
     // The same records once more, and as the leader itself counts them.

@@ -61,8 +61,8 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     let http = SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
     wait_for(PATIENCE, "geth answers", || {
         running.check()?;
-        let asked = Rpc::new(http).call("eth_blockNumber", json!([]));
-        Ok(asked.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+        let requested = Rpc::new(http).call("eth_blockNumber", json!([]));
+        Ok(requested.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
     })?;
     let (url, websocket) = (
         format!("http://{http}"),
@@ -114,12 +114,12 @@ struct Cli {
 }
 
 /// What `faultline bench` would print, and its exit code.
-fn bench(words: &[&str], kept: &str) -> (String, u8) {
+fn bench(words: &[&str], saved: &str) -> (String, u8) {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     let (said, code) = faultline_bench::run(&cli.args).expect("results");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
     fs::create_dir_all(&folder).expect("target");
-    fs::write(folder.join(kept), &said).expect("target");
+    fs::write(folder.join(saved), &said).expect("target");
     (said, code)
 }
 

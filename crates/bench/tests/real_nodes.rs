@@ -26,13 +26,13 @@ struct Cli {
 }
 
 /// What `faultline bench` would print, and its exit code.
-fn bench(words: &[&str], kept: &str) -> (String, u8) {
+fn bench(words: &[&str], saved: &str) -> (String, u8) {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
-    let (said, code) = faultline_bench::run(&cli.args).expect("results");
+    let (output, code) = faultline_bench::run(&cli.args).expect("results");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
     fs::create_dir_all(&folder).expect("target");
-    fs::write(folder.join(kept), &said).expect("target");
-    (said, code)
+    fs::write(folder.join(saved), &output).expect("target");
+    (output, code)
 }
 
 #[test]
@@ -85,25 +85,25 @@ fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_
     let urls = rpcs
         .each_ref()
         .map(|rpc| format!("http://{}", rpc.address()));
-    let kept = tempfile::tempdir().expect("a temporary folder");
+    let saved = tempfile::tempdir().expect("a temporary folder");
     let [file, page] =
-        ["run.flb", "page.html"].map(|name| kept.path().join(name).display().to_string());
+        ["run.flb", "page.html"].map(|name| saved.path().join(name).display().to_string());
     let [leader, follower] =
         [cluster.leader_ledger(), cluster.follower_ledger()].map(|path| path.display().to_string());
     let words = [
         "nodes", &urls[0], &urls[1], "--rounds", "1000", "--data", &leader, "--data", &follower,
         "--out", &file,
     ];
-    let (said, code) = bench(&words, "nodes-cluster.txt");
+    let (output, code) = bench(&words, "nodes-cluster.txt");
     load.stop();
-    assert_eq!(code, 0, "{said}");
+    assert_eq!(code, 0, "{output}");
     for expected in [
         "=== getBlock ===",
         "=== the mixed load ===",
         "Averages in both orders",
         "equal to the reference's in all",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(output.contains(expected), "{expected}: {output}");
     }
     let json: Value = serde_json::from_str(
         &bench(&["report", &file, "--format", "json"], "nodes-cluster.json").0,

@@ -56,8 +56,8 @@ fn start(program: &Path, port: u16, folder: &Path, more: &[&str]) -> Result<Node
     })?;
     wait_for(DEADLINE, "starknet-devnet answers", || {
         running.check()?;
-        let asked = Rpc::new(http).call("starknet_blockNumber", json!([]));
-        Ok(asked.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+        let requested = Rpc::new(http).call("starknet_blockNumber", json!([]));
+        Ok(requested.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
     })?;
     Ok(Node {
         _running: running,
@@ -106,11 +106,11 @@ fn the_studys_two_loads_run_on_two_real_nodes_whose_answers_are_the_same() -> Re
         "5",
     ];
     let cli = Cli::try_parse_from(words).expect("good words");
-    let (said, code) = faultline_bench::run(&cli.args).expect("results");
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
-    fs::create_dir_all(&kept).expect("target");
-    fs::write(kept.join("starknet.txt"), &said).expect("target");
-    assert_eq!(code, 0, "{said}");
+    let (printed, code) = faultline_bench::run(&cli.args).expect("results");
+    let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
+    fs::create_dir_all(&saved).expect("target");
+    fs::write(saved.join("starknet.txt"), &printed).expect("target");
+    assert_eq!(code, 0, "{printed}");
     for line in [
         "=== starknet_getBlockWithTxs ===".to_owned(),
         "=== starknet_getEvents ===".to_owned(),
@@ -120,7 +120,7 @@ fn the_studys_two_loads_run_on_two_real_nodes_whose_answers_are_the_same() -> Re
             second.url
         ),
     ] {
-        assert!(said.contains(&line), "{line}: {said}");
+        assert!(printed.contains(&line), "{line}: {printed}");
     }
     Ok(())
 }

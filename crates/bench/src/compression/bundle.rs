@@ -34,7 +34,7 @@ pub(crate) fn row(
     let (mut bytes, mut restored) = (Vec::new(), Vec::new());
     let (mut ubytes, mut cbytes, mut alone) = (Vec::new(), Vec::new(), 0.0);
     for places in places.chunks_exact(count) {
-        let some: Vec<&[u8]> = places.iter().map(|place| records[*place]).collect();
+        let some: Vec<&[u8]> = places.iter().map(|index| records[*index]).collect();
         let blob = blob(&some);
         packed.coder.compress(&blob, &mut bytes).context("a blob")?;
         packed
@@ -46,7 +46,7 @@ pub(crate) fn row(
         cbytes.push(bytes.len() as f64);
         alone += places
             .iter()
-            .map(|place| packed.sizes[*place].min(records[*place].len()) as f64 + message)
+            .map(|index| packed.sizes[*index].min(records[*index].len()) as f64 + message)
             .sum::<f64>();
     }
     let n = ubytes.len().max(1) as f64;

@@ -27,7 +27,7 @@ impl Classes {
             let to = self.0.get(class).copied();
             let within = |size: usize| size >= from && to.is_none_or(|to| size < to);
             let places: Vec<usize> = (0..records.len())
-                .filter(|place| within(records[*place].len()))
+                .filter(|index| within(records[*index].len()))
                 .collect();
             if !places.is_empty() {
                 classes.push((range(from, to), places));

@@ -33,8 +33,8 @@ pub(crate) fn changes(
         let Some(other) = of(after, row) else {
             continue;
         };
-        for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
-            match (value(row, place), value(other, place)) {
+        for (index, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
+            match (value(row, index), value(other, index)) {
                 (Some(a), Some(b)) => both.push((row, what, (a, b), more_is_better)),
                 (None, None) => {}
                 (a, _) => {
@@ -95,14 +95,14 @@ fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
 }
 
 /// A number of [`COMPARED`]. What is saved may be near 0; what is left is not, and has a share that it can change by.
-fn value(row: &ClassRow, place: usize) -> Option<Interval> {
+fn value(row: &ClassRow, index: usize) -> Option<Interval> {
     let left = |of: Interval| Interval {
         value: 100.0 - of.value,
         low: 100.0 - of.high,
         high: 100.0 - of.low,
         ..of
     };
-    match place {
+    match index {
         0 => row.interval.map(left),
         1 => row.compress,
         _ => row.decompress,
@@ -359,8 +359,8 @@ mod tests {
         ] {
             let read: Interval = serde_json::from_str(&of(text)).unwrap();
             assert_eq!(read.reliable, reliable);
-            let kept = serde_json::to_string(&read).unwrap();
-            assert_eq!(serde_json::from_str::<Interval>(&kept).unwrap(), read);
+            let json = serde_json::to_string(&read).unwrap();
+            assert_eq!(serde_json::from_str::<Interval>(&json).unwrap(), read);
         }
     }
 
@@ -376,7 +376,10 @@ mod tests {
             "dictionary: none before, 4,096 bytes",
             "After: lzo FAILED",
         ];
-        assert!(worse && all.iter().all(|said| out.contains(said)), "{out}");
+        assert!(
+            worse && all.iter().all(|message| out.contains(message)),
+            "{out}"
+        );
         other.classes.clear();
         assert!(changes(&base, &other, 5.0).is_err());
     }

@@ -82,14 +82,14 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
 
 fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
     let mean = |runs: &[Fetched]| -> Vec<f64> {
-        let at = |place: usize| {
+        let at = |index: usize| {
             runs.iter()
-                .filter_map(|run| run.at.get(place))
+                .filter_map(|run| run.at.get(index))
                 .map(Duration::as_secs_f64)
                 .sum::<f64>()
         };
         (0..runs.first().map_or(0, |run| run.at.len()))
-            .map(|place| at(place) / runs.len().max(1) as f64)
+            .map(|index| at(index) / runs.len().max(1) as f64)
             .collect()
     };
     let (without, with) = (mean(uncmp), mean(cmp));
@@ -221,23 +221,23 @@ fn ask(
     in_flight: usize,
 ) -> anyhow::Result<Fetched> {
     let mut writer = stream;
-    let mut request = |place: usize| writer.write_all(&(place as u32).to_le_bytes());
+    let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);
     let begun = clock::uptime();
-    for place in 0..in_flight.min(records.len()) {
-        request(place)?;
+    for index in 0..in_flight.min(records.len()) {
+        request(index)?;
     }
     let (mut bytes, mut body, mut restored) = (0, Vec::new(), Vec::new());
     let mut at = Vec::with_capacity(records.len());
-    for (place, record) in records.iter().enumerate() {
+    for (index, record) in records.iter().enumerate() {
         let mut length = [0; 4];
         reader
             .read_exact(&mut length)
             .context("the serving side ended")?;
         body.resize(u32::from_le_bytes(length) as usize, 0);
         reader.read_exact(&mut body)?;
-        if place + in_flight < records.len() {
-            request(place + in_flight)?;
+        if index + in_flight < records.len() {
+            request(index + in_flight)?;
         }
         bytes += body.len() as u64;
         let same = match &mut coder {
@@ -314,7 +314,7 @@ mod tests {
         };
         let difference = super::column(
             Duration::ZERO,
-            &[run(|_| 10), run(|place| 1 + place % 2)],
+            &[run(|_| 10), run(|index| 1 + index % 2)],
             &[30],
         )
         .difference

@@ -32,8 +32,8 @@ pub(crate) struct Packed {
 pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<Packed> {
     let (mut bytes, mut restored) = (Vec::new(), Vec::new());
     let mut sizes = Vec::with_capacity(records.len());
-    for (place, record) in records.iter().enumerate() {
-        let named = || format!("record {place} of {} bytes", record.len());
+    for (index, record) in records.iter().enumerate() {
+        let named = || format!("record {index} of {} bytes", record.len());
         coder.compress(record, &mut bytes).with_context(named)?;
         coder
             .decompress(&bytes, record.len(), &mut restored)
@@ -65,8 +65,8 @@ pub(crate) fn rows(
     // Pass by pass in another order, so that a disturbance meets every codec.
     for _ in 0..PASSES {
         random.shuffle(&mut order);
-        for place in &order {
-            if let Some((packed, speeds)) = all.get_mut(*place).zip(speeds.get_mut(*place)) {
+        for index in &order {
+            if let Some((packed, speeds)) = all.get_mut(*index).zip(speeds.get_mut(*index)) {
                 speeds.pass(packed, records, places);
             }
         }
@@ -100,11 +100,11 @@ fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) 
     let of = |value: fn(&Packed, &[&[u8]], usize) -> usize| -> Vec<Option<f64>> {
         places
             .iter()
-            .map(|place| Some(value(packed, records, *place) as f64))
+            .map(|index| Some(value(packed, records, *index) as f64))
             .collect()
     };
-    let below = of(|_, records, place| records[place].len());
-    let above = of(|packed, _, place| packed.sizes[place]);
+    let below = of(|_, records, index| records[index].len());
+    let above = of(|packed, _, index| packed.sizes[index]);
     let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
     let n = places.len().max(1) as f64;
     let (ubytes, cbytes) = (sum(&below), sum(&above));
@@ -142,15 +142,15 @@ impl Speeds {
         }
         let begun = clock::thread_cpu();
         let mut bytes = 0;
-        let some = |place: &&usize| {
+        let some = |index: &&usize| {
             let first = bytes == 0;
-            bytes += records[**place].len();
+            bytes += records[**index].len();
             first || bytes <= PASS_BYTES
         };
         let records: Vec<&[u8]> = places
             .iter()
             .take_while(some)
-            .map(|place| records[*place])
+            .map(|index| records[*index])
             .collect();
         let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
         let coder = &mut packed.coder;
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn sizes_and_ratio_are_those_of_the_sums_and_speeds_are_there() {
         let records: Vec<Vec<u8>> = (0..60_usize)
-            .map(|place| vec![7; 100 + place * 20])
+            .map(|index| vec![7; 100 + index * 20])
             .collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let names = ["zlib-6", "lz4", "snappy"];
@@ -213,12 +213,12 @@ mod tests {
             all.push(packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap());
         }
         let rows = classes(&mut all, &records, &Classes::new(&[500, 1000]).unwrap(), 1);
-        let kept: Vec<(&str, &str)> = rows
+        let kinds: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row.codec.as_str(), row.range.as_str()))
             .collect();
         assert_eq!(
-            kept[..5],
+            kinds[..5],
             [
                 ("zlib-6", "0-500b"),
                 ("zlib-6", "500-1KB"),

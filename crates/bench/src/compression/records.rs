@@ -31,7 +31,7 @@ const SLOTS: u64 = 500;
 /// JSON-RPC codes for a block that was cleaned up, is not available, or whose slot was skipped (in the ledger, in the archive).
 const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
 /// The longest wait without a look at signals.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Accounts in one request.
 const ACCOUNTS: usize = 100;
 /// What is kept in memory at most.
@@ -71,8 +71,8 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     };
     records.all.retain(|record| !record.is_empty());
     if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
-        let said = |error| format!("the records are not kept: {error:#}");
-        records.unsaved = save(path, &records.all).err().map(said);
+        let message_of = |error| format!("the records are not kept: {error:#}");
+        records.unsaved = save(path, &records.all).err().map(message_of);
     }
     if let Some(node) = node {
         // From now on Ctrl-C ends the process: nothing that was read is lost by it any more.
@@ -435,15 +435,18 @@ impl Node {
             ..
         } = self;
         let mut ended = |wait: Duration| {
-            let heard = signals.wait(None, wait).unwrap_or_default();
-            if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
+            let signals_received = signals.wait(None, wait).unwrap_or_default();
+            if let Some(to_end) = signals_received
+                .into_iter()
+                .find(|signals_received| signals_received.asks_to_end())
+            {
                 *ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
             }
             *ended_by
         };
         loop {
             let left = until.saturating_sub(clock::uptime());
-            if let Some(signal) = ended(left.min(LOOK)) {
+            if let Some(signal) = ended(left.min(POLL_INTERVAL)) {
                 return Err(RpcError::Failed(signal.to_owned()));
             }
             if clock::uptime() >= until {
@@ -521,8 +524,8 @@ mod tests {
             [vec![], vec![255; 300], vec![1, 2, 3]]
         );
         fs::write(&path, "AAEC\nno base64!\n").unwrap();
-        let said = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
-        assert!(said.contains("kept.b64: line 2"), "{said}");
+        let message_of = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
+        assert!(message_of.contains("kept.b64: line 2"), "{message_of}");
     }
 
     #[test]

@@ -76,11 +76,11 @@ fn study(outcome: &Outcome) -> String {
             };
             heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
         }
-        let line = |(place, step): (usize, &u64)| {
+        let line = |(index, step): (usize, &u64)| {
             let mut line = vec![step.to_string()];
             for column in &fetch.columns {
                 let at = |side: &[f64]| {
-                    side.get(place)
+                    side.get(index)
                         .map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"))
                 };
                 line.extend([at(&column.uncmp), at(&column.cmp)]);

@@ -21,7 +21,7 @@ pub(crate) fn text(disks: &[Disk]) -> String {
         });
         let _ = writeln!(out, "{}: {} total {total}", disk.node, disk.folder);
     }
-    out += &compared(disks).map_or_else(String::new, |said| said + "\n");
+    out += &compared(disks).map_or_else(String::new, |sentences| sentences + "\n");
     for disk in disks {
         let _ = writeln!(out, "\n{}: by type of file", disk.node);
         let row = |(name, space): &(String, super::Space)| {

@@ -17,11 +17,11 @@ pub(crate) struct Load {
     /// Name, good requests and seconds of each node.
     pub(crate) nodes: Vec<(String, u64, f64)>,
     /// Which is the faster, how often, and what the order does to it.
-    pub(crate) said: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 /// A node's requests of one method, by round: place in the order of the run and latency in milliseconds, if it was answered well.
-type Asked = Vec<Option<(u64, f64)>>;
+type RequestTimes = Vec<Option<(u64, f64)>>;
 
 /// All of it.
 pub(crate) fn tables(results: &Results) -> String {
@@ -41,9 +41,9 @@ pub(crate) fn tables(results: &Results) -> String {
             );
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }
-        load.said
+        load.lines
             .iter()
-            .for_each(|said| out += &format!("{said}\n"));
+            .for_each(|lines| out += &format!("{lines}\n"));
         out.push('\n');
     }
     out + &routed(results) + "\n"
@@ -72,17 +72,17 @@ fn methods(results: &Results) -> Vec<&str> {
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
-    let asked = |arm: &String| {
+    let request_times = |arm: &String| {
         methods
             .iter()
-            .filter_map(|method| Some(asked(results, results.cell(arm, method)?)))
+            .filter_map(|method| Some(request_times(results, results.cell(arm, method)?)))
             .collect()
     };
-    let nodes: Vec<(&String, Vec<Asked>)> = results
+    let nodes: Vec<(&String, Vec<RequestTimes>)> = results
         .header
         .arms
         .iter()
-        .map(|arm| (arm, asked(arm)))
+        .map(|arm| (arm, request_times(arm)))
         .collect();
     let rounds = nodes
         .iter()
@@ -90,19 +90,21 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         .max()
         .unwrap_or(0);
     let whole = |round: &usize| {
-        nodes
-            .iter()
-            .all(|(_, methods)| methods.iter().all(|asked| at(asked, *round).is_some()))
+        nodes.iter().all(|(_, methods)| {
+            methods
+                .iter()
+                .all(|request_times| at(request_times, *round).is_some())
+        })
     };
     let good: Vec<usize> = (0..rounds).filter(whole).collect();
-    let of_round = |methods: &[Asked], round: usize| {
+    let of_round = |methods: &[RequestTimes], round: usize| {
         methods
             .iter()
-            .filter_map(|asked| at(asked, round))
+            .filter_map(|request_times| at(request_times, round))
             .map(|(_, ms)| ms)
             .sum::<f64>()
     };
-    let total = |(node, methods): &(&String, Vec<Asked>)| {
+    let total = |(node, methods): &(&String, Vec<RequestTimes>)| {
         let ms: f64 = good.iter().map(|round| of_round(methods, *round)).sum();
         (
             (*node).clone(),
@@ -111,16 +113,16 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         )
     };
     let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
-        said.push(format!(
+        lines.push(format!(
             "{left_out} of {} rounds are left out: not every answer was good",
             count(rounds as u64)
         ));
     }
     if !good.is_empty() && nodes.len() > 1 {
-        said.extend(apart(&totals));
+        lines.extend(apart(&totals));
         let first = |round: &usize| {
             let times = nodes
                 .iter()
@@ -130,23 +132,23 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
                 .map(|(_, node)| node)
         };
         let wins: Vec<&String> = good.iter().filter_map(first).collect();
-        let won = |(node, _): &(&String, Vec<Asked>)| {
+        let won = |(node, _): &(&String, Vec<RequestTimes>)| {
             format!(
                 "{node} in {}",
                 count(wins.iter().filter(|winner| *winner == node).count() as u64)
             )
         };
         let all = nodes.iter().map(won).collect::<Vec<_>>().join(", ");
-        said.push(format!(
+        lines.push(format!(
             "The fastest of a round was {all} of {}",
             count(good.len() as u64)
         ));
-        said.extend(orders(&nodes, &good));
+        lines.extend(orders(&nodes, &good));
     }
     Load {
         title: title.to_owned(),
         nodes: totals,
-        said,
+        lines,
     }
 }
 
@@ -168,17 +170,17 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
 
 /// Each node's average when it was the first that was asked the same in a round, and when another was asked before: what the first
 /// request leaves in caches on the way may help the second.
-fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
-    let mut said = Vec::new();
-    for (place, (node, methods)) in nodes.iter().enumerate() {
+fn orders(nodes: &[(&String, Vec<RequestTimes>)], good: &[usize]) -> Option<String> {
+    let mut lines = Vec::new();
+    for (index, (node, methods)) in nodes.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for (method, asked) in methods.iter().enumerate() {
+        for (method, request_times) in methods.iter().enumerate() {
             for round in good {
-                let (number, ms) = at(asked, *round)?;
+                let (number, ms) = at(request_times, *round)?;
                 let others = nodes
                     .iter()
                     .enumerate()
-                    .filter(|(other, _)| *other != place);
+                    .filter(|(other, _)| *other != index);
                 let before = others
                     .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
                     .any(|(other, _)| other < number);
@@ -193,30 +195,30 @@ fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
             0 => "never".to_owned(),
             n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
         };
-        said.push(format!("{node} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!("{node} {} and {}", mean(&first), mean(&later)));
     }
     Some(format!(
         "Averages in both orders, asked first and after another: {}",
-        said.join(", ")
+        lines.join(", ")
     ))
 }
 
-fn at(asked: &Asked, round: usize) -> Option<(u64, f64)> {
-    asked.get(round).copied().flatten()
+fn at(request_times: &RequestTimes, round: usize) -> Option<(u64, f64)> {
+    request_times.get(round).copied().flatten()
 }
 
-fn asked(results: &Results, cell: usize) -> Asked {
-    let mut asked: Asked = results
+fn request_times(results: &Results, cell: usize) -> RequestTimes {
+    let mut request_times: RequestTimes = results
         .by_round(cell)
         .into_iter()
         .map(|latency| latency.map(|ms| (0, ms)))
         .collect();
     for sample in results.of(cell) {
-        if let Some(Some((number, _))) = asked.get_mut(sample.round as usize) {
+        if let Some(Some((number, _))) = request_times.get_mut(sample.round as usize) {
             *number = sample.number;
         }
     }
-    asked
+    request_times
 }
 
 /// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with intervals that hold
@@ -228,8 +230,8 @@ pub(crate) fn routed(results: &Results) -> String {
     let mut compared: Vec<(&str, Compared)> = Vec::new();
     for method in methods {
         let sound = sound(results, method);
-        for (place, reference) in sound.iter().enumerate() {
-            let others = sound.iter().skip(place + 1);
+        for (index, reference) in sound.iter().enumerate() {
+            let others = sound.iter().skip(index + 1);
             let pairs = others.filter_map(|arm| {
                 Some((
                     *reference,
@@ -331,13 +333,13 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
 /// The arms that answered every request of this method, and none otherwise than the reference.
 fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let arms = results.header.arms.iter().enumerate();
-    let good = arms.filter(|(place, arm)| {
+    let good = arms.filter(|(index, arm)| {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
         results.cell(arm, method).is_some_and(answered)
             && results
                 .header
                 .verdicts
-                .get(*place)
+                .get(*index)
                 .is_none_or(|verdict| verdict.different == 0)
     });
     good.map(|(_, arm)| arm.as_str()).collect()

@@ -207,11 +207,11 @@ fn steps(fetch: &FetchTable) -> Table {
             ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))
         }))
         .collect();
-    let unit = |place: usize| if place == 0 { "" } else { "s" };
+    let unit = |index: usize| if index == 0 { "" } else { "s" };
     let columns: Vec<(&str, &str)> = heads
         .iter()
         .enumerate()
-        .map(|(place, head)| (head.as_str(), unit(place)))
+        .map(|(index, head)| (head.as_str(), unit(index)))
         .collect();
     let mut out = table(
         "study-fetch",
@@ -219,12 +219,12 @@ fn steps(fetch: &FetchTable) -> Table {
         &columns,
         "",
     );
-    for (place, step) in fetch.steps.iter().enumerate() {
+    for (index, step) in fetch.steps.iter().enumerate() {
         let mut row = vec![number(Some(*step as f64), 0, "")];
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
-                    .map(|side| number(side.get(place).copied(), 3, "not fetched")),
+                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
             );
         }
         out.rows.push(row);

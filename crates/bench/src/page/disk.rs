@@ -17,16 +17,16 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
         let of_databases = disk.databases.iter().flat_map(|of| {
             of.problems
                 .iter()
-                .map(move |said| format!("{}: {said}", of.path))
+                .map(move |sentences| format!("{}: {sentences}", of.path))
         });
-        let said: Vec<String> = disk
+        let sentences: Vec<String> = disk
             .problems
             .iter()
             .cloned()
             .chain(of_databases)
-            .map(|said| format!("{}: {said}", disk.node))
+            .map(|sentences| format!("{}: {sentences}", disk.node))
             .collect();
-        blocks.extend(paragraphs(&said.join("\n")));
+        blocks.extend(paragraphs(&sentences.join("\n")));
     }
     blocks
 }

@@ -251,11 +251,11 @@ fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Lin
         .max()
         .unwrap_or(0);
     let id = ids(results.header.arms.iter().map(String::as_str));
-    let place = results.header.arms.iter().position(|known| known == arm);
+    let index = results.header.arms.iter().position(|known| known == arm);
     let mut line = Line {
         name: arm.to_owned(),
-        run: place
-            .and_then(|place| id.get(place))
+        run: index
+            .and_then(|index| id.get(index))
             .cloned()
             .unwrap_or_default(),
         ..Line::default()

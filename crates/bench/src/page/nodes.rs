@@ -18,7 +18,7 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
     ];
     let note = "Over the rounds in which every node answered all requests of the load well.";
     let mut out = table("study-totals", "Total and average time", &columns, note);
-    let mut said = String::new();
+    let mut sentences = String::new();
     for load in loads(results) {
         for (node, requests, total) in &load.nodes {
             let mean = (*requests > 0).then(|| total / *requests as f64);
@@ -34,15 +34,15 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
                 number(mean, 6, "no round was good"),
             ]);
         }
-        said += &load
-            .said
+        sentences += &load
+            .lines
             .iter()
             .map(|line| format!("{}: {line}\n", load.title))
             .collect::<String>();
     }
     let mut blocks = super::disk::blocks(&results.header.disks);
     blocks.push(Block::Table(out));
-    blocks.extend(paragraphs(&said));
+    blocks.extend(paragraphs(&sentences));
     blocks.extend(paragraphs(&routed(results)));
     blocks
 }

@@ -23,11 +23,11 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
         );
         out.rows.push(row);
     }
-    let said: String = sentences(results)
+    let lines: String = sentences(results)
         .iter()
-        .map(|(subject, said)| format!("{subject}: {said}\n"))
+        .map(|(subject, lines)| format!("{subject}: {lines}\n"))
         .collect();
     let mut blocks = vec![Block::Table(out)];
-    blocks.extend(paragraphs(&said));
+    blocks.extend(paragraphs(&lines));
     blocks
 }

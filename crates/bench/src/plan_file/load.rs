@@ -6,9 +6,9 @@ use crate::answer::{Encoding, Expected};
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, MOST_REQUESTS, Plan, Subject};
 use crate::preset;
+use crate::protocol::Protocol;
 use crate::stream::Shape;
 use crate::values::{self, Of, Value};
-use crate::way::Way;
 use faultline_settings::{
     Mistake, Mistakes, Table, Unique, choice, distinct, number, size, text, time, whole, within,
 };
@@ -133,17 +133,17 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
                 m,
             )
         });
-        let way = t
-            .take("transport", m, |v| choice(v, &Way::ALL))
-            .unwrap_or(Way::Http);
-        let endpoint = t.need("url", m, |v| match way {
-            Way::WebSocket => Endpoint::read_websocket(&text(v)?),
+        let protocol = t
+            .take("transport", m, |v| choice(v, &Protocol::ALL))
+            .unwrap_or(Protocol::Http);
+        let endpoint = t.need("url", m, |v| match protocol {
+            Protocol::WebSocket => Endpoint::read_websocket(&text(v)?),
             _ => Endpoint::read(&text(v)?),
         });
         let shape = t.take("link", m, |v| {
-            let said = text(v)?;
-            let wrong = || format!("{said:?} is no link, as 30ms and 30ms@20Mbit are");
-            Shape::read(&said).ok_or_else(wrong)
+            let spelled = text(v)?;
+            let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
+            Shape::read(&spelled).ok_or_else(wrong)
         });
         let (encoding, method) = (
             t.take("encoding", m, readable),
@@ -156,7 +156,7 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
             let link = LinkKind {
                 endpoint,
                 shape: shape.unwrap_or_default(),
-                way,
+                protocol,
             };
             arms.push(FileArm {
                 name,
@@ -267,7 +267,7 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             .collect();
     }
     for (subject, request) in requests.iter().enumerate() {
-        for (place, arm) in arms.iter().enumerate() {
+        for (index, arm) in arms.iter().enumerate() {
             let method = arm.method.as_ref().unwrap_or(&request.method);
             let encoding = Value {
                 name: ENCODING.to_owned(),
@@ -288,9 +288,9 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
                 }
             };
             plan.cells.push(Cell {
-                arm: place,
+                arm: index,
                 subject,
-                link: place,
+                link: index,
                 method: format!(r#""method":"{}","params":{params}"#, quoted(method)),
                 numbers: None,
                 expected,

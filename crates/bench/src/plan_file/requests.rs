@@ -119,14 +119,14 @@ fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, 
         };
         return Err(format!("{{{unknown}}} stands for nothing; known: {known}"));
     }
-    for (place, value) in values
+    for (index, value) in values
         .iter()
         .enumerate()
         .filter(|(_, value)| names(&params, value))
     {
         for written in value.every() {
             let with = |at, value| {
-                if at == place {
+                if at == index {
                     written.clone()
                 } else {
                     Value::first(value)

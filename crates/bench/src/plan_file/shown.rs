@@ -35,13 +35,13 @@ pub(crate) fn joined(results: &Results) -> Option<Results> {
         return None;
     }
     let arms = &results.header.arms;
-    let place = |sample: &Sample| {
+    let index = |sample: &Sample| {
         let head = results.cells.get(sample.cell)?;
         Some((head, arms.iter().position(|arm| *arm == head.arm)?))
     };
     let mut rounds = BTreeMap::new();
     for sample in &results.samples {
-        if let Some((head, _)) = place(sample) {
+        if let Some((head, _)) = index(sample) {
             rounds
                 .entry((sample.round, head.subject.as_str()))
                 .or_insert(0);
@@ -52,7 +52,7 @@ pub(crate) fn joined(results: &Results) -> Option<Results> {
         .zip(0..)
         .for_each(|(number, next)| *number = next);
     let sample = |sample: &Sample| {
-        let (head, cell) = place(sample)?;
+        let (head, cell) = index(sample)?;
         let round = *rounds.get(&(sample.round, head.subject.as_str()))?;
         Some(Sample {
             cell,

@@ -3,7 +3,7 @@
 use super::load::parse;
 use crate::answer::{Encoding, Expected};
 use crate::plan::{Order, Plan};
-use crate::way::Way;
+use crate::protocol::Protocol;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -63,23 +63,23 @@ fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
         (6, &[3, 1, 1][..], 8000)
     );
     assert_eq!(
-        (plan.links[1].way, plan.links[0].way),
-        (Way::WebSocket, Way::Http)
+        (plan.links[1].protocol, plan.links[0].protocol),
+        (Protocol::WebSocket, Protocol::Http)
     );
     assert_eq!(plan.cells[0].expected, Expected::Json { same: true });
     assert_eq!(plan.cells[2].expected, Expected::Json { same: false });
     assert_eq!(plan.cells[4].expected, Expected::Account(Encoding::Zstd));
     assert_eq!(plan.cells[5].expected, Expected::Account(Encoding::Base58));
-    let mut asked: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut requested: BTreeMap<usize, u32> = BTreeMap::new();
     let turns: Vec<_> = Order::new(&plan).collect();
     for round in turns.chunks(2) {
-        let [a, b] = [0, 1].map(|place| &plan.cells[round[place].cell]);
+        let [a, b] = [0, 1].map(|index| &plan.cells[round[index].cell]);
         assert!(a.subject == b.subject && a.arm != b.arm && round[0].round == round[1].round);
-        *asked.entry(a.subject).or_default() += 1;
-        let [a, b] = [0, 1].map(|place| {
-            let body = plan.body(&plan.cells[round[place].cell], round[place].number);
+        *requested.entry(a.subject).or_default() += 1;
+        let [a, b] = [0, 1].map(|index| {
+            let body = plan.body(&plan.cells[round[index].cell], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(json["id"], round[place].number);
+            assert_eq!(json["id"], round[index].number);
             let mut params = json["params"].clone();
             params
                 .get_mut(1)
@@ -90,8 +90,8 @@ fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
         assert_eq!(a, b);
     }
     assert!(
-        (2250..2550).contains(&asked[&0]) && asked[&1] > 700 && asked[&2] > 700,
-        "{asked:?}"
+        (2250..2550).contains(&requested[&0]) && requested[&1] > 700 && requested[&2] > 700,
+        "{requested:?}"
     );
     let first = plan.first_requests();
     assert_eq!(first.lines().count(), 6);

@@ -4,8 +4,8 @@ use crate::answer::{Decoded, Decoder};
 use crate::failure::Failure;
 use crate::http::{Link, Opened, Raw};
 use crate::plan::{Cell, LinkKind, Plan};
+use crate::protocol::Protocol;
 use crate::socket::Socket;
-use crate::way::Way;
 use faultline_command::clock;
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -17,29 +17,29 @@ use tokio_rustls::TlsConnector;
 const CPU_FROM: usize = 512;
 
 /// A connection, by what is spoken over it.
-enum Kept {
+enum Connection {
     Http(Link),
     Socket(Box<Socket>),
 }
 
-impl Kept {
+impl Connection {
     async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
         within: Duration,
-    ) -> Result<Opened<Kept>, Failure> {
-        if kind.way == Way::WebSocket {
+    ) -> Result<Opened<Connection>, Failure> {
+        if kind.protocol == Protocol::WebSocket {
             let Opened { link, connect, tls } = Socket::open(kind, tls, limit, within).await?;
             return Ok(Opened {
-                link: Kept::Socket(Box::new(link)),
+                link: Connection::Socket(Box::new(link)),
                 connect,
                 tls,
             });
         }
         let Opened { link, connect, tls } = Link::open(kind, tls, within).await?;
         Ok(Opened {
-            link: Kept::Http(link),
+            link: Connection::Http(link),
             connect,
             tls,
         })
@@ -47,22 +47,22 @@ impl Kept {
 
     async fn is_usable(&mut self) -> bool {
         match self {
-            Kept::Http(link) => link.is_usable().await,
-            Kept::Socket(socket) => socket.is_usable(),
+            Connection::Http(link) => link.is_usable().await,
+            Connection::Socket(socket) => socket.is_usable(),
         }
     }
 
     async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         match self {
-            Kept::Http(link) => link.ask(body, limit).await,
-            Kept::Socket(socket) => socket.ask(&body).await,
+            Connection::Http(link) => link.ask(body, limit).await,
+            Connection::Socket(socket) => socket.ask(&body).await,
         }
     }
 }
 
 /// One worker's connections, one for each kind in the plan.
 pub(crate) struct Connections {
-    links: Vec<Option<Kept>>,
+    links: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
 }
 
@@ -88,17 +88,18 @@ impl Connections {
 
     /// Connects for that cell if there is no connection. One that fails is the next request's failure.
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
-        let place = cell.link;
-        let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else {
+        let index = cell.link;
+        let (Some(kind), Some(connection)) = (plan.links.get(index), self.links.get_mut(index))
+        else {
             return;
         };
-        if kept.is_none() && kind.way != Way::HttpNew {
+        if connection.is_none() && kind.protocol != Protocol::HttpNew {
             let opened = timeout(
                 plan.timeout,
-                Kept::open(kind, self.tls.as_ref(), plan.limit, plan.timeout),
+                Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout),
             )
             .await;
-            *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
+            *connection = opened.ok().and_then(Result::ok).map(|opened| opened.link);
         }
     }
 
@@ -111,21 +112,21 @@ impl Connections {
         decoder: &mut Decoder,
         at: Duration,
     ) -> Result<Exchanged, Failure> {
-        let place = cell.link;
+        let index = cell.link;
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
         if left.is_zero() {
             // A timer that is over lets what it times begin: nothing is sent, and the connection is as good as before.
             return Err(Failure::Timeout);
         }
-        let asked = match timeout(left, self.ask(plan, (place, cell), id, left)).await {
-            Ok(asked) => asked,
+        let requested = match timeout(left, self.ask(plan, (index, cell), id, left)).await {
+            Ok(requested) => requested,
             Err(_) => Err(Failure::Timeout),
         };
-        let (raw, connect, tls) = match asked {
-            Ok(asked) => asked,
+        let (raw, connect, tls) = match requested {
+            Ok(requested) => requested,
             Err(failure) => {
-                self.links.get_mut(place).map(Option::take);
+                self.links.get_mut(index).map(Option::take);
                 return Err(failure);
             }
         };
@@ -138,11 +139,11 @@ impl Connections {
         if is_unclear
             && plan
                 .links
-                .get(place)
-                .is_some_and(|kind| kind.way == Way::WebSocket)
+                .get(index)
+                .is_some_and(|kind| kind.protocol == Protocol::WebSocket)
         {
             // What comes next may be the answer to this one.
-            self.links.get_mut(place).map(Option::take);
+            self.links.get_mut(index).map(Option::take);
         }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
         let transfer = raw.end.saturating_sub(raw.first_byte);
@@ -167,16 +168,16 @@ impl Connections {
     async fn ask(
         &mut self,
         plan: &Plan,
-        (place, cell): (usize, &Cell),
+        (index, cell): (usize, &Cell),
         id: u64,
         left: Duration,
     ) -> Result<(Raw, Duration, Duration), Failure> {
-        let (kind, kept) = plan
+        let (kind, connection) = plan
             .links
-            .get(place)
-            .zip(self.links.get_mut(place))
+            .get(index)
+            .zip(self.links.get_mut(index))
             .ok_or(Failure::Closed)?;
-        let usable = match kept {
+        let usable = match connection {
             Some(link) => link.is_usable().await,
             None => false,
         };
@@ -186,14 +187,14 @@ impl Connections {
                 link,
                 connect: took,
                 tls: shook,
-            } = Kept::open(kind, self.tls.as_ref(), plan.limit, left).await?;
-            *kept = Some(link);
+            } = Connection::open(kind, self.tls.as_ref(), plan.limit, left).await?;
+            *connection = Some(link);
             (connect, tls) = (took, shook);
         }
-        let link = kept.as_mut().ok_or(Failure::Closed)?;
+        let link = connection.as_mut().ok_or(Failure::Closed)?;
         let raw = link.ask(plan.body(cell, id), plan.limit).await?;
-        if kind.way == Way::HttpNew {
-            *kept = None;
+        if kind.protocol == Protocol::HttpNew {
+            *connection = None;
         }
         Ok((raw, connect, tls))
     }

@@ -10,7 +10,7 @@ use super::server::{good, http};
 use super::tests::plan_of;
 use crate::endpoint::Endpoint;
 use crate::plan::Plan;
-use crate::way::Way;
+use crate::protocol::Protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -68,7 +68,7 @@ fn body(deed: Deed, id: u64) -> String {
 }
 
 /// A node that does one of the deeds to every other request, in their order, and answers the others.
-fn serve(way: Way) -> SocketAddr {
+fn serve(protocol: Protocol) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -78,9 +78,9 @@ fn serve(way: Way) -> SocketAddr {
             let mut stream = stream.unwrap();
             stream.set_nodelay(true).unwrap();
             // One connection at a time; how it ends is the client's.
-            let _ = match way {
-                Way::Http2 => two(&mut stream, &mut next),
-                Way::WebSocket => socket(&mut stream, &mut next),
+            let _ = match protocol {
+                Protocol::Http2 => two(&mut stream, &mut next),
+                Protocol::WebSocket => socket(&mut stream, &mut next),
                 _ => one(&mut stream, &mut next),
             };
         }
@@ -186,7 +186,7 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
     at_least(stream, &mut read, preface)?;
     read.drain(..preface);
     stream.write_all(&frame(SETTINGS, 0, 0, &[]))?;
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     loop {
         at_least(stream, &mut read, 9)?;
         let length = u32::from_be_bytes([0, read[0], read[1], read[2]]) as usize;
@@ -197,12 +197,12 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
         match (kind, flags & END) {
             (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, END, 0, &[]))?,
             (DATA, ended) => {
-                asked.extend(payload);
+                requested.extend(payload);
                 if ended == 0 {
                     continue;
                 }
-                let (deed, id) = (next(), id_of(&asked));
-                asked.clear();
+                let (deed, id) = (next(), id_of(&requested));
+                requested.clear();
                 answered_two(stream, deed, id, number)?;
             }
             _ => {}
@@ -257,8 +257,8 @@ fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     while !read.ends_with(b"\r\n\r\n") {
         more(stream, &mut read)?;
     }
-    let asked = String::from_utf8(read).unwrap();
-    let key = asked
+    let requested = String::from_utf8(read).unwrap();
+    let key = requested
         .lines()
         .find_map(|line| line.strip_prefix("sec-websocket-key: "))
         .unwrap();
@@ -283,12 +283,12 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
             "one short message in one frame"
         );
         at_least(stream, &mut read, 6 + short)?;
-        let asked: Vec<u8> = read[6..6 + short]
+        let requested: Vec<u8> = read[6..6 + short]
             .iter()
             .zip(read[2..6].iter().cycle())
             .map(|(a, b)| a ^ b)
             .collect();
-        let (deed, id) = (next(), id_of(&asked));
+        let (deed, id) = (next(), id_of(&requested));
         let answer = text(0x81, body(deed, id).as_bytes());
         match deed {
             Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
@@ -308,10 +308,10 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
     }
 }
 
-fn what_came(way: Way) {
-    let address = serve(way);
-    let endpoint = match way {
-        Way::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
+fn what_came(protocol: Protocol) {
+    let address = serve(protocol);
+    let endpoint = match protocol {
+        Protocol::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
         _ => Endpoint::read(&format!("http://{address}")),
     };
     let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
@@ -321,7 +321,7 @@ fn what_came(way: Way) {
         limit: 40_000,
         ..plan.as_ref().clone()
     };
-    plan.links[0].way = way;
+    plan.links[0].protocol = protocol;
     let measured = Engine::new(&plan, None)
         .unwrap()
         .run(&Rc::new(plan), &|_, _| ())
@@ -331,31 +331,34 @@ fn what_came(way: Way) {
         .iter()
         .map(|sample| sample.failure.as_deref())
         .collect();
-    assert_eq!(failed.len(), 2 * DEEDS.len(), "{way:?}");
+    assert_eq!(failed.len(), 2 * DEEDS.len(), "{protocol:?}");
     for (pair, (deed, kinds)) in failed.chunks(2).zip(DEEDS) {
         let known = pair[0].is_some_and(|kind| kinds.contains(&kind));
-        assert!(known && pair[1].is_none(), "{way:?}, {deed:?}: {pair:?}");
+        assert!(
+            known && pair[1].is_none(),
+            "{protocol:?}, {deed:?}: {pair:?}"
+        );
     }
     assert_eq!(measured.state.stopped_by, None);
     // An error is an answer: the connection is as good as before.
     let connect = measured.samples[1].phases.unwrap()[1];
-    assert_eq!(connect == 0, way != Way::HttpNew, "{way:?}");
+    assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
 }
 
 #[test]
 fn over_http_1_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::Http);
-    what_came(Way::HttpNew);
+    what_came(Protocol::Http);
+    what_came(Protocol::HttpNew);
 }
 
 #[test]
 fn over_http_2_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::Http2);
+    what_came(Protocol::Http2);
 }
 
 #[test]
 fn over_a_websocket_whatever_a_node_does_is_an_error_of_that_request() {
-    what_came(Way::WebSocket);
+    what_came(Protocol::WebSocket);
 }
 
 #[test]
@@ -379,7 +382,7 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
         timeout: Duration::from_secs(120),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].way = Way::WebSocket;
+    plan.links[0].protocol = Protocol::WebSocket;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0].failure.as_deref();
@@ -412,7 +415,7 @@ fn a_node_that_only_pings_over_http_2_is_no_longer_read_when_it_does_not_read() 
         timeout: Duration::from_secs(3),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].way = Way::Http2;
+    plan.links[0].protocol = Protocol::Http2;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0].failure.as_deref();

@@ -1,7 +1,7 @@
 //! Work that is more than one request: one after the other, in the order of a plan.
 
 use super::{
-    Asked, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
+    Attempted, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
     remember_message, sample,
 };
 use crate::failure::Failure;
@@ -86,8 +86,8 @@ impl Engine {
                     break;
                 };
                 let at = clock::uptime();
-                let Some(asked) = pace
-                    .asked(plan.node(cell.link), at, Repeat::All, async |_| {
+                let Some(attempted) = pace
+                    .attempted(plan.node(cell.link), at, Repeat::All, async |_| {
                         perform(cell).await
                     })
                     .await
@@ -95,13 +95,16 @@ impl Engine {
                     break;
                 };
                 done.set(done.get() + 1);
-                remember_message(&mut messages.borrow_mut(), turn.cell, &asked.answer);
+                remember_message(&mut messages.borrow_mut(), turn.cell, &attempted.answer);
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
                 begun.set(Some(first));
-                samples
-                    .borrow_mut()
-                    .push(sample(&turn, round, first, Asked { at, ..asked }));
+                samples.borrow_mut().push(sample(
+                    &turn,
+                    round,
+                    first,
+                    Attempted { at, ..attempted },
+                ));
                 length.set(clock::uptime().saturating_sub(first));
             }
             Ok(())

@@ -14,17 +14,17 @@ const MOST_REFUSALS: u32 = 8;
 /// One that finds no connection or is answered with a server's error is tried so often again: it may be the request.
 const MOST_ERRORS: u32 = 3;
 /// A node that has refused all requests for so long when one is given up ends the run.
-const LONGEST_TROUBLE: Duration = Duration::from_secs(60);
+const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
 /// The first wait after a refusal; each further one is twice as long. What a node asks for is waited, if it is longer.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait that no node asked for.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// A node that asks for a longer wait than this ends the run.
-const LONGEST_WISH: Duration = Duration::from_secs(300);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// The shortest pause that is reported.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 /// Whether the run is to end is looked at so often.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The runtime's timers are that exact; from there on who waits does so actively.
 const TIMER: Duration = Duration::from_millis(2);
 
@@ -34,16 +34,16 @@ pub(crate) struct Pace {
     /// Nothing is sent before: a node asked for fewer requests.
     resume: Cell<Duration>,
     /// In an open loop, by node ([`Plan::node`](crate::plan::Plan::node)): nothing is sent there before.
-    held_back: RefCell<BTreeMap<usize, Duration>>,
+    not_before: RefCell<BTreeMap<usize, Duration>>,
     /// By node: since when every request has been refused.
-    troubled: RefCell<BTreeMap<usize, Duration>>,
+    refusing_since: RefCell<BTreeMap<usize, Duration>>,
     refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
 }
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Asked<T> {
+pub(crate) struct Attempted<T> {
     pub(crate) answer: Result<T, Failure>,
     /// When it was to be sent the last time.
     pub(crate) at: Duration,
@@ -84,7 +84,7 @@ impl Pace {
 
     /// Whether a request that was to be sent to that node at `at` is not: the node wants none before a later moment.
     pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
-        self.held_back
+        self.not_before
             .borrow()
             .get(&node)
             .is_some_and(|until| at < *until)
@@ -98,7 +98,7 @@ impl Pace {
                 return !self.is_over();
             }
             if left > TIMER {
-                sleep((left - TIMER).min(LOOK)).await
+                sleep((left - TIMER).min(POLL_INTERVAL)).await
             } else {
                 tokio::task::yield_now().await
             }
@@ -112,42 +112,42 @@ impl Pace {
 
     /// Sends a request to that node that was to be sent at `at`, and again after a wait if the node refused it and it may be
     /// repeated. `None` if the run ends during the wait.
-    pub(crate) async fn asked<T>(
+    pub(crate) async fn attempted<T>(
         &self,
         node: usize,
         mut at: Duration,
         repeat: Repeat,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
-    ) -> Option<Asked<T>> {
+    ) -> Option<Attempted<T>> {
         let mut refused = 0;
         loop {
             let answer = send(at).await;
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
-                self.troubled.borrow_mut().remove(&node);
+                self.refusing_since.borrow_mut().remove(&node);
             }
             let Err(failure) = &answer else {
-                return Some(Asked {
+                return Some(Attempted {
                     answer,
                     at,
                     refused,
                 });
             };
-            let Some(wish) = failure.refusal() else {
-                return Some(Asked {
+            let Some(retry_after) = failure.refusal() else {
+                return Some(Attempted {
                     answer,
                     at,
                     refused,
                 });
             };
             if !self.is_repeated(node, failure, (repeat, refused)) {
-                return Some(Asked {
+                return Some(Attempted {
                     answer,
                     at,
                     refused,
                 });
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
-            let wait = wish.unwrap_or_default().max(own);
+            let wait = retry_after.unwrap_or_default().max(own);
             self.resume.set(later(self.resume.get(), wait, failure));
             refused += 1;
             if !self.resumed().await {
@@ -164,9 +164,13 @@ impl Pace {
             .borrow_mut()
             .entry(failure.kind())
             .or_default() += 1;
-        let wish = failure.refusal().flatten();
-        if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {
-            self.end(format!("a node that wants no requests for {}", time(wish)));
+        let retry_after = failure.refusal().flatten();
+        if let Some(retry_after) = retry_after.filter(|retry_after| *retry_after > MAX_RETRY_AFTER)
+        {
+            self.end(format!(
+                "a node that wants no requests for {}",
+                time(retry_after)
+            ));
             return false;
         }
         let now = clock::uptime();
@@ -175,18 +179,19 @@ impl Pace {
         match repeat {
             Repeat::None => {
                 // Who names no wait wants none: what is due already was held up by the node, and is sent.
-                if let Some(wish) = wish.filter(|wish| !wish.is_zero()) {
-                    let mut held_back = self.held_back.borrow_mut();
-                    let known = held_back.entry(node).or_default();
-                    *known = later(*known, wish, failure);
+                if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
+                {
+                    let mut not_before = self.not_before.borrow_mut();
+                    let known = not_before.entry(node).or_default();
+                    *known = later(*known, retry_after, failure);
                 }
                 return false;
             }
             Repeat::Limits if !is_limit => return false,
             _ => {}
         }
-        let since = *self.troubled.borrow_mut().entry(node).or_insert(now);
-        if before >= most && now.saturating_sub(since) >= LONGEST_TROUBLE {
+        let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
+        if before >= most && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",
                 time(now.saturating_sub(since))

@@ -78,7 +78,7 @@ async fn all(
     let mut answers = Vec::new();
     for subject in 0..plan.subjects.len() {
         let mut asking = JoinSet::new();
-        for (place, cell) in plan
+        for (index, cell) in plan
             .cells
             .iter()
             .enumerate()
@@ -86,38 +86,39 @@ async fn all(
         {
             let own = connections.get_mut(cell.arm).and_then(Option::take);
             let own = own.unwrap_or_else(|| Connections::new(&plan, tls.clone()));
-            asking.spawn_local(one(plan.clone(), place, own, pace.clone()));
+            asking.spawn_local(one(plan.clone(), index, own, pace.clone()));
         }
-        while let Some(asked) = asking.join_next().await {
-            let (answered, arm, own) = asked.context("a question")??;
+        while let Some(attempted) = asking.join_next().await {
+            let (answered, arm, own) = attempted.context("a question")??;
             answers.extend(answered);
-            connections.get_mut(arm).map(|place| place.replace(own));
+            connections.get_mut(arm).map(|index| index.replace(own));
         }
     }
-    answers.sort_unstable_by_key(|(place, _)| *place);
+    answers.sort_unstable_by_key(|(index, _)| *index);
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
 async fn one(
     plan: Rc<Plan>,
-    place: usize,
+    index: usize,
     mut own: Connections,
     pace: Rc<Pace>,
 ) -> anyhow::Result<(Option<Answered>, usize, Connections)> {
     let cell = plan
         .cells
-        .get(place)
+        .get(index)
         .context("a question without a place")?;
     let mut decoder = Decoder::new()?;
     own.open(&plan, cell).await;
     let send = async |at| {
-        own.exchange(&plan, cell, place as u64, &mut decoder, at)
+        own.exchange(&plan, cell, index as u64, &mut decoder, at)
             .await
     };
-    let asked = pace
-        .asked(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
+    let attempted = pace
+        .attempted(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
         .await;
-    let answer = asked.map(|asked| (place, asked.answer.map(|_| decoder.bytes().to_vec())));
+    let answer =
+        attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec())));
     Ok((answer, cell.arm, own))
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
-    fn asked(server: &Server, arms: usize) -> Plan {
+    fn attempted(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
         let name = |arm: usize| Arm {
             name: format!("node {arm}"),
@@ -175,7 +176,7 @@ mod tests {
                 &answer.replace("ID", &id.to_string()),
             ))
         });
-        let plan = asked(&server, 3);
+        let plan = attempted(&server, 3);
         let engine = Engine::new(&plan, None).unwrap();
         assert_eq!(
             engine.probe_json(&plan).unwrap(),
@@ -189,7 +190,7 @@ mod tests {
             0 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
             _ => Reply::After(Duration::ZERO),
         });
-        let plan = asked(&server, 1);
+        let plan = attempted(&server, 1);
         let begun = clock::uptime();
         Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap();
         assert!(
@@ -207,7 +208,7 @@ mod tests {
                 "",
             ))
         });
-        let plan = asked(&server, 1);
+        let plan = attempted(&server, 1);
         let refused = Engine::new(&plan, None)
             .unwrap()
             .probe_json(&plan)

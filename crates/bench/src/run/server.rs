@@ -56,13 +56,14 @@ impl Server {
         let took: Arc<Mutex<Vec<Duration>>> = Arc::default();
         let connections: Arc<AtomicUsize> = Arc::default();
         let made = connections.clone();
-        let (shared, number, kept) = (Arc::new(reply), Arc::new(AtomicUsize::new(0)), took.clone());
+        let (shared, number, saved) =
+            (Arc::new(reply), Arc::new(AtomicUsize::new(0)), took.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 made.fetch_add(1, Ordering::SeqCst);
-                let (shared, number, kept) = (shared.clone(), number.clone(), kept.clone());
+                let (shared, number, saved) = (shared.clone(), number.clone(), saved.clone());
                 thread::spawn(move || {
-                    let _ = serve(&stream, &*shared, &number, &kept);
+                    let _ = serve(&stream, &*shared, &number, &saved);
                 });
             }
         });

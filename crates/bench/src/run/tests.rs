@@ -9,10 +9,10 @@ use super::*;
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell as PlanCell, LinkKind, Subject};
+use crate::protocol::Protocol;
 use crate::results::tests::results;
 use crate::results::{Results, ms};
 use crate::stream::Shape;
-use crate::way::Way;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -43,7 +43,7 @@ pub(super) fn plan_of(
         links: vec![LinkKind {
             endpoint,
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         }],
         subjects: vec![Subject {
             name: "account of 1".to_owned(),
@@ -142,8 +142,8 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
         reason = "the witness has a clock of its own"
     )]
     let now = Instant::now;
-    let (stalled, held) = (OnceLock::new(), Arc::new(AtomicUsize::new(0)));
-    let counted = held.clone();
+    let (stalled, stalled_requests) = (OnceLock::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = stalled_requests.clone();
     let server = Server::start(move |number, _| {
         let until = match number {
             0..100 => None,
@@ -155,19 +155,19 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
         counted.fetch_add(usize::from(!wait.is_zero()), Ordering::SeqCst);
         Reply::After(wait)
     });
-    (server, held)
+    (server, stalled_requests)
 }
 
 #[test]
 fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
     // How long others take is the host's: only what cannot be less is compared.
-    let (server, held) = stalling();
+    let (server, stalled_requests) = stalling();
     let closed = measure(&plan(&server, 200, 1, None))
         .summary(0)
         .latency
         .unwrap();
     assert!(
-        closed.max >= 990.0 && held.load(Ordering::SeqCst) == 1,
+        closed.max >= 990.0 && stalled_requests.load(Ordering::SeqCst) == 1,
         "one request waits, the others are not sent: {closed:?}"
     );
     let open = measure(&plan(&stalling().0, 200, 64, Some(50.0)))
@@ -274,7 +274,7 @@ fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart(
         (10, 2, 0)
     );
     // The wait is no latency: that counts from the last time that the request was sent.
-    let after = |place: usize| measured.samples[place].at_ns - measured.samples[place - 1].at_ns;
+    let after = |index: usize| measured.samples[index].at_ns - measured.samples[index - 1].at_ns;
     assert!(
         after(3) >= 1_000_000_000 && after(4) >= 500_000_000,
         "{measured:?}"
@@ -349,13 +349,20 @@ fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it(
     });
     let measured = measure(&plan(&server, 200, 8, Some(100.0)));
     let summary = measured.summary(0);
-    let held = summary.failures["not sent before Retry-After was over"];
+    let stalled_requests = summary.failures["not sent before Retry-After was over"];
     assert_eq!(
-        (summary.failures["rate limited"], summary.successes + held),
+        (
+            summary.failures["rate limited"],
+            summary.successes + stalled_requests
+        ),
         (1, 199)
     );
     // A second of a hundred a second; an answer that is late makes them fewer.
-    assert!((50..=101).contains(&held), "{:?}", summary.failures);
+    assert!(
+        (50..=101).contains(&stalled_requests),
+        "{:?}",
+        summary.failures
+    );
     assert_eq!(
         server.took.lock().unwrap().len() as u64,
         summary.successes,
@@ -425,8 +432,8 @@ fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
         ))
     });
     let summary = measure(&plan(&server, 2, 1, None)).summary(0);
-    let said = "answer encoded with gzip, which was not asked for".to_owned();
-    assert_eq!(summary.failures, BTreeMap::from([(said, 2)]));
+    let message = "answer encoded with gzip, which was not asked for".to_owned();
+    assert_eq!(summary.failures, BTreeMap::from([(message, 2)]));
 }
 
 #[test]
@@ -496,11 +503,11 @@ fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
         .unwrap()
         .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
-    let held = |sample: &&Sample| {
+    let stalled_requests = |sample: &&Sample| {
         sample.failure.as_deref() == Some("not sent before Retry-After was over")
     };
     assert_eq!(
-        measured.samples.iter().filter(held).count(),
+        measured.samples.iter().filter(stalled_requests).count(),
         40 - 11,
         "none was sent, over neither link"
     );

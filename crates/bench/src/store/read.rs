@@ -137,12 +137,12 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
 }
 
 fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
-    let whole = |place: usize| -> anyhow::Result<u64> {
-        u64::try_from(row.get::<_, i64>(place)?).context("a number below 0 in its table sample")
+    let whole = |index: usize| -> anyhow::Result<u64> {
+        u64::try_from(row.get::<_, i64>(index)?).context("a number below 0 in its table sample")
     };
     let mut phases = Some([0; PHASES.len()]);
-    for place in 0..PHASES.len() {
-        let value: Option<i64> = row.get(4 + place)?;
+    for index in 0..PHASES.len() {
+        let value: Option<i64> = row.get(4 + index)?;
         let value = value
             .map(|value| u64::try_from(value).context("a time below 0"))
             .transpose()?;
@@ -152,7 +152,7 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
             "a time that cannot be"
         );
         phases = phases.zip(value).map(|(mut phases, value)| {
-            phases[place] = value;
+            phases[index] = value;
             phases
         });
     }

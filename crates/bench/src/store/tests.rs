@@ -33,16 +33,16 @@ fn state(run: &Results) -> RunState {
 fn what_was_written_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
-    let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
-    (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
+    let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
+    (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
     (
-        kept.samples[4].decode_cpu_ns,
-        kept.samples[4].sent,
-        kept.samples[4].received,
+        saved.samples[4].decode_cpu_ns,
+        saved.samples[4].sent,
+        saved.samples[4].received,
     ) = (0, 0, 0);
-    kept.cells[1].size = None;
-    write(&path, &kept);
-    assert_eq!(read(&path).unwrap(), kept);
+    saved.cells[1].size = None;
+    write(&path, &saved);
+    assert_eq!(read(&path).unwrap(), saved);
     let database = Connection::open(&path).unwrap();
     let number = |sql: &str| {
         database
@@ -260,8 +260,8 @@ fn a_file_with_any_bytes_changed_is_refused_or_shown() {
     for _ in 0..100 {
         let mut bytes = whole.clone();
         for _ in 0..random.usize(1..8) {
-            let place = random.usize(..bytes.len());
-            bytes[place] = random.u8(..);
+            let index = random.usize(..bytes.len());
+            bytes[index] = random.u8(..);
         }
         bytes.truncate(random.usize(whole.len() - 100..whole.len() * 2));
         std::fs::write(&path, bytes).unwrap();

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes on the way in one direction; as with a real link, who sends more has to wait.
-const ON_THE_WAY: usize = 4 << 20;
+const MAX_IN_FLIGHT: usize = 4 << 20;
 /// The runtime's timers are that exact; from there on it is waited actively.
 const TIMER: Duration = Duration::from_millis(2);
 /// Bytes that pass together.
@@ -65,23 +65,23 @@ impl fmt::Display for Shape {
 
 /// One direction.
 #[derive(Debug)]
-struct Way {
+struct Direction {
     shape: Shape,
     pieces: VecDeque<(Duration, Vec<u8>)>,
     /// Bytes in `pieces`.
-    held: usize,
+    buffered: usize,
     /// When the link has passed all that was put on it.
     free: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Way {
-    fn new(shape: Shape) -> Way {
+impl Direction {
+    fn new(shape: Shape) -> Direction {
         let timer = Box::pin(sleep(Duration::ZERO));
-        Way {
+        Direction {
             shape,
             pieces: VecDeque::new(),
-            held: 0,
+            buffered: 0,
             free: Duration::ZERO,
             timer,
         }
@@ -97,7 +97,7 @@ impl Way {
             self.pieces
                 .push_back((self.free + self.shape.added / 2, piece.to_vec()));
         }
-        self.held += bytes.len();
+        self.buffered += bytes.len();
     }
 
     /// The first piece once it has arrived.
@@ -125,7 +125,7 @@ impl Way {
 
     /// So many bytes of the first piece were passed on.
     fn passed(&mut self, bytes: usize) {
-        self.held -= bytes;
+        self.buffered -= bytes;
         if let Some((_, piece)) = self.pieces.front_mut() {
             piece.drain(..bytes);
             if piece.is_empty() {
@@ -138,8 +138,8 @@ impl Way {
 /// A stream over such a link.
 pub(crate) struct Shaped<S> {
     stream: S,
-    from_node: Way,
-    to_node: Way,
+    from_node: Direction,
+    to_node: Direction,
     ended: bool,
 }
 
@@ -147,8 +147,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
     pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
         Shaped {
             stream,
-            from_node: Way::new(shape),
-            to_node: Way::new(shape),
+            from_node: Direction::new(shape),
+            to_node: Direction::new(shape),
             ended: false,
         }
     }
@@ -156,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
     /// Takes what the node has sent.
     fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
-        while !self.ended && self.from_node.held < ON_THE_WAY {
+        while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
@@ -209,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.to_node.held >= ON_THE_WAY {
+        if self.to_node.buffered >= MAX_IN_FLIGHT {
             ready!(self.poll_give(cx))?;
         }
         self.to_node.put(bytes);
@@ -242,7 +242,7 @@ mod tests {
             let (near, mut far) = duplex(1 << 20);
             let mut near = Shaped::new(near, shape);
             let begun = clock::uptime();
-            let sent: Vec<u8> = (0..100_000_u32).map(|place| (place % 251) as u8).collect();
+            let sent: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
             near.write_all(&sent).await.unwrap();
             near.flush().await.unwrap();
             let mut there = vec![0; sent.len()];

@@ -4,8 +4,8 @@ use super::evm::Evm;
 use super::solana::Solana;
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
+use crate::protocol::Protocol;
 use crate::run::Exchanged;
-use crate::way::Way;
 use faultline_command::clock;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -28,10 +28,10 @@ impl Chain {
     pub(super) async fn perform(
         &mut self,
         talk: &mut Talk,
-        (way, act, times): (Way, Act, u32),
+        (protocol, act, times): (Protocol, Act, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
-        let done = self.performed(talk, (way, act, times), patience).await;
+        let done = self.performed(talk, (protocol, act, times), patience).await;
         if done.is_err() {
             talk.give_up();
             match self {
@@ -53,17 +53,17 @@ impl Chain {
     async fn performed(
         &mut self,
         talk: &mut Talk,
-        (way, act, times): (Way, Act, u32),
+        (protocol, act, times): (Protocol, Act, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
         // A client that asks often has its connections and subscriptions.
-        timeout(patience.timeout, self.ready(talk, way))
+        timeout(patience.timeout, self.ready(talk, protocol))
             .await
             .map_err(|_| Failure::Timeout)??;
         talk.forget_news();
         let (begun, mut meter, mut apart) = (clock::uptime(), Meter::default(), Duration::ZERO);
-        for place in 0..times {
-            if place > 0 {
+        for index in 0..times {
+            if index > 0 {
                 // A long row outlives a blockhash; to renew that is no part of what is measured.
                 let paused = clock::uptime();
                 if let Chain::Solana(solana) = self {
@@ -72,7 +72,7 @@ impl Chain {
                 talk.forget_news();
                 apart += clock::uptime().saturating_sub(paused);
             }
-            let work = self.once(talk, (way, act), patience, &mut meter);
+            let work = self.once(talk, (protocol, act), patience, &mut meter);
             timeout(patience.timeout, work)
                 .await
                 .map_err(|_| Failure::Timeout)??;
@@ -80,25 +80,29 @@ impl Chain {
         Ok(meter.exchanged(clock::uptime().saturating_sub(begun + apart)))
     }
 
-    async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+    async fn ready(&mut self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
         match self {
-            Chain::Evm(evm) => evm.ready(talk, way).await,
-            Chain::Solana(solana) => solana.ready(talk, way).await,
+            Chain::Evm(evm) => evm.ready(talk, protocol).await,
+            Chain::Solana(solana) => solana.ready(talk, protocol).await,
         }
     }
 
     async fn once(
         &mut self,
         talk: &mut Talk,
-        (way, act): (Way, Act),
+        (protocol, act): (Protocol, Act),
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         match (self, act) {
-            (Chain::Evm(evm), Act::Write) => evm.write(talk, way, patience, meter).await,
-            (Chain::Evm(evm), Act::Read) => evm.read(talk, way, meter).await,
-            (Chain::Solana(solana), Act::Write) => solana.write(talk, way, patience, meter).await,
-            (Chain::Solana(solana), Act::Read) => solana.read(talk, way, patience, meter).await,
+            (Chain::Evm(evm), Act::Write) => evm.write(talk, protocol, patience, meter).await,
+            (Chain::Evm(evm), Act::Read) => evm.read(talk, protocol, meter).await,
+            (Chain::Solana(solana), Act::Write) => {
+                solana.write(talk, protocol, patience, meter).await
+            }
+            (Chain::Solana(solana), Act::Read) => {
+                solana.read(talk, protocol, patience, meter).await
+            }
         }
     }
 }

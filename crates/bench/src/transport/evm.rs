@@ -2,7 +2,7 @@
 
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
-use crate::way::Way;
+use crate::protocol::Protocol;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -35,7 +35,7 @@ const GAS: &str = "0x30d40";
 const NO_HEAD: Duration = Duration::from_secs(1);
 
 /// Between two looks at whether the newest state is that after the last write.
-const NEXT_LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
 pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
@@ -76,13 +76,13 @@ impl Evm {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = talk
-            .call(Way::Http, "eth_sendTransaction", &transaction, meter)
+            .call(Protocol::Http, "eth_sendTransaction", &transaction, meter)
             .await?;
         let receipt = timeout(patience.timeout, async {
             loop {
                 match talk
                     .call(
-                        Way::Http,
+                        Protocol::Http,
                         "eth_getTransactionReceipt",
                         &json!([hash]),
                         meter,
@@ -119,10 +119,14 @@ impl Evm {
         self.unsure = true;
     }
 
-    pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+    pub(super) async fn ready(
+        &mut self,
+        talk: &mut Talk,
+        protocol: Protocol,
+    ) -> Result<(), Failure> {
         if self.unsure && self.contract.is_some() {
             let stored = self
-                .stored(talk, Way::HttpNew, &mut Meter::default())
+                .stored(talk, Protocol::HttpNew, &mut Meter::default())
                 .await?;
             let number = stored
                 .as_str()
@@ -133,21 +137,24 @@ impl Evm {
         // A node may give a receipt a moment before its newest state is that after the write.
         let writes = self.contract.is_some();
         while writes
-            && self.read(talk, Way::HttpNew, &mut Meter::default()).await == Err(Failure::Wrong)
+            && self
+                .read(talk, Protocol::HttpNew, &mut Meter::default())
+                .await
+                == Err(Failure::Wrong)
         {
-            sleep(NEXT_LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        if talk.connect(way).await? {
+        if talk.connect(protocol).await? {
             // Its address is another one: before anything is written there, it must be of the same chain.
             let id = talk
-                .call(way, "eth_chainId", &json!([]), &mut Meter::default())
+                .call(protocol, "eth_chainId", &json!([]), &mut Meter::default())
                 .await?;
             if id.as_str() != Some(self.id.as_str()) {
                 return Err(Failure::OtherChain);
             }
             if self.contract.is_some() {
                 talk.call(
-                    way,
+                    protocol,
                     "eth_subscribe",
                     &json!(["newHeads"]),
                     &mut Meter::default(),
@@ -163,7 +170,7 @@ impl Evm {
     pub(super) async fn write(
         &mut self,
         talk: &mut Talk,
-        way: Way,
+        protocol: Protocol,
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
@@ -172,20 +179,20 @@ impl Evm {
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
         let hash = talk
-            .call(way, "eth_sendTransaction", &transaction, meter)
+            .call(protocol, "eth_sendTransaction", &transaction, meter)
             .await?;
         loop {
             match talk
-                .call(way, "eth_getTransactionReceipt", &json!([hash]), meter)
+                .call(protocol, "eth_getTransactionReceipt", &json!([hash]), meter)
                 .await
             {
                 Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => {
                     break;
                 }
                 Ok(_) => return Err(Failure::Wrong),
-                Err(Failure::Missing) if way == Way::WebSocket => {
-                    if let Ok(heard) = timeout(NO_HEAD, talk.notified(meter)).await {
-                        heard?;
+                Err(Failure::Missing) if protocol == Protocol::WebSocket => {
+                    if let Ok(message) = timeout(NO_HEAD, talk.notified(meter)).await {
+                        message?;
                     }
                 }
                 Err(Failure::Missing) => sleep(patience.poll).await,
@@ -200,10 +207,10 @@ impl Evm {
     pub(super) async fn read(
         &self,
         talk: &mut Talk,
-        way: Way,
+        protocol: Protocol,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
-        let stored = self.stored(talk, way, meter).await?;
+        let stored = self.stored(talk, protocol, meter).await?;
         let is = format!("0x{:064x}", self.value);
         if self.contract.is_none() || stored.as_str() == Some(is.as_str()) {
             Ok(())
@@ -212,11 +219,16 @@ impl Evm {
         }
     }
 
-    async fn stored(&self, talk: &mut Talk, way: Way, meter: &mut Meter) -> Result<Value, Failure> {
+    async fn stored(
+        &self,
+        talk: &mut Talk,
+        protocol: Protocol,
+        meter: &mut Meter,
+    ) -> Result<Value, Failure> {
         let Some((_, contract)) = &self.contract else {
             return talk
                 .call(
-                    way,
+                    protocol,
                     "eth_getBlockByNumber",
                     &json!(["latest", false]),
                     meter,
@@ -224,7 +236,7 @@ impl Evm {
                 .await;
         };
         talk.call(
-            way,
+            protocol,
             "eth_call",
             &json!([{"to": contract, "data": "0x"}, "latest"]),
             meter,

@@ -2,7 +2,7 @@
 
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
-use crate::way::Way;
+use crate::protocol::Protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::clock;
@@ -67,20 +67,20 @@ impl Solana {
         let meter = &mut Meter::default();
         let signature = talk
             .call(
-                Way::Http,
+                Protocol::Http,
                 "requestAirdrop",
                 &json!([address, AIRDROP]),
                 meter,
             )
             .await?;
         solana
-            .polled(talk, Way::Http, (&signature, patience), meter)
+            .polled(talk, Protocol::Http, (&signature, patience), meter)
             .await?;
-        solana.ready(talk, Way::Http).await?;
+        solana.ready(talk, Protocol::Http).await?;
         let transaction = solana.transfer(FIRST);
-        let signature = send(talk, Way::Http, &transaction, meter).await?;
+        let signature = send(talk, Protocol::Http, &transaction, meter).await?;
         solana
-            .polled(talk, Way::Http, (&signature, patience), meter)
+            .polled(talk, Protocol::Http, (&signature, patience), meter)
             .await?;
         solana.lamports = FIRST;
         Ok(solana)
@@ -98,7 +98,7 @@ impl Solana {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = talk
                 .call(
-                    Way::HttpNew,
+                    Protocol::HttpNew,
                     "getLatestBlockhash",
                     &options,
                     &mut Meter::default(),
@@ -116,14 +116,18 @@ impl Solana {
         Ok(())
     }
 
-    pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+    pub(super) async fn ready(
+        &mut self,
+        talk: &mut Talk,
+        protocol: Protocol,
+    ) -> Result<(), Failure> {
         self.renew(talk).await?;
         let meter = &mut Meter::default();
         if self.unsure {
             let options =
                 json!([bs58::encode(self.target).into_string(), {"commitment": "processed"}]);
             let balance = talk
-                .call(Way::HttpNew, "getBalance", &options, meter)
+                .call(Protocol::HttpNew, "getBalance", &options, meter)
                 .await?;
             self.lamports = balance
                 .get("value")
@@ -131,14 +135,16 @@ impl Solana {
                 .ok_or(Failure::Wrong)?;
             self.unsure = false;
         }
-        if way == Way::WebSocket {
+        if protocol == Protocol::WebSocket {
             // There a node only reports; requests go over HTTP.
-            talk.connect(Way::Http).await?;
+            talk.connect(Protocol::Http).await?;
         }
-        if talk.connect(way).await? {
+        if talk.connect(protocol).await? {
             let target = bs58::encode(self.target).into_string();
             let options = json!([target, {"encoding": "base64", "commitment": "processed"}]);
-            self.subscription = talk.call(way, "accountSubscribe", &options, meter).await?;
+            self.subscription = talk
+                .call(protocol, "accountSubscribe", &options, meter)
+                .await?;
         }
         Ok(())
     }
@@ -148,16 +154,16 @@ impl Solana {
     pub(super) async fn write(
         &mut self,
         talk: &mut Talk,
-        way: Way,
+        protocol: Protocol,
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let lamports = self.next();
         let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
         let transaction = self.transfer(lamports);
-        if way != Way::WebSocket {
-            let signature = send(talk, way, &transaction, meter).await?;
-            self.polled(talk, way, (&signature, patience), meter)
+        if protocol != Protocol::WebSocket {
+            let signature = send(talk, protocol, &transaction, meter).await?;
+            self.polled(talk, protocol, (&signature, patience), meter)
                 .await?;
         } else {
             let signature = transaction
@@ -165,9 +171,9 @@ impl Solana {
                 .map(|bytes| bs58::encode(bytes).into_string());
             let options = json!([signature, {"commitment": "processed"}]);
             let subscription = talk
-                .call(way, "signatureSubscribe", &options, meter)
+                .call(protocol, "signatureSubscribe", &options, meter)
                 .await?;
-            send(talk, Way::Http, &transaction, meter).await?;
+            send(talk, Protocol::Http, &transaction, meter).await?;
             let result = reported(talk, &subscription, meter, |_| true).await?;
             if result
                 .pointer("/value/err")
@@ -184,25 +190,27 @@ impl Solana {
     pub(super) async fn read(
         &mut self,
         talk: &mut Talk,
-        way: Way,
+        protocol: Protocol,
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let lamports = self.next();
         let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
         let transaction = self.transfer(lamports);
-        if way == Way::WebSocket {
-            send(talk, Way::Http, &transaction, meter).await?;
+        if protocol == Protocol::WebSocket {
+            send(talk, Protocol::Http, &transaction, meter).await?;
             let has = |result: &Value| {
                 result.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
             };
             reported(talk, &self.subscription, meter, has).await?;
         } else {
-            send(talk, way, &transaction, meter).await?;
+            send(talk, protocol, &transaction, meter).await?;
             let target = bs58::encode(self.target).into_string();
             let options = json!([target, {"encoding": "base64", "commitment": "processed"}]);
             loop {
-                let account = talk.call(way, "getAccountInfo", &options, meter).await?;
+                let account = talk
+                    .call(protocol, "getAccountInfo", &options, meter)
+                    .await?;
                 if account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after) {
                     break;
                 }
@@ -223,14 +231,19 @@ impl Solana {
     async fn polled(
         &self,
         talk: &mut Talk,
-        way: Way,
+        protocol: Protocol,
         (signature, patience): (&Value, Patience),
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let begun = clock::uptime();
         loop {
             let statuses = talk
-                .call(way, "getSignatureStatuses", &json!([[signature]]), meter)
+                .call(
+                    protocol,
+                    "getSignatureStatuses",
+                    &json!([[signature]]),
+                    meter,
+                )
                 .await?;
             match statuses.pointer("/value/0") {
                 Some(status) if status.is_object() => {
@@ -265,13 +278,13 @@ impl Solana {
 /// Sends a transaction: its signature.
 async fn send(
     talk: &mut Talk,
-    way: Way,
+    protocol: Protocol,
     transaction: &[u8],
     meter: &mut Meter,
 ) -> Result<Value, Failure> {
     let options = json!({"encoding": "base64", "skipPreflight": true});
     talk.call(
-        way,
+        protocol,
         "sendTransaction",
         &json!([STANDARD.encode(transaction), options]),
         meter,

@@ -26,8 +26,8 @@ pub(crate) fn tables(results: &Results) -> String {
             };
             let _ = writeln!(out, "{arm}: {mean}{failed}");
         }
-        for (_, said) in sentences.iter().filter(|(of, _)| *of == subject) {
-            let _ = writeln!(out, "{said}");
+        for (_, text) in sentences.iter().filter(|(of, _)| *of == subject) {
+            let _ = writeln!(out, "{text}");
         }
         out.push('\n');
     }

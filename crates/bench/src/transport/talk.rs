@@ -4,9 +4,9 @@ use crate::answer::{Decoded, result};
 use crate::failure::Failure;
 use crate::http::{Link, Opened};
 use crate::plan::LinkKind;
+use crate::protocol::Protocol;
 use crate::run::Exchanged;
 use crate::socket::Socket;
-use crate::way::Way;
 use faultline_command::clock;
 use futures_util::FutureExt as _;
 use hyper::StatusCode;
@@ -86,7 +86,7 @@ pub(super) struct Talk {
     /// For one call, or to connect.
     timeout: Duration,
     /// Those that are kept.
-    links: BTreeMap<Way, Link>,
+    links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
     /// At most `limit` bytes of it.
     news: VecDeque<Utf8Bytes>,
@@ -125,29 +125,29 @@ impl Talk {
     ///
     /// # Errors
     /// As [`Link::open`] and [`Socket::open`], and [`Failure::Timeout`].
-    pub(super) async fn connect(&mut self, way: Way) -> Result<bool, Failure> {
+    pub(super) async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         let within = self.timeout;
-        timeout(within, self.connected(way))
+        timeout(within, self.connected(protocol))
             .await
             .map_err(|_| Failure::Timeout)?
     }
 
-    async fn connected(&mut self, way: Way) -> Result<bool, Failure> {
-        match way {
-            Way::HttpNew => Ok(false),
-            Way::Http | Way::Http2 => {
-                let usable = match self.links.get_mut(&way) {
+    async fn connected(&mut self, protocol: Protocol) -> Result<bool, Failure> {
+        match protocol {
+            Protocol::HttpNew => Ok(false),
+            Protocol::Http | Protocol::Http2 => {
+                let usable = match self.links.get_mut(&protocol) {
                     Some(link) => link.is_usable().await,
                     None => false,
                 };
                 if !usable {
-                    let link = self.open(way).await?.link;
-                    self.links.insert(way, link);
+                    let link = self.open(protocol).await?.link;
+                    self.links.insert(protocol, link);
                 }
                 Ok(false)
             }
-            Way::WebSocket if self.socket.is_some() => Ok(false),
-            Way::WebSocket => {
+            Protocol::WebSocket if self.socket.is_some() => Ok(false),
+            Protocol::WebSocket => {
                 self.news.clear();
                 self.socket = Some(
                     Socket::open(&self.websocket, self.tls.as_ref(), self.limit, self.timeout)
@@ -159,10 +159,10 @@ impl Talk {
         }
     }
 
-    async fn open(&self, way: Way) -> Result<Opened<Link>, Failure> {
+    async fn open(&self, protocol: Protocol) -> Result<Opened<Link>, Failure> {
         Link::open(
             &LinkKind {
-                way,
+                protocol,
                 ..self.http.clone()
             },
             self.tls.as_ref(),
@@ -187,7 +187,7 @@ impl Talk {
     /// Whatever a request may fail for; [`Failure::Missing`] if its result is null.
     pub(super) async fn call(
         &mut self,
-        way: Way,
+        protocol: Protocol,
         method: &str,
         params: &Value,
         meter: &mut Meter,
@@ -196,26 +196,30 @@ impl Talk {
         let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
             .to_string();
         let within = self.timeout;
-        let asked = async {
-            match way {
-                Way::WebSocket => self.over_socket(body, meter).await,
-                Way::Http | Way::HttpNew | Way::Http2 => self.over_http(way, body, meter).await,
+        let exchange = async {
+            match protocol {
+                Protocol::WebSocket => self.over_socket(body, meter).await,
+                Protocol::Http | Protocol::HttpNew | Protocol::Http2 => {
+                    self.over_http(protocol, body, meter).await
+                }
             }
         };
-        timeout(within, asked).await.map_err(|_| Failure::Timeout)?
+        timeout(within, exchange)
+            .await
+            .map_err(|_| Failure::Timeout)?
     }
 
     async fn over_http(
         &mut self,
-        way: Way,
+        protocol: Protocol,
         body: String,
         meter: &mut Meter,
     ) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let (mut link, connect, tls) = match self.links.remove(&way) {
+        let (mut link, connect, tls) = match self.links.remove(&protocol) {
             Some(link) => (link, Duration::ZERO, Duration::ZERO),
             None => {
-                let opened = self.open(way).await?;
+                let opened = self.open(protocol).await?;
                 (opened.link, opened.connect, opened.tls)
             }
         };
@@ -240,8 +244,8 @@ impl Talk {
         ]);
         meter.sent += raw.sent;
         meter.received += raw.received;
-        if way != Way::HttpNew {
-            self.links.insert(way, link);
+        if protocol != Protocol::HttpNew {
+            self.links.insert(protocol, link);
         }
         value
     }
@@ -255,31 +259,34 @@ impl Talk {
         socket.plain.first_read.set(None);
         socket.send(body).await?;
         loop {
-            let heard = socket.next().await?;
-            let first = socket.plain.first_read.replace(None).unwrap_or(heard.end);
+            let message = socket.next().await?;
+            let first = socket.plain.first_read.replace(None).unwrap_or(message.end);
             let cpu = clock::thread_cpu();
-            let kind: Kind = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
+            let kind: Kind = serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
             let answer = if kind.method.is_some() {
                 None
             } else {
-                Some(result(heard.text.as_bytes(), self.id))
+                Some(result(message.text.as_bytes(), self.id))
             };
             meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
-                let kept: usize = self.news.iter().map(|news| news.len()).sum();
-                if kept + heard.text.len() > self.limit {
+                let queued: usize = self.news.iter().map(|news| news.len()).sum();
+                if queued + message.text.len() > self.limit {
                     return Err(Failure::TooLarge);
                 }
-                self.news.push_back(heard.text);
+                self.news.push_back(message.text);
                 continue;
             };
-            let phases = [first.saturating_sub(begun), heard.end.saturating_sub(first)];
+            let phases = [
+                first.saturating_sub(begun),
+                message.end.saturating_sub(first),
+            ];
             meter.add([
                 Duration::ZERO,
                 Duration::ZERO,
                 phases[0],
                 phases[1],
-                clock::uptime().saturating_sub(heard.end),
+                clock::uptime().saturating_sub(message.end),
             ]);
             meter.sent += socket.wire.sent.get() - wire.0;
             meter.received += socket.wire.received.get() - wire.1;
@@ -297,9 +304,9 @@ impl Talk {
         }
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
         let received = socket.wire.received.get();
-        let heard = socket.next().await?;
+        let message = socket.next().await?;
         meter.received += socket.wire.received.get() - received;
-        serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)
+        serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)
     }
 }
 
@@ -318,7 +325,7 @@ mod tests {
         let link = || LinkKind {
             endpoint: Endpoint::read(&url).unwrap(),
             shape: Shape::default(),
-            way: Way::Http,
+            protocol: Protocol::Http,
         };
         let runtime = Builder::new_current_thread()
             .enable_io()
@@ -334,10 +341,10 @@ mod tests {
             let meter = &mut Meter::default();
             let both = async {
                 let called = talk
-                    .call(Way::Http, "eth_chainId", &json!([]), meter)
+                    .call(Protocol::Http, "eth_chainId", &json!([]), meter)
                     .await
                     .map(drop);
-                (called, talk.connect(Way::WebSocket).await.map(drop))
+                (called, talk.connect(Protocol::WebSocket).await.map(drop))
             };
             timeout(Duration::from_secs(60), both).await
         });

@@ -32,13 +32,13 @@ fn records_that_cannot_be_kept_are_measured_and_that_is_no_success() {
         "--save",
         &save,
     ];
-    let (said, code) = bench(&words).unwrap();
+    let (output, code) = bench(&words).unwrap();
     assert!(
-        code == 1 && said.contains("50 records, 50 measured"),
-        "{said}"
+        code == 1 && output.contains("50 records, 50 measured"),
+        "{output}"
     );
     assert!(
-        said.contains("the records are not kept: --save ") && said.contains("none/kept.b64"),
-        "{said}"
+        output.contains("the records are not kept: --save ") && output.contains("none/kept.b64"),
+        "{output}"
     );
 }

@@ -9,11 +9,11 @@ const ACCOUNT: &str = "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu";
 
 #[test]
 fn answers_that_fail_are_no_success_of_a_run_whose_answers_are_verified() {
-    let asked = AtomicU64::new(0);
+    let requested = AtomicU64::new(0);
     let node = start(move |_, params| {
         let encoding = params[1]["encoding"].as_str().unwrap();
         // Every eighth is no base64.
-        let data = match asked.fetch_add(1, Ordering::SeqCst) % 8 {
+        let data = match requested.fetch_add(1, Ordering::SeqCst) % 8 {
             7 => "#",
             _ => "AAEC",
         };
@@ -27,12 +27,12 @@ fn answers_that_fail_are_no_success_of_a_run_whose_answers_are_verified() {
         let words = ["encoding", &node, "--accounts", ACCOUNT, "--rounds", "30"];
         bench(&[&words, more].concat()).unwrap()
     };
-    let (said, code) = run(&[]);
+    let (output, code) = run(&[]);
     let line = "FAILED: more requests than --max-failures 0 % allows: base64 ";
-    assert!(code == 1 && said.contains(line), "{said}");
-    assert_eq!(said.matches("--max-failures").count(), 1, "{said}");
-    let (said, code) = run(&["--max-failures", "60"]);
-    assert!(code == 0 && !said.contains("--max-failures"), "{said}");
+    assert!(code == 1 && output.contains(line), "{output}");
+    assert_eq!(output.matches("--max-failures").count(), 1, "{output}");
+    let (output, code) = run(&["--max-failures", "60"]);
+    assert!(code == 0 && !output.contains("--max-failures"), "{output}");
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn a_method_that_a_node_refuses_is_shown_with_the_nodes_own_message() {
          [[request]]\nmethod = 'getSlot'\nanswer = 'any'\n[[request]]\nmethod = 'getBlock'\nanswer = 'any'\n"
     );
     std::fs::write(&plan, text).unwrap();
-    let (said, code) = bench(&["run", &plan.display().to_string()]).unwrap();
+    let (output, code) = bench(&["run", &plan.display().to_string()]).unwrap();
     let line = "node FAILED: no good answer about getBlock (5 JSON-RPC -32602; \
                 the node says \"invalid length 1, expected a tuple of 2 elements\")";
-    assert!(code == 1 && said.contains(line), "{said}");
-    assert_eq!(said.matches("invalid length").count(), 1, "{said}");
+    assert!(code == 1 && output.contains(line), "{output}");
+    assert_eq!(output.matches("invalid length").count(), 1, "{output}");
 }

@@ -52,11 +52,11 @@ fn plan(folder: &Path, rate: u32) -> String {
 
 /// Requests of the results at `out` until now.
 fn requests(out: &str) -> u64 {
-    let Ok((said, _)) = bench(&["report", out, "--format", "json"]) else {
+    let Ok((output, _)) = bench(&["report", out, "--format", "json"]) else {
         return 0;
     };
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    said["cells"][0]["successes"].as_u64().unwrap()
+    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+    output["cells"][0]["successes"].as_u64().unwrap()
 }
 
 #[test]
@@ -72,11 +72,14 @@ fn a_run_that_is_killed_is_reported_as_far_as_it_got() {
     // SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
-    let kept = requests(&out);
-    assert!(kept >= 60, "{kept}");
-    let (said, _) = bench(&["report", &out]).unwrap();
-    assert!(said.contains(&format!(": {kept} requests in ")), "{said}");
-    assert!(said.contains("ended early by a kill"), "{said}");
+    let saved = requests(&out);
+    assert!(saved >= 60, "{saved}");
+    let (output, _) = bench(&["report", &out]).unwrap();
+    assert!(
+        output.contains(&format!(": {saved} requests in ")),
+        "{output}"
+    );
+    assert!(output.contains("ended early by a kill"), "{output}");
     let again = bench(&["run", &plan(folder.path(), 50), "--out", &out]).unwrap_err();
     let again = again.to_string();
     assert!(

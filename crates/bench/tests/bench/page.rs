@@ -40,7 +40,7 @@ fn account(params: &Value) -> Value {
     let mut random = fastrand::Rng::with_seed(u64::from(address[0]));
     let size = usize::from(address[0]) * 500;
     let data: Vec<u8> = (0..size)
-        .map(|place| if place % 64 < 32 { random.u8(..) } else { 7 })
+        .map(|index| if index % 64 < 32 { random.u8(..) } else { 7 })
         .collect();
     let encoding = params[1]["encoding"].as_str().unwrap();
     let data = if encoding == "base64" {
@@ -57,8 +57,8 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let out = |name: &str| folder.join(format!("{name}.flb"));
     let words = |name: &'static str, words: &[&str], code: u8| {
         let file = out(name).display().to_string();
-        let (said, ended) = bench(&[words, &["--out", &file]].concat()).unwrap();
-        assert_eq!(ended, code, "{said}");
+        let (output, ended) = bench(&[words, &["--out", &file]].concat()).unwrap();
+        assert_eq!(ended, code, "{output}");
         (name, out(name))
     };
     let solana = start(|method, params| {

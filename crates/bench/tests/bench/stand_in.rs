@@ -45,16 +45,16 @@ fn serve(
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let asked: Value = serde_json::from_slice(&body)?;
-        let mut said = json!({"jsonrpc": "2.0", "id": asked["id"]});
+        let requested: Value = serde_json::from_slice(&body)?;
+        let mut output = json!({"jsonrpc": "2.0", "id": requested["id"]});
         match answer(
-            asked["method"].as_str().unwrap_or_default(),
-            &asked["params"],
+            requested["method"].as_str().unwrap_or_default(),
+            &requested["params"],
         ) {
-            Ok(result) => said["result"] = result,
-            Err((code, message)) => said["error"] = json!({"code": code, "message": message}),
+            Ok(result) => output["result"] = result,
+            Err((code, message)) => output["error"] = json!({"code": code, "message": message}),
         }
-        let body = said.to_string();
+        let body = output.to_string();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()

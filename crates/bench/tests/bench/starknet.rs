@@ -72,16 +72,16 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
             Ok(json!({"block_hash": hash, "block_number": block}))
         }
         "starknet_getBlockWithTxs" => {
-            let Some(asked) = number(&params["block_id"]) else {
+            let Some(requested) = number(&params["block_id"]) else {
                 return WRONG;
             };
             thread::sleep(software.blocks_take);
-            let mut block = known[method][asked.to_string()].clone();
+            let mut block = known[method][requested.to_string()].clone();
             if block.is_null() {
                 return NOT_FOUND;
             }
             block["status"] = json!(software.status);
-            if software.wrong == Some(asked) {
+            if software.wrong == Some(requested) {
                 block["timestamp"] = json!(1);
             }
             Ok(block)
@@ -129,50 +129,50 @@ fn two_nodes_are_compared_in_the_studys_two_methods_and_each_is_sent_what_it_doe
         "--warm-up",
         "2",
     ];
-    let (said, code) = bench(&words).unwrap();
-    assert_eq!(code, 0, "{said}");
+    let (output, code) = bench(&words).unwrap();
+    assert_eq!(code, 0, "{output}");
     for method in [
         "starknet_getBlockWithTxs",
         "starknet_getEvents",
         "the mixed load",
     ] {
-        let part = said
+        let part = output
             .split(&format!("=== {method} ==="))
             .nth(1)
             .expect(method);
         let requests = if method == "the mixed load" { 120 } else { 60 };
         assert!(
             part.contains(&format!("Total time for {requests} requests to {juno}: ")),
-            "{said}"
+            "{output}"
         );
-        assert!(part.contains("Averages in both orders"), "{said}");
+        assert!(part.contains("Averages in both orders"), "{output}");
     }
     // Known beforehand: each is 20 ms faster at one of them.
     assert!(
-        said.contains(&format!(
+        output.contains(&format!(
             "Send starknet_getBlockWithTxs to {juno}, which saves "
         )),
-        "{said}"
+        "{output}"
     );
     assert!(
-        said.contains(&format!(
+        output.contains(&format!(
             "Send starknet_getEvents to {pathfinder}, which saves "
         )),
-        "{said}"
+        "{output}"
     );
     for note in [
         "version 0.8.1, slot 11, 0 behind the newest",
         "all nodes have the genesis 0xabc",
         "all nodes have the block 11 with the hash 0xb",
     ] {
-        assert!(said.contains(note), "{note}: {said}");
+        assert!(output.contains(note), "{note}: {output}");
     }
     // They differ in what nodes may rightly fill otherwise, and in nothing else.
     assert!(
-        said.contains(&format!(
+        output.contains(&format!(
             "Answers of {pathfinder}: equal to the reference's in all 124 comparisons"
         )),
-        "{said}"
+        "{output}"
     );
 }
 
@@ -196,13 +196,13 @@ fn an_answer_that_differs_is_listed_with_its_request_and_field_and_a_node_far_be
         "--methods",
         "starknet_getBlockWithTxs",
     ];
-    let (said, code) = bench(&words).unwrap();
-    assert_eq!(code, 1, "{said}");
+    let (output, code) = bench(&words).unwrap();
+    assert_eq!(code, 1, "{output}");
     let listed =
         r#""params":{"block_id":{"block_number":4}}: timestamp is 1 instead of 1700000120"#;
     assert!(
-        said.contains(&format!("  {wrong}, ")) && said.contains(listed),
-        "{said}"
+        output.contains(&format!("  {wrong}, ")) && output.contains(listed),
+        "{output}"
     );
     let late = node(Software {
         behind: 11,

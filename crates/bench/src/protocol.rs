@@ -2,7 +2,7 @@
 
 /// A way to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum Protocol {
     /// HTTP/1.1 over a connection that is kept.
     Http,
     /// HTTP/1.1, a new connection for each request.
@@ -13,28 +13,28 @@ pub(crate) enum Way {
     WebSocket,
 }
 
-impl Way {
+impl Protocol {
     /// All, by their names.
-    pub(crate) const ALL: [(&'static str, Way); 4] = [
-        ("http", Way::Http),
-        ("http-new", Way::HttpNew),
-        ("http2", Way::Http2),
-        ("websocket", Way::WebSocket),
+    pub(crate) const ALL: [(&'static str, Protocol); 4] = [
+        ("http", Protocol::Http),
+        ("http-new", Protocol::HttpNew),
+        ("http2", Protocol::Http2),
+        ("websocket", Protocol::WebSocket),
     ];
 
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
-        Way::ALL
+        Protocol::ALL
             .iter()
-            .find(|(_, way)| *way == self)
+            .find(|(_, protocol)| *protocol == self)
             .map_or("", |(name, _)| name)
     }
 
     /// By its name.
-    pub(crate) fn named(name: &str) -> Option<Way> {
-        Way::ALL
+    pub(crate) fn named(name: &str) -> Option<Protocol> {
+        Protocol::ALL
             .iter()
             .find(|(known, _)| *known == name)
-            .map(|(_, way)| *way)
+            .map(|(_, protocol)| *protocol)
     }
 }
