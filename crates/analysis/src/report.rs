@@ -65,7 +65,7 @@ impl Default for Options {
 
 /// What is known beside the recordings, by whoever made the runs.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct ReportContext {
     /// Of the page; after the runs if empty.
     pub title: String,
     /// Said before the headline, whichever it is.
@@ -84,16 +84,16 @@ pub struct Beside {
 
 /// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
 pub fn build(runs: &[Run], options: &Options) -> Report {
-    build_beside(runs, options, Beside::default())
+    build_with_context(runs, options, ReportContext::default())
 }
 
 /// [`build`], with what is known beside the recordings.
-pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
-    let mut report = of_runs(runs, options, &beside.arms);
-    if !beside.title.is_empty() {
-        report.title = beside.title;
+pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContext) -> Report {
+    let mut report = of_runs(runs, options, &context.arms);
+    if !context.title.is_empty() {
+        report.title = context.title;
     }
-    if let Some(headline) = beside.headline {
+    if let Some(headline) = context.headline {
         let own = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.standing {
             VerdictKind::Described => report.verdict.points.insert(0, own),
@@ -101,12 +101,12 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
             _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
         }
     }
-    if let Some(before) = beside.before {
+    if let Some(before) = context.before {
         report.verdict.headline = format!("{before} {}", report.verdict.headline);
     }
-    report.verdict.points.splice(0..0, beside.points);
-    report.caveats.splice(0..0, beside.caveats);
-    report.sections.splice(0..0, beside.sections);
+    report.verdict.points.splice(0..0, context.points);
+    report.caveats.splice(0..0, context.caveats);
+    report.sections.splice(0..0, context.sections);
     report
 }
 

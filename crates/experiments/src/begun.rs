@@ -13,9 +13,11 @@ use std::path::Path;
 /// # Errors
 /// There is no such file, or it is no plan.
 pub fn find(path: &Path) -> anyhow::Result<Folder> {
-    let said = || path.display().to_string();
-    if std::fs::metadata(path).with_context(said)?.is_dir() {
-        return Ok(Folder::new(&std::path::absolute(path).with_context(said)?));
+    let file_name = || path.display().to_string();
+    if std::fs::metadata(path).with_context(file_name)?.is_dir() {
+        return Ok(Folder::new(
+            &std::path::absolute(path).with_context(file_name)?,
+        ));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
@@ -41,8 +43,8 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
         );
     }
     let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
-        let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        WrongUsage(said.join("\n"))
+        let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        WrongUsage(file_name.join("\n"))
     })?;
     // It may have been moved, with everything in it.
     Ok((

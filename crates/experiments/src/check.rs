@@ -60,7 +60,7 @@ impl Findings {
         self.add(Severity::Warn, what, remedy);
     }
 
-    fn remark(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+    fn ignore(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
         self.add(Severity::Ignore, what, remedy);
     }
 }
@@ -95,15 +95,15 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 
 /// The host as it is now. What may pass until a run begins is only warned of.
 fn host(facts: &HostFacts, found: &mut Findings) {
-    for remark in &facts.host {
-        let severity = if remark.passes {
-            remark.severity.min(Severity::Warn)
+    for ignore in &facts.host {
+        let severity = if ignore.passes {
+            ignore.severity.min(Severity::Warn)
         } else {
-            remark.severity
+            ignore.severity
         };
         found.add(
             severity,
-            format!("the host, now: {}", remark.what),
+            format!("the host, now: {}", ignore.what),
             "it is looked at again before each run, by [host]",
         );
     }
@@ -187,7 +187,7 @@ fn design(plan: &Plan, found: &mut Findings) {
         return;
     }
     if plan.arms.len() < 2 {
-        found.remark(
+        found.ignore(
             "there is one arm, so nothing is compared",
             "name a second arm, or read it as a description",
         );
@@ -195,11 +195,11 @@ fn design(plan: &Plan, found: &mut Findings) {
     }
     let turns = plan.arms.len() as u32;
     match plan.order {
-        Order::Abba if plan.replicates % 2 == 1 => found.remark(
+        Order::Abba if plan.replicates % 2 == 1 => found.ignore(
             "ABBA cancels a steady drift only with an even number of replicates",
             format!("replicates = {}", plan.replicates + 1),
         ),
-        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.remark(
+        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.ignore(
             format!("a Latin square of {turns} arms is whole after {turns} replicates, or a multiple of it"),
             format!("replicates = {}", plan.replicates.next_multiple_of(turns)),
         ),

@@ -40,8 +40,8 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
         Experiment::Init(args) => init(args),
         Experiment::Plan(args) => {
-            let (said, code) = plan_command::plan(args, facts(args.launcher))?;
-            print(&said).map(|()| code)
+            let (printed, code) = plan_command::plan(args, facts(args.launcher))?;
+            print(&printed).map(|()| code)
         }
         Experiment::Run(args) => run_plan(args),
         Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
@@ -57,7 +57,7 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
         .unwrap_or_default();
     for folder in &args.folders {
         // One that is not there yet is nobody's.
-        let _held = match folder.is_dir() {
+        let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
                 folder,
                 Purpose::Work,
@@ -87,14 +87,14 @@ fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
     let _lock = Lock::take(&folder.lock())?;
-    make_way(&folder)?;
+    remove_unlocked(&folder)?;
     let launcher = launcher(which)?;
     launcher::refuse(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     keep(&folder.plan(), plan.text.as_bytes())?;
     let turns = schedule(&plan);
-    let mut world = Real::new(launcher)?;
-    Runner::begin(plan, turns, &mut world)?.run()
+    let mut system = Real::new(launcher)?;
+    Runner::begin(plan, turns, &mut system)?.run()
 }
 
 /// Runs a plan, from its beginning or from where a runner has left it.
@@ -117,7 +117,7 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Ove
 }
 
 /// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
-fn make_way(folder: &Folder) -> anyhow::Result<()> {
+fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
     let path = folder.journal();
     if !path.exists() {
         return Ok(());
@@ -167,8 +167,8 @@ fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
         .as_ref()
         .map(|begun| begun.launcher.clone())
         .unwrap_or_default();
-    let mut world = Real::new(launcher::named(&name)?)?;
-    Runner::resume(plan, &mut world)?.run()
+    let mut system = Real::new(launcher::named(&name)?)?;
+    Runner::resume(plan, &mut system)?.run()
 }
 
 fn ended(over: Over) -> anyhow::Result<u8> {
@@ -185,13 +185,13 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
     let path = folder.lock();
-    if let Holder::Somebody(pid) = lock::holder(&path)? {
+    if let Holder::Process(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid =
             pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
         let process = pidfd_open(pid, PidfdFlags::empty());
         // Only while the lock is held is this still its holder's number.
-        if let (Ok(process), Holder::Somebody(_)) = (process, lock::holder(&path)?) {
+        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(&path)?) {
             pidfd_send_signal(&process, Signal::TERM)
                 .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
             say(&format!(

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Something about the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
+pub struct HostFinding {
     /// What follows.
     pub severity: Severity,
     /// Whether it may pass by itself, so that waiting for a while makes sense.
@@ -36,10 +36,10 @@ pub(crate) struct HostSnapshot {
 }
 
 /// What there is to say against a run now, but for other load and what is left of earlier runs.
-pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
+pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     remarks(
         &plan.host,
-        &look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
+        &host_state(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
     )
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
 }
 
 /// Looks at the host.
-pub(crate) fn look(
+pub(crate) fn host_state(
     plan: &Plan,
     root: &HostRoot,
     folder: &Path,
@@ -114,10 +114,10 @@ fn is_validator(name: &str) -> bool {
 
 /// What there is to say against a run now.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
+pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, passes: bool, what: String| {
-        all.push(Remark {
+        all.push(HostFinding {
             severity,
             passes,
             what,
@@ -281,7 +281,7 @@ mod tests {
                 ..HostSnapshot::default()
             },
         );
-        let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
+        let passes: Vec<bool> = found.iter().map(|finding| finding.passes).collect();
         assert_eq!(passes, [true, false], "{found:?}");
     }
 }

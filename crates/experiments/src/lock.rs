@@ -22,9 +22,9 @@ pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody.
-    Nobody,
+    Free,
     /// This process; `None` if it has not said its number yet.
-    Somebody(Option<u32>),
+    Process(Option<u32>),
 }
 
 impl Lock {
@@ -34,20 +34,20 @@ impl Lock {
     /// Another runner has it, or the file cannot be made.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        let held = |who| {
+        let message = |who| {
             format!(
                 "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
             )
         };
-        Self::take_or(path, held)
+        Self::take_or(path, message)
     }
 
     /// [`Lock::take`], with other words where another process has it: they are given ` (process N)`.
     ///
     /// # Errors
     /// As there.
-    pub fn take_or(path: &Path, held: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
-        let said = || path.display().to_string();
+    pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
+        let file_name = || path.display().to_string();
         // What is in it belongs to its holder until the lock is ours.
         // Nor is it another file, to which a link leads.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
@@ -58,18 +58,18 @@ impl Lock {
             .truncate(false)
             .custom_flags(flags)
             .open(path);
-        let mut file = open.with_context(said)?;
+        let mut file = open.with_context(file_name)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                anyhow::bail!(held(who));
+                anyhow::bail!(message(who));
             }
-            Err(error) => return Err(error).with_context(said),
+            Err(error) => return Err(error).with_context(file_name),
         }
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .with_context(said)?;
+            .with_context(file_name)?;
         Ok(Lock(file))
     }
 }
@@ -101,12 +101,12 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
 /// It cannot be looked at.
 pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
         open => open.with_context(|| path.display().to_string())?,
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(Holder::Nobody),
-        Err(Errno::WOULDBLOCK) => Ok(Holder::Somebody(number(path))),
+        Ok(()) => Ok(Holder::Free),
+        Err(Errno::WOULDBLOCK) => Ok(Holder::Process(number(path))),
         Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
 }
@@ -135,10 +135,10 @@ mod tests {
     fn one_holds_the_lock_until_it_is_dropped_and_the_other_is_told_who() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
         let lock = Lock::take(&path).unwrap();
         let own = std::process::id();
-        assert_eq!(holder(&path).unwrap(), Holder::Somebody(Some(own)));
+        assert_eq!(holder(&path).unwrap(), Holder::Process(Some(own)));
         assert!(
             Lock::take(&path)
                 .unwrap_err()
@@ -146,7 +146,7 @@ mod tests {
                 .contains(&format!("process {own}"))
         );
         drop(lock);
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
         assert!(Lock::take(&path).is_ok());
     }
 }

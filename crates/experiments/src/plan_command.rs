@@ -42,12 +42,12 @@ pub fn plan(
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
     let outlook = Outlook::new(&plan, &facts, args.i_vote);
-    let said = if args.json {
+    let printed = if args.json {
         json(&outlook)?
     } else {
         text::page(&outlook)
     };
-    Ok((said, u8::from(!outlook.may_run)))
+    Ok((printed, u8::from(!outlook.may_run)))
 }
 
 /// What lies before a plan.

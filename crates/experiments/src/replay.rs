@@ -137,8 +137,8 @@ impl Log {
         seen.evictions = seen
             .evictions
             .saturating_add(counts.evictions.unwrap_or_default());
-        let place = counts.slot.and_then(|slot| self.places.get(&slot));
-        let Some(slot) = place.and_then(|place| self.replayed.slots.get_mut(*place)) else {
+        let index = counts.slot.and_then(|slot| self.places.get(&slot));
+        let Some(slot) = index.and_then(|index| self.replayed.slots.get_mut(*index)) else {
             return;
         };
         let add = |sum: &mut Option<u64>, more: Option<u64>| {

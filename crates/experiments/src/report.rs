@@ -2,12 +2,12 @@
 //!
 //! It can be asked for at any time: what is missing is said. Nothing here starts, stops or changes a run.
 
-mod beside;
+mod context;
+mod from_experiment;
 mod headline;
 mod schedule;
 mod search;
 mod section;
-mod told;
 
 use super::folder::Folder;
 use super::journal::{self, JournalState};
@@ -162,8 +162,8 @@ impl Experiment {
             runs.push(run);
         }
         let searches = search::searches(self, &runs);
-        let beside = beside::beside(self, &counted, &searches, unread);
-        Ok((report::build_beside(&runs, &options, beside), slots))
+        let context = context::context(self, &counted, &searches, unread);
+        Ok((report::build_with_context(&runs, &options, context), slots))
     }
 
     fn options(&self) -> anyhow::Result<Options> {
@@ -252,7 +252,11 @@ impl Experiment {
             .arms
             .iter()
             .find(|arm| arm.name == one.scheduled.arm);
-        run.told = Some(told::told(one.ending, arm, self.plan.workload.kind));
+        run.told = Some(from_experiment::of_ending(
+            one.ending,
+            arm,
+            self.plan.workload.kind,
+        ));
         run
     }
 }

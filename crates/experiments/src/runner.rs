@@ -5,8 +5,8 @@ mod job;
 mod real;
 mod search;
 mod searching;
+pub mod system;
 mod turn;
-pub mod world;
 
 pub use real::Real;
 
@@ -19,7 +19,7 @@ use super::targets::{self, Target};
 use faultline_isolation::Evidence;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::World;
+use system::System;
 
 /// From SIGTERM to SIGKILL for what an earlier runner left behind.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -39,9 +39,9 @@ pub enum Over {
 #[derive(Debug)]
 enum Halt {
     /// Somebody asked to stop.
-    Asked(String),
+    StoppedBy(String),
     /// There is no room on the disk.
-    NoRoom(String),
+    DiskFull(String),
     /// A run could not be made.
     Failed {
         /// Which.
@@ -60,11 +60,11 @@ pub struct Runner<'w> {
     scope: String,
     journal: Journal,
     standing: JournalState,
-    world: &'w mut dyn World,
+    system: &'w mut dyn System,
     /// When the last run ended.
     rested: Option<Duration>,
     /// The recorders that a Prometheus is told of, by run.
-    told: BTreeMap<u32, Target>,
+    announced: BTreeMap<u32, Target>,
 }
 
 impl<'w> Runner<'w> {
@@ -72,10 +72,10 @@ impl<'w> Runner<'w> {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn begin(plan: Plan, turns: Vec<Turn>, world: &'w mut dyn World) -> anyhow::Result<Self> {
+    pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
-        let (name, launcher) = (plan.name.clone(), world.launcher().name().to_owned());
+        let (name, launcher) = (plan.name.clone(), system.launcher().name().to_owned());
         let (file, seed) = (plan.file.clone(), plan.seed);
         let planned = Entry::Planned {
             name,
@@ -85,7 +85,7 @@ impl<'w> Runner<'w> {
             launcher,
             turns,
         };
-        let mut runner = Runner::new(plan, folder, journal, world);
+        let mut runner = Runner::new(plan, folder, journal, system);
         runner.write(planned)?;
         Ok(runner)
     }
@@ -94,24 +94,24 @@ impl<'w> Runner<'w> {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn resume(plan: Plan, world: &'w mut dyn World) -> anyhow::Result<Self> {
+    pub fn resume(plan: Plan, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
-        let mut runner = Runner::new(plan, folder, journal, world);
+        let mut runner = Runner::new(plan, folder, journal, system);
         runner.standing = JournalState::of(&lines);
         let ends = lines
             .iter()
             .rev()
             .find(|line| matches!(line.entry, Entry::RunEnded { .. }));
         if let Some(last) = ends {
-            let now = runner.world.now();
+            let now = runner.system.now();
             let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
             runner.rested = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
         }
         Ok(runner)
     }
 
-    fn new(plan: Plan, folder: Folder, journal: Journal, world: &'w mut dyn World) -> Self {
+    fn new(plan: Plan, folder: Folder, journal: Journal, system: &'w mut dyn System) -> Self {
         let scope = folder.scope(&plan.name);
         Runner {
             plan,
@@ -119,9 +119,9 @@ impl<'w> Runner<'w> {
             scope,
             journal,
             standing: JournalState::default(),
-            world,
+            system,
             rested: None,
-            told: BTreeMap::new(),
+            announced: BTreeMap::new(),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'w> Runner<'w> {
     pub fn run(mut self) -> anyhow::Result<Over> {
         self.write(Entry::Runner {
             pid: std::process::id(),
-            boot: self.world.boot(),
+            boot: self.system.boot(),
         })?;
         self.tidy_up()?;
         // Of a runner that was killed.
@@ -147,7 +147,7 @@ impl<'w> Runner<'w> {
             }
             match self.turn(&turn, attempt) {
                 Ok(()) | Err(Halt::Failed { .. }) => {}
-                Err(Halt::Asked(why) | Halt::NoRoom(why)) => {
+                Err(Halt::StoppedBy(why) | Halt::DiskFull(why)) => {
                     return self.stop(why).map(Over::Stopped);
                 }
                 Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
@@ -161,7 +161,7 @@ impl<'w> Runner<'w> {
 
     /// Ends what an earlier runner left, and says that its runs were cut off.
     fn tidy_up(&mut self) -> anyhow::Result<()> {
-        let swept = self.world.launcher().sweep(&self.scope, SWEEP_GRACE)?;
+        let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         let open: Vec<(u32, u32)> = self
             .standing
             .unended()
@@ -181,8 +181,8 @@ impl<'w> Runner<'w> {
                 notes,
                 stopped_unix_ns: None,
             };
-            self.world
-                .tell(&format!("run {run} was cut off and will be repeated"));
+            self.system
+                .print(&format!("run {run} was cut off and will be repeated"));
             self.write(Entry::RunEnded {
                 run,
                 attempt,
@@ -195,9 +195,9 @@ impl<'w> Runner<'w> {
     /// Tells a Prometheus of the recorders that there are. One that hears nothing is no reason to end a run.
     fn announce(&mut self) {
         let file = targets::file(&self.plan, &self.folder);
-        let all: Vec<Target> = self.told.values().cloned().collect();
-        if let Err(error) = self.world.announce(&file, &all) {
-            self.world.tell(&format!(
+        let all: Vec<Target> = self.announced.values().cloned().collect();
+        if let Err(error) = self.system.announce(&file, &all) {
+            self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"
             ));
         }
@@ -205,7 +205,7 @@ impl<'w> Runner<'w> {
 
     /// Writes a line, and takes it into account.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
-        let line = Line::new(self.world.now().unix_ns, entry);
+        let line = Line::new(self.system.now().unix_ns, entry);
         self.journal.append(&line)?;
         self.standing.take(&line);
         Ok(())

@@ -117,7 +117,7 @@ impl Machine {
     }
 
     /// Takes a reading, later than the last one.
-    pub fn look(&mut self, reading: &Reading) -> Vec<Act> {
+    pub fn poll(&mut self, reading: &Reading) -> Vec<Act> {
         let began = *self.began.get_or_insert(reading.at);
         let mut acts = Vec::new();
         let danger = self.approach.watch(reading);

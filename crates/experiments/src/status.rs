@@ -80,7 +80,8 @@ pub struct RunStatus {
     /// The newest step, while it runs.
     pub step: Option<Step>,
     /// How far it has come, in words, while it runs.
-    pub course: Option<String>,
+    #[serde(rename = "course")]
+    pub phase_words: Option<String>,
     /// What its newest attempt has searched, where the plan has a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchStatus>,
@@ -128,10 +129,10 @@ impl Status {
         now: Duration,
     ) -> Self {
         let state = match (holder, &standing.stopped) {
-            (Holder::Somebody(pid), _) => State::Running { pid },
+            (Holder::Process(pid), _) => State::Running { pid },
             _ if standing.finished => State::Finished,
-            (Holder::Nobody, Some(why)) => State::Stopped { why: why.clone() },
-            (Holder::Nobody, None) => State::CutOff,
+            (Holder::Free, Some(why)) => State::Stopped { why: why.clone() },
+            (Holder::Free, None) => State::CutOff,
         };
         let alive = matches!(state, State::Running { .. });
         let mut runs = Vec::new();
@@ -185,16 +186,18 @@ fn run(
     let steps = tried.map_or(&[][..], |tried| &tried.steps);
     let now = alive.filter(|_| ended.is_none());
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
-    let course = now
+    let phase_words = now
         .zip(newest)
         .zip(watched)
-        .map(|((now, newest), (_, began))| course(plan, folder, scheduled, newest, (*began, now)));
+        .map(|((now, newest), (_, began))| {
+            phase_words(plan, folder, scheduled, newest, (*began, now))
+        });
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
         attempts: newest.map_or(0, |newest| newest.number),
         step: now.and(steps.last()).map(|(step, _)| *step),
-        course,
+        phase_words,
         search: plan.search.as_ref().zip(tried).map(|(rules, tried)| {
             SearchStatus::of(
                 rules,
@@ -211,7 +214,7 @@ fn run(
 }
 
 /// How far a run has come, by its recording.
-fn course(
+fn phase_words(
     plan: &Plan,
     folder: &Folder,
     scheduled: &Scheduled,
@@ -229,11 +232,11 @@ fn course(
         at(began_unix_ns),
     );
     let seen = progress(&folder.recording(scheduled, newest.number)).ok();
-    watch.look(
+    watch.sample(
         at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)),
         seen.as_ref(),
     );
-    watch.course()
+    watch.phase_words()
 }
 
 fn since_1970(unix_ns: i64) -> Duration {

@@ -56,7 +56,7 @@ impl Target {
 /// # Errors
 /// It cannot be written.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
-    let said = || file.display().to_string();
+    let file_name = || file.display().to_string();
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
         // Its name ends otherwise than files that a Prometheus reads.
@@ -66,7 +66,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
         new.file().write_all(text.as_bytes())?;
         new.finish(file)
     };
-    put().with_context(said)
+    put().with_context(file_name)
 }
 
 /// Says that nothing runs, where something was said before.
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn no_two_recorders_of_an_experiment_have_the_same_labels() {
-        let told = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
+        let written = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
             Target::new("x", &run(second), attempt, String::new()).labels["run"].clone()
         });
         assert_eq!(
-            told,
+            written,
             ["2", "2, second", "2, attempt 2", "2, second, attempt 2"]
         );
     }

@@ -60,7 +60,7 @@ pub struct Watch {
     /// From when its time was up to the look that saw it; or from the look before, if that was later.
     late: Duration,
     /// Whether it was told that the recording does not grow.
-    told: bool,
+    reported: bool,
 }
 
 impl Watch {
@@ -79,7 +79,7 @@ impl Watch {
             tick: None,
             latest: now.uptime,
             late: Duration::ZERO,
-            told: false,
+            reported: false,
         }
     }
 
@@ -89,7 +89,7 @@ impl Watch {
     }
 
     /// Takes what the recording says now; `None` if it cannot be read at this moment. Whether the run is to be ended.
-    pub fn look(&mut self, now: Now, seen: Option<&Progress>) -> Option<Why> {
+    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Why> {
         let before = std::mem::replace(&mut self.latest, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
@@ -174,8 +174,8 @@ impl Watch {
     /// For how long the recording has not grown, once each time when that is remarkable.
     pub fn falls_silent(&mut self) -> Option<Duration> {
         let unheard = self.unheard();
-        let told = std::mem::replace(&mut self.told, unheard >= self.stale);
-        (self.told && !told).then_some(unheard)
+        let reported = std::mem::replace(&mut self.reported, unheard >= self.stale);
+        (self.reported && !reported).then_some(unheard)
     }
 
     /// For how long the recording has not grown, if that is too long.
@@ -190,7 +190,7 @@ impl Watch {
     }
 
     /// How far it has come, in words: `42 % of 12 h 0 min, at_tip, slot 1234`.
-    pub fn course(&self) -> String {
+    pub fn phase_words(&self) -> String {
         let share = self
             .counted_from()
             .map(|from| self.latest.saturating_sub(from).as_secs_f64());

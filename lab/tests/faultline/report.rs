@@ -12,7 +12,7 @@ mod ends;
 use clap::Parser;
 use faultline_analysis::args::ReportArgs;
 use faultline_analysis::report::model::{Block, Cell, Chart, Report, Table, VerdictKind};
-use faultline_analysis::report::{Beside, Options, build, build_beside};
+use faultline_analysis::report::{Options, ReportContext, build, build_with_context};
 use faultline_analysis::run::{
     FromExperiment, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load,
 };
@@ -271,11 +271,11 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
         .into_iter()
         .chain(recorded)
         .collect();
-    let arms = |order: [&str; 3]| Beside {
+    let arms = |order: [&str; 3]| ReportContext {
         arms: order.map(str::to_owned).to_vec(),
-        ..Beside::default()
+        ..ReportContext::default()
     };
-    let of = |order| build_beside(&runs, &Options::default(), arms(order));
+    let of = |order| build_with_context(&runs, &Options::default(), arms(order));
     let pairs = |report: &Report| -> Vec<String> {
         let rows = &table(report, "primary").rows;
         rows.iter()
@@ -341,11 +341,11 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
             ..run.clone()
         })
         .collect();
-    let beside = Beside {
+    let context = ReportContext {
         headline: Some("Killed: oom.".to_owned()),
         ..arms(["512", "1024", "oom"])
     };
-    let verdict = build_beside(&runs, &Options::default(), beside).verdict;
+    let verdict = build_with_context(&runs, &Options::default(), context).verdict;
     assert_eq!(verdict.standing, VerdictKind::Equivalent);
     assert!(
         verdict

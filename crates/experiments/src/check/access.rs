@@ -141,7 +141,7 @@ impl Who {
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let way = if step == real {
+            let access_path = if step == real {
                 String::new()
             } else {
                 format!(" behind {}", step.display())
@@ -149,7 +149,7 @@ impl Who {
             let mode = mode & 0o7777;
             let name = &self.name;
             Some(format!(
-                "is not open to user {name:?}{way} (mode {mode:o}, of user {uid} and group {gid})"
+                "is not open to user {name:?}{access_path} (mode {mode:o}, of user {uid} and group {gid})"
             ))
         })
     }
@@ -168,8 +168,8 @@ impl Who {
 /// Whether more than the mode decides; also where nobody can say.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
-    let asked = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
-    !matches!(asked, Err(Errno::NODATA | Errno::OPNOTSUPP))
+    let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
+    !matches!(acl, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 #[cfg(test)]
@@ -227,19 +227,19 @@ mod tests {
             ..sol()
         };
         assert_eq!(sol.shut_out(&ledger, PASS), None);
-        let told = sol.shut_out(&ledger, WRITE | PASS).unwrap();
+        let warnings = sol.shut_out(&ledger, WRITE | PASS).unwrap();
         assert!(
-            told.starts_with("is not open to user \"sol\" (mode 755, of user "),
-            "{told}"
+            warnings.starts_with("is not open to user \"sol\" (mode 755, of user "),
+            "{warnings}"
         );
         mode("disk", 0o750);
-        let told = sol.shut_out(&ledger, 0).unwrap();
+        let warnings = sol.shut_out(&ledger, 0).unwrap();
         assert!(
-            told.contains(&format!(
+            warnings.contains(&format!(
                 "behind {} (mode 750",
                 scene.path().join("disk").display()
             )),
-            "{told}"
+            "{warnings}"
         );
         assert_eq!(sol.shut_out(&scene.path().join("none"), WRITE), None);
         let root = Who { uid: 0, ..sol };

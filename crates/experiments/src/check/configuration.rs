@@ -12,7 +12,7 @@ const USUAL_AT_TIP: Duration = Duration::from_secs(60);
 /// A longer file is no configuration.
 const LONGEST: u64 = 1 << 20;
 /// Lines of an answer that are told, and characters of each.
-const TOLD: usize = 2;
+const MAX_LINES: usize = 2;
 const LONGEST_LINE: usize = 120;
 
 /// What `program` says of the plan's configuration for it; `None` without one, or if it cannot be read, which is told
@@ -23,7 +23,7 @@ const LONGEST_LINE: usize = 120;
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (program?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
-    let said = output_of(
+    let output = output_of(
         program,
         &[
             "check-config".as_ref(),
@@ -31,17 +31,17 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
             file.as_os_str(),
         ],
     );
-    Some(match said {
+    Some(match output {
         Ok((true, _)) => Ok(()),
         Ok((false, words)) => {
             let lines: Vec<&str> = words.lines().collect();
             let shown = lines
                 .iter()
-                .take(TOLD)
+                .take(MAX_LINES)
                 .map(|line| short(line))
                 .collect::<Vec<_>>()
                 .join("; ");
-            match lines.len().saturating_sub(TOLD) {
+            match lines.len().saturating_sub(MAX_LINES) {
                 0 => Err(shown),
                 more => Err(format!("{shown}; and {more} lines more")),
             }

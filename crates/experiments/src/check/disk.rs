@@ -50,7 +50,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     }];
     for lane in &plan.lanes {
         let into = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
-        let (bytes, what, rough) = match (&plan.begin, &facts.kept) {
+        let (bytes, what, rough) = match (&plan.begin, &facts.snapshot_source) {
             (Begin::Restore { .. }, Some(Ok(bytes))) => {
                 (*bytes, "the kept snapshot, before each run", true)
             }
@@ -105,11 +105,11 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             .iter()
             .map(|need| need.folder.display().to_string())
             .collect();
-        let (place, have) = (named.join(", "), faultline_text::bytes(free));
+        let (where_, have) = (named.join(", "), faultline_text::bytes(free));
         if sure > free {
             found.refuse(
                 format!(
-                    "{place}: {} are needed, and {have} are free",
+                    "{where_}: {} are needed, and {have} are free",
                     faultline_text::bytes(sure)
                 ),
                 "free space, or use other disks",
@@ -117,7 +117,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         } else if all > free {
             found.warn(
                 format!(
-                    "{place}: roughly {} are needed, and {have} are free",
+                    "{where_}: roughly {} are needed, and {have} are free",
                     faultline_text::bytes(all)
                 ),
                 "free space, or use other disks; what a run clears beforehand counts as free",

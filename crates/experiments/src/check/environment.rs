@@ -29,7 +29,7 @@ const REPLAY_LOG: [&str; 4] = [
 
 pub(super) fn check(plan: &Plan, found: &mut Findings) {
     let replay = plan.workload.kind == Kind::Replay;
-    let mut look = |whose: String, variables: &BTreeMap<String, String>| {
+    let mut inspect = |whose: String, variables: &BTreeMap<String, String>| {
         let Some(filter) = variables.get(LOG) else {
             return;
         };
@@ -53,10 +53,10 @@ pub(super) fn check(plan: &Plan, found: &mut Findings) {
             );
         }
     };
-    look("the workload".to_owned(), &plan.workload.environment);
+    inspect("the workload".to_owned(), &plan.workload.environment);
     plan.arms
         .iter()
-        .for_each(|arm| look(format!("arm {:?}", arm.name), &arm.environment));
+        .for_each(|arm| inspect(format!("arm {:?}", arm.name), &arm.environment));
 }
 
 /// Whether a filter lets `info` of this module through, as env_logger reads it: directives `NAME=LEVEL`, `NAME` or

@@ -1,6 +1,6 @@
 //! What is known of the host and of what a plan names. Nothing here is judged.
 
-use crate::host::Remark;
+use crate::host::HostFinding;
 use faultline_isolation::{Abilities, CpuSet};
 use faultline_kernel::LevelMemory;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +52,9 @@ pub struct HostFacts {
     /// Stake of the identity of each lane, by the lane's name.
     pub stakes: BTreeMap<String, Stake>,
     /// What is copied before each run, in bytes; `None` where nothing is.
-    pub kept: Option<Result<u64, String>>,
+    pub snapshot_source: Option<Result<u64, String>>,
     /// What the plan's rules for the host say of it now.
-    pub host: Vec<Remark>,
+    pub host: Vec<HostFinding>,
     /// Home folders of the host's users.
     pub homes: Vec<PathBuf>,
 }

@@ -67,8 +67,8 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
     blocked(plan, facts, found);
     apart(plan, facts, found);
-    beside(plan, facts, found);
-    if let Some(Err(why)) = &facts.kept {
+    neighbours(plan, facts, found);
+    if let Some(Err(why)) = &facts.snapshot_source {
         found.refuse(
             format!("begin.from cannot be copied: {why}"),
             "name a folder with a kept snapshot that can be read",
@@ -96,7 +96,7 @@ fn blocked(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 }
 
 /// What is recorded takes from the disk that the validator waits for.
-fn beside(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+fn neighbours(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let device = |path: &Path| facts.folders.get(path)?.device;
     let shared = |path: &Path| device(path).is_some() && device(path) == device(&plan.folder);
     if let Some((what, path)) = working(plan).into_iter().find(|(_, path)| shared(path)) {

@@ -45,7 +45,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         at_tip_for: configuration::at_tip_for(plan),
         recorder,
         stakes: stake::ask(plan),
-        kept: kept(plan),
+        snapshot_source: snapshot_source(plan),
         host: host_now(plan),
         homes: homes(),
     };
@@ -73,8 +73,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         if let Some(file) = file
             && !facts.switches.contains_key(&file)
         {
-            let looked = switch::look(&file, &plan.workload.cache_variable, "");
-            facts.switches.insert(file, looked);
+            let searched = switch::search(&file, &plan.workload.cache_variable, "");
+            facts.switches.insert(file, searched);
         }
     }
     facts.options = options::gather(plan, &facts);
@@ -155,7 +155,7 @@ fn executable(file: &Path) -> Result<(), String> {
 /// Files and folders that must be there already.
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let mut found = BTreeMap::new();
-    let mut look = |path: &Path, check: fn(&Path) -> Result<(), String>| {
+    let mut search = |path: &Path, check: fn(&Path) -> Result<(), String>| {
         found.insert(path.to_owned(), check(path));
     };
     let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
@@ -164,7 +164,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     };
     for lane in &plan.lanes {
         lane.identity.iter().for_each(|path| {
-            look(path, |path| {
+            search(path, |path| {
                 readable(path).and_then(|()| keypair::check(path))
             })
         });
@@ -172,22 +172,22 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     plan.recorder
         .config
         .iter()
-        .for_each(|path| look(path, readable));
+        .for_each(|path| search(path, readable));
     plan.workload
         .working_folder
         .iter()
-        .for_each(|path| look(path, folder));
+        .for_each(|path| search(path, folder));
     plan.recorder
         .targets
         .iter()
         .filter_map(|file| file.parent())
-        .for_each(|path| look(path, folder));
+        .for_each(|path| search(path, folder));
     let binaries = plan
         .arms
         .iter()
         .filter_map(|arm| arm.binary.as_ref())
         .chain(&plan.workload.binary);
-    binaries.for_each(|path| look(path, executable));
+    binaries.for_each(|path| search(path, executable));
     found
 }
 
@@ -239,7 +239,7 @@ fn accounts() -> Vec<Vec<String>> {
         .collect()
 }
 
-fn kept(plan: &Plan) -> Option<Result<u64, String>> {
+fn snapshot_source(plan: &Plan) -> Option<Result<u64, String>> {
     let Begin::Restore { from } = &plan.begin else {
         return None;
     };

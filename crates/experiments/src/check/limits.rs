@@ -135,7 +135,7 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
         return;
     };
-    let (name, said, all) = (
+    let (name, shown, all) = (
         &arm.name,
         faultline_text::size(max),
         faultline_text::size(ram),
@@ -144,13 +144,13 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
     if max > ram / 100 * 105 {
         found.refuse(
             format!(
-                "memory_max of arm {name:?} is {said}, and this host has {all}: it would be another arm than it says"
+                "memory_max of arm {name:?} is {shown}, and this host has {all}: it would be another arm than it says"
             ),
             "leave the arm out, or leave memory_max out and call the arm by what the host has",
         );
     } else if max >= ram / 100 * 95 {
         found.warn(
-            format!("memory_max of arm {name:?}, {said}, is 95 % or more of the host's {all}"),
+            format!("memory_max of arm {name:?}, {shown}, is 95 % or more of the host's {all}"),
             "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
         );
     }

@@ -4,7 +4,7 @@
 use super::Findings;
 use super::cache::program_of;
 use super::facts::{HostFacts, Options, Switch};
-use super::switch::look;
+use super::switch::search;
 use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::Path;
 
@@ -88,7 +88,7 @@ pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
             // The name of one is the beginning of another's.
             of_file
                 .entry(option)
-                .or_insert_with(|| look(&file, option.trim_start_matches('-'), "-mb"));
+                .or_insert_with(|| search(&file, option.trim_start_matches('-'), "-mb"));
         }
     }
     found
@@ -99,14 +99,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let looked = facts.options.get(&file);
+        let known = facts.options.get(&file);
         for option in given(plan, arm) {
             let (name, shown) = (&arm.name, file.display());
             let Some((_, releases, instead)) = OPTIONS.iter().find(|(one, ..)| *one == option)
             else {
                 continue;
             };
-            match looked.and_then(|options| options.get(option)) {
+            match known.and_then(|options| options.get(option)) {
                 Some(Switch::Missing) => found.refuse(
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"

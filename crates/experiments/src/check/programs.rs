@@ -8,11 +8,11 @@ use std::path::Path;
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
         // A binary that the plan names is said below.
-        let said = facts
+        let reported = facts
             .files
             .get(Path::new(named))
             .is_some_and(Result::is_err);
-        if let (Err(why), false) = (program, said) {
+        if let (Err(why), false) = (program, reported) {
             found.refuse(
                 format!("the command begins with {named}: {why}"),
                 "name the program's file in workload.command",

@@ -59,12 +59,12 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             "a longer most, or a shorter dwell or settle",
         );
     }
-    found.remark(
+    found.ignore(
         "a run starts once, so the least memory of the start is not searched: the answer names the highest unreclaimable memory \
          before the tip, and a start needs at least that",
         "confirm the answer with an arm that has it as memory_max from the beginning",
     );
-    found.remark(
+    found.ignore(
         "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
         "search again on another day, or with replicates = 3",
     );

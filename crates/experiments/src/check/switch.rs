@@ -11,12 +11,12 @@ const ELF: &[u8] = b"\x7fELF";
 const PIECE: usize = 1 << 18;
 
 /// Whether `name` is in the file, other than as the beginning of `name` and `except`.
-pub(super) fn look(file: &Path, name: &str, except: &str) -> Switch {
+pub(super) fn search(file: &Path, name: &str, except: &str) -> Switch {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
         false => Err(std::io::Error::other("is no file")),
     });
-    let looked = opened.and_then(|mut file| {
+    let searched = opened.and_then(|mut file| {
         let mut start = Vec::new();
         file.by_ref()
             .take(ELF.len() as u64)
@@ -32,7 +32,7 @@ pub(super) fn look(file: &Path, name: &str, except: &str) -> Switch {
             },
         )
     });
-    looked.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
+    searched.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
 }
 
 /// Whether `wanted` comes in what is left to read and is not followed by `except`, in constant memory.
@@ -40,21 +40,21 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
     if wanted.is_empty() {
         return Ok(true);
     }
-    let mut held: Vec<u8> = Vec::new();
+    let mut buffer: Vec<u8> = Vec::new();
     loop {
-        let read = file.by_ref().take(PIECE as u64).read_to_end(&mut held)?;
+        let read = file.by_ref().take(PIECE as u64).read_to_end(&mut buffer)?;
         // What may go on behind this piece is decided with the next one.
         let is_last = read == 0;
-        let decided = held
+        let decided = buffer
             .len()
             .saturating_sub(if is_last { 0 } else { except.len() });
-        if found(&held, decided, wanted, except) {
+        if found(&buffer, decided, wanted, except) {
             return Ok(true);
         }
         if is_last {
             return Ok(false);
         }
-        held.drain(..decided.saturating_sub(wanted.len() - 1));
+        buffer.drain(..decided.saturating_sub(wanted.len() - 1));
     }
 }
 
@@ -86,24 +86,27 @@ mod tests {
     #[test]
     fn scripts_programs_with_and_without_the_name_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
-        let looked = |content: &[u8]| {
+        let searched = |content: &[u8]| {
             let file = folder.path().join("program");
             std::fs::write(&file, content).unwrap();
-            look(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
+            search(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
         };
         let mut program = b"\x7fELF".to_vec();
         program.resize(PIECE * 2 - 10, b'A');
-        assert_eq!(looked(&program), Switch::Missing);
+        assert_eq!(searched(&program), Switch::Missing);
         // Over the border of two pieces.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
-        assert_eq!(looked(&program), Switch::There);
+        assert_eq!(searched(&program), Switch::There);
         assert_eq!(
-            looked(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
+            searched(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
             Switch::Script
         );
-        assert_eq!(looked(b""), Switch::Script);
+        assert_eq!(searched(b""), Switch::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
-            assert!(matches!(look(&unreadable, "A", ""), Switch::Unreadable(_)));
+            assert!(matches!(
+                search(&unreadable, "A", ""),
+                Switch::Unreadable(_)
+            ));
         }
     }
 

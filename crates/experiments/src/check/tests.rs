@@ -1,5 +1,5 @@
 use super::*;
-use crate::host::Remark;
+use crate::host::HostFinding;
 use crate::plan::parse;
 use faultline_isolation::{Abilities, CpuSet};
 use faultline_kernel::{Level, LevelMemory};
@@ -110,13 +110,13 @@ fn fit(plan: &Plan) -> HostFacts {
         configuration: None,
         at_tip_for: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
-        kept: None,
+        snapshot_source: None,
         host: Vec::new(),
         homes: vec!["/root".into()],
     }
 }
 
-fn told(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
+fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
     findings(plan, facts, false)
         .into_iter()
         .map(|found| (found.severity, found.what))
@@ -125,10 +125,10 @@ fn told(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
 
 /// One finding, of this severity, that says this.
 #[track_caller]
-fn only(plan: &Plan, facts: &HostFacts, severity: Severity, says: &str) {
-    match told(plan, facts).as_slice() {
-        [(found, what)] if *found == severity && what.contains(says) => {}
-        other => panic!("{says:?} is wanted: {other:#?}"),
+fn only(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
+    match shown_findings(plan, facts).as_slice() {
+        [(found, what)] if *found == severity && what.contains(expected) => {}
+        other => panic!("{expected:?} is wanted: {other:#?}"),
     }
 }
 
@@ -148,7 +148,7 @@ use Severity::{Refuse, Warn};
 fn nothing_speaks_against_a_plan_that_fits() {
     for text in [TWO_ARMS, CONCURRENT] {
         let plan = plan(text);
-        assert_eq!(told(&plan, &fit(&plan)), []);
+        assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     }
 }
 
@@ -173,13 +173,13 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
     let mut facts = fit(&plan);
     facts.launcher.as_mut().unwrap().can.swap_max = false;
     assert_eq!(
-        told(&plan, &facts),
+        shown_findings(&plan, &facts),
         [],
         "without swap nothing can hide there"
     );
     facts.swap = Some(GIB);
     assert!(
-        told(&plan, &facts)
+        shown_findings(&plan, &facts)
             .iter()
             .all(|(severity, what)| *severity == Refuse && what.contains("shall not swap"))
     );
@@ -208,7 +208,7 @@ fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
         "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB",
     );
     assert_eq!(
-        told(
+        shown_findings(
             &plan,
             &HostFacts {
                 ram: None,
@@ -232,7 +232,10 @@ fn a_limit_that_a_cgroup_above_meets_first_is_refused_and_one_of_the_machine_war
         }]),
         ..fit(&plan)
     };
-    assert_eq!(told(&plan, &with(Level::Machine, "", 8 * GIB)), []);
+    assert_eq!(
+        shown_findings(&plan, &with(Level::Machine, "", 8 * GIB)),
+        []
+    );
     only(
         &plan,
         &with(Level::Cgroup(1), "/sol.slice", 7 * GIB),
@@ -254,7 +257,7 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
         ram: Some(ram),
         ..fit(&plan)
     };
-    assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
+    assert_eq!(shown_findings(&plan, &with(8 * GIB + GIB / 2)), []);
     only(
         &plan,
         &with(8 * GIB + GIB / 4),
@@ -279,13 +282,13 @@ fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
         )
     };
     only(&meant("warn"), &facts, Warn, "on the same device");
-    assert_eq!(told(&meant("ignore"), &facts), []);
+    assert_eq!(shown_findings(&meant("ignore"), &facts), []);
     let limited = but(
         CONCURRENT,
         "memory_max = \"4G\"",
         "memory_max = \"4G\"\nio = [{ device = \"/mnt/a\", read_bytes = \"100M\" }]",
     );
-    assert_eq!(told(&limited, &facts), []);
+    assert_eq!(shown_findings(&limited, &facts), []);
     let portless = but(CONCURRENT, "gossip_port = 8101", "");
     only(
         &portless,
@@ -311,7 +314,7 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
         switches: BTreeMap::from([("/v".into(), switch)]),
         ..fit(&plan)
     };
-    assert_eq!(told(&plan, &with(Switch::There)), []);
+    assert_eq!(shown_findings(&plan, &with(Switch::There)), []);
     only(
         &plan,
         &with(Switch::Missing),
@@ -331,7 +334,7 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
         "memory_max = \"8G\"",
         "cache_entries = 1024\nbinary = \"/b\"",
     );
-    assert_eq!(told(&named, &with(Switch::Script)), []);
+    assert_eq!(shown_findings(&named, &with(Switch::Script)), []);
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
     };
     let has =
         with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
-    assert_eq!(told(&has, &gathered(&has)), []);
+    assert_eq!(shown_findings(&has, &gathered(&has)), []);
     let lacks = with("[\"--accounts-db-read-cache-limit=10,20\"]");
     only(
         &lacks,
@@ -376,7 +379,7 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
 #[test]
 fn a_validator_that_votes_is_refused_without_a_word() {
     let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
-    for (from, to, place) in [
+    for (from, to, column) in [
         (
             "\"{ledger}\"]",
             "\"{ledger}\", \"--vote-account\", \"k.json\"]",
@@ -398,7 +401,7 @@ fn a_validator_that_votes_is_refused_without_a_word() {
             &plan,
             &fit(&plan),
             Refuse,
-            &format!("{place} sets a vote account"),
+            &format!("{column} sets a vote account"),
         );
         assert_eq!(i_vote(&plan, &fit(&plan)), 0);
     }
@@ -503,7 +506,7 @@ fn an_identity_that_the_command_does_not_name_may_be_another_one() {
     );
     for words in ["\"--identity\", \"{identity}\"", "\"--identity=/id.json\""] {
         let plan = with(words);
-        assert_eq!(told(&plan, &fit(&plan)), [], "{words}");
+        assert_eq!(shown_findings(&plan, &fit(&plan)), [], "{words}");
     }
 }
 
@@ -587,7 +590,7 @@ fn a_file_in_the_place_of_a_folder_is_refused() {
 #[test]
 fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
-    assert_eq!(told(&plan, &fit(&plan)), []);
+    assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     let mut facts = fit(&plan);
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
     only(
@@ -608,7 +611,7 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
             .unwrap();
         file
     };
-    let asked = |recorder: &Path| {
+    let findings_for = |recorder: &Path| {
         let more = format!(
             "[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]",
             folder.path().join("fine")
@@ -616,7 +619,7 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
         let plan = but(TWO_ARMS, "[stop]", &more);
         let configuration = gather(&plan, Err(String::new())).configuration;
         (
-            told(
+            shown_findings(
                 &plan,
                 &HostFacts {
                     configuration: configuration.clone(),
@@ -627,18 +630,22 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
         )
     };
     let fine = script("fine", "test \"$1 $2\" = 'check-config --config'");
-    assert_eq!(asked(&fine), (vec![], Some(Ok(()))));
-    let (said, _) = asked(&script(
+    assert_eq!(findings_for(&fine), (vec![], Some(Ok(()))));
+    let (message, _) = findings_for(&script(
         "bad",
         "for n in 1 2 3 4 5 6; do echo configuration: line $n >&2; done; exit 64",
     ));
     assert!(
-        said[0]
+        message[0]
             .1
             .ends_with("fine: line 1; line 2; and 4 lines more"),
-        "{said:?}"
+        "{message:?}"
     );
-    assert!(asked(&script("x", "").with_file_name("none")).1.is_none());
+    assert!(
+        findings_for(&script("x", "").with_file_name("none"))
+            .1
+            .is_none()
+    );
 }
 
 #[test]
@@ -658,7 +665,7 @@ fn a_tip_that_can_never_be_reached_in_time_is_told() {
             "counts as at the tip after 1 min",
         );
     }
-    assert_eq!(told(&within("2m"), &fit(&within("2m"))), []);
+    assert_eq!(shown_findings(&within("2m"), &fit(&within("2m"))), []);
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("faultlined.toml");
     let plan = but(
@@ -671,7 +678,7 @@ fn a_tip_that_can_never_be_reached_in_time_is_told() {
         let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
         (
             at_tip_for,
-            told(
+            shown_findings(
                 &plan,
                 &HostFacts {
                     at_tip_for,
@@ -703,7 +710,7 @@ fn arms_that_set_the_same_are_told() {
             .text
             .replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""),
     );
-    assert_eq!(told(&named, &fit(&named)), []);
+    assert_eq!(shown_findings(&named, &fit(&named)), []);
 }
 
 #[test]
@@ -729,17 +736,17 @@ fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a
         "[stop]",
         &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"),
     );
-    assert_eq!(told(&plan, &fit(&plan)), []);
+    assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     let mut replay = plan;
     replay.workload.kind = Kind::Replay;
-    let told = told(&replay, &fit(&replay));
-    let of_log: Vec<_> = told
+    let shown_findings = shown_findings(&replay, &fit(&replay));
+    let of_log: Vec<_> = shown_findings
         .iter()
         .filter(|(_, what)| what.contains("RUST_LOG"))
         .collect();
     assert!(
         matches!(of_log[..], [(Warn, what)] if what.contains("keeps solana_metrics::metrics")),
-        "{told:?}"
+        "{shown_findings:?}"
     );
 }
 
@@ -758,7 +765,7 @@ fn folders_that_may_not_be_cleared_are_refused() {
     only(&as_is, &facts, Warn, "the starts are not equal");
     folder(&mut facts, "/mnt/accounts").is_there = false;
     assert!(
-        told(&as_is, &facts)[0]
+        shown_findings(&as_is, &facts)[0]
             .1
             .contains("accounts /mnt/accounts is not there")
     );
@@ -824,11 +831,11 @@ fn recordings_need_room_and_a_download_roughly_so() {
     );
     // On one disk, needs add up.
     folder(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
-    assert_eq!(told(&mainnet, &facts), []);
+    assert_eq!(shown_findings(&mainnet, &facts), []);
     folder(&mut facts, "/mnt/ledger").device = Some(50);
     folder(&mut facts, "/state").free = Some(100 * GIB);
     assert!(
-        told(&mainnet, &facts)
+        shown_findings(&mainnet, &facts)
             .iter()
             .any(|(_, what)| what.contains("roughly 100.1 GiB are needed"))
     );
@@ -924,7 +931,7 @@ fn what_a_design_cannot_show_is_said() {
 #[test]
 fn what_may_pass_until_a_run_begins_is_only_warned_of() {
     let plan = plan(TWO_ARMS);
-    let remark = |passes| Remark {
+    let host_finding = |passes| HostFinding {
         severity: Refuse,
         passes,
         what: "swap is on".to_owned(),
@@ -932,7 +939,7 @@ fn what_may_pass_until_a_run_begins_is_only_warned_of() {
     only(
         &plan,
         &HostFacts {
-            host: vec![remark(false)],
+            host: vec![host_finding(false)],
             ..fit(&plan)
         },
         Refuse,
@@ -941,7 +948,7 @@ fn what_may_pass_until_a_run_begins_is_only_warned_of() {
     only(
         &plan,
         &HostFacts {
-            host: vec![remark(true)],
+            host: vec![host_finding(true)],
             ..fit(&plan)
         },
         Warn,
@@ -1007,7 +1014,7 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     only(&plan, &without("fincore"), Warn, "fincore");
     only(&plan, &without("setpriv"), Refuse, "setpriv");
     assert_eq!(
-        told(
+        shown_findings(
             &plan,
             &HostFacts {
                 other_user: false,
@@ -1019,7 +1026,7 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     let mut leaves = plan.clone();
     leaves.page_cache = crate::plan::PageCache::Leave;
     assert!(
-        !told(&leaves, &without("fincore"))
+        !shown_findings(&leaves, &without("fincore"))
             .iter()
             .any(|what| format!("{what:?}").contains("fincore"))
     );
@@ -1028,7 +1035,7 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     many.workload.open_files = Some(1_048_577);
     only(&many, &fit(&many), Refuse, "1048577");
     many.workload.open_files = Some(1_048_576);
-    assert_eq!(told(&many, &fit(&many)), []);
+    assert_eq!(shown_findings(&many, &fit(&many)), []);
 }
 
 #[test]
@@ -1058,7 +1065,7 @@ fn a_search_whose_validator_does_not_tell_its_tip_is_warned_of() {
         ..fit(plan)
     };
     let warned = |plan: &Plan| {
-        told(plan, &facts(plan))
+        shown_findings(plan, &facts(plan))
             .iter()
             .any(|(_, what)| what.contains("no --full-rpc-api"))
     };

@@ -33,11 +33,11 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         .as_ref()
         .ok()
         .and_then(|launcher| launcher.can.open_files);
-    if let (Some(asked), Some(most)) = (plan.workload.open_files, most)
-        && asked > most
+    if let (Some(wanted), Some(most)) = (plan.workload.open_files, most)
+        && wanted > most
     {
         found.refuse(
-            format!("workload.open_files is {asked}, and at most {most} can be given here"),
+            format!("workload.open_files is {wanted}, and at most {most} can be given here"),
             "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
         );
     }

@@ -15,15 +15,15 @@ use std::path::Path;
 /// A folder could not be cleared now, or is in use.
 pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
-    let mut said = String::new();
+    let mut printed = String::new();
     for folder in plan.lanes.iter().flat_map(folders_of) {
         if plan.begin == Begin::AsIs {
-            said += &format!("{}: stays as it is\n", folder.display());
+            printed += &format!("{}: stays as it is\n", folder.display());
         } else {
-            said += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
+            printed += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
         }
     }
-    print(&said).map(|()| 0)
+    print(&printed).map(|()| 0)
 }
 
 /// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.

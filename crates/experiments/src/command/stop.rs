@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// From look to look at it.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// What takes longer is told.
 const MOMENT: Duration = Duration::from_secs(3);
 /// And told again, each time after so long.
@@ -19,14 +19,14 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// The lock cannot be looked at.
 pub(super) fn wait(path: &Path) -> anyhow::Result<()> {
     // Of time that was slept, which is less than time that has passed.
-    let (mut waited, mut tell_at) = (Duration::ZERO, MOMENT);
-    while let Holder::Somebody(pid) = lock::holder(path)? {
-        if waited >= tell_at {
+    let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
+    while let Holder::Process(pid) = lock::holder(path)? {
+        if waited >= message_at {
             say(&words(pid, pid.is_some_and(lock::stands_still), waited));
-            tell_at += AGAIN;
+            message_at += AGAIN;
         }
-        std::thread::sleep(LOOK);
-        waited += LOOK;
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
     }
     Ok(())
 }

@@ -39,15 +39,15 @@ impl Journal {
     /// It cannot be read or written, or [`read`] refuses it.
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
         let (lines, length) = whole(path)?;
-        let said = || path.display().to_string();
+        let file_name = || path.display().to_string();
         let mut file = OpenOptions::new()
             .write(true)
             .open(path)
-            .with_context(said)?;
+            .with_context(file_name)?;
         file.set_len(length)
             .and_then(|()| file.sync_all())
-            .with_context(said)?;
-        file.seek(SeekFrom::Start(length)).with_context(said)?;
+            .with_context(file_name)?;
+        file.seek(SeekFrom::Start(length)).with_context(file_name)?;
         Ok((
             Journal {
                 file,
@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
 
 /// The lines, and the bytes up to the end of the last one.
 fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
-    let said = || path.display().to_string();
+    let file_name = || path.display().to_string();
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
@@ -100,7 +100,7 @@ fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
                 super::FILE
             )
         }
-        read => read.with_context(said)?,
+        read => read.with_context(file_name)?,
     };
     let mut lines = Vec::new();
     let (mut end, mut at) = (0, 0);

@@ -17,7 +17,7 @@ pub struct JournalState {
     /// Attempts at each turn, by its number, in their order.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     /// How often a runner took over, and the last one's process and boot.
-    pub lives: u32,
+    pub runner_starts: u32,
     /// See there.
     pub runner: Option<(u32, String)>,
     /// Why it was stopped, if the last runner was.
@@ -50,7 +50,7 @@ pub struct Begun {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// In which life of the runner: [`JournalState::lives`] at that time.
+    /// In which life of the runner: [`JournalState::runner_starts`] at that time.
     pub life: u32,
     /// When it began, in nanoseconds since 1970.
     pub unix_ns: i64,
@@ -125,14 +125,14 @@ impl JournalState {
                 self.turns.clone_from(turns);
             }
             Entry::Runner { pid, boot } => {
-                self.lives += 1;
+                self.runner_starts += 1;
                 self.runner = Some((*pid, boot.clone()));
                 self.stopped = None;
             }
             Entry::TurnBegun { turn, attempt } => {
                 let begun = Attempt {
                     number: *attempt,
-                    life: self.lives,
+                    life: self.runner_starts,
                     unix_ns,
                     runs: BTreeMap::new(),
                 };
@@ -231,7 +231,7 @@ impl JournalState {
             .map_or(&[][..], Vec::as_slice);
         let failed = before
             .iter()
-            .filter(|attempt| attempt.life == self.lives)
+            .filter(|attempt| attempt.life == self.runner_starts)
             .count();
         let attempt = before
             .last()

@@ -57,7 +57,7 @@ const BEYOND: u64 = 32;
 /// evicted, a cache of any capacity that all entries fit into does the same.
 pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
     let target = u64::from(entries) * TARGET / 100;
-    let says = format!(
+    let message = format!(
         "the highest water level is {}, with {} insertions and {} evictions",
         seen.water_level, seen.insertions, seen.evictions
     );
@@ -65,16 +65,20 @@ pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
         Validity::Unproven("nothing was recorded of the program cache".to_owned())
     } else if seen.water_level > u64::from(entries).max(target + BEYOND) {
         Validity::Invalid(format!(
-            "the program cache was larger than {entries} entries: {says}"
+            "the program cache was larger than {entries} entries: {message}"
         ))
     } else if seen.evictions > 0 && seen.water_level_evicting == 0 {
-        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
+        Validity::Unproven(format!(
+            "the program cache's capacity is unknown: {message}"
+        ))
     } else if seen.evictions > 0 && seen.water_level_evicting < target {
         Validity::Invalid(format!(
-            "the program cache was smaller than {entries} entries: {says}"
+            "the program cache was smaller than {entries} entries: {message}"
         ))
     } else if seen.evictions == 0 && seen.water_level == 0 && seen.insertions > target {
-        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
+        Validity::Unproven(format!(
+            "the program cache's capacity is unknown: {message}"
+        ))
     } else {
         Validity::Valid
     }

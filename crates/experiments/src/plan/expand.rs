@@ -74,11 +74,11 @@ pub fn expand(
 ) -> Result<Expanded, Vec<Unknown>> {
     let values = values(plan, arm, lane, run_folder, replicate);
     let mut unknown = Vec::new();
-    let mut filled = |text: &str, of_arm: bool, place: &str| {
+    let mut filled = |text: &str, of_arm: bool, location: &str| {
         fill(text, &values).unwrap_or_else(|what| {
             unknown.push(Unknown {
                 of_arm,
-                what: format!("{place}: {what}"),
+                what: format!("{location}: {what}"),
             });
             String::new()
         })

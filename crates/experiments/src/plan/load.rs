@@ -412,8 +412,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
                     .collect::<Vec<_>>()
                     .join(", ")
             };
-            let place = arms.iter().position(|arm| *arm == wanted);
-            place.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
+            let arm_index = arms.iter().position(|arm| *arm == wanted);
+            arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
                 format!(
                     "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
                     known()

@@ -40,14 +40,14 @@ fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable
     let plan = plan("");
     let outlook = outlook(&plan);
     let page = text::page(&outlook);
-    for said in [
+    for message in [
         "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
         "small  memory_max 1550 MiB, swap_max 0 B\n",
         "large  TOKEN=...\n",
         "refused  no group of processes can be made here: not asked\n         -> ",
         "It cannot run: ",
     ] {
-        assert!(page.contains(said), "{said:?}\n{page}");
+        assert!(page.contains(message), "{message:?}\n{page}");
     }
     let json = serde_json::to_string(&outlook).unwrap();
     assert!(!page.contains("hidden") && !json.contains("hidden"));
@@ -75,11 +75,14 @@ fn a_broken_plan_is_wrong_usage_with_every_mistake() {
         launcher: crate::args::Launching::Auto,
     };
     let error = super::plan(&args, Err(String::new())).unwrap_err();
-    let said = error.downcast_ref::<WrongUsage>().unwrap().to_string();
-    assert!(said.starts_with("the plan has 5 mistakes:\n"), "{said}");
+    let message = error.downcast_ref::<WrongUsage>().unwrap().to_string();
     assert!(
-        said.contains("p.toml:2: folder: a string is wanted, not the number 5\n"),
-        "{said}"
+        message.starts_with("the plan has 5 mistakes:\n"),
+        "{message}"
+    );
+    assert!(
+        message.contains("p.toml:2: folder: a string is wanted, not the number 5\n"),
+        "{message}"
     );
 }
 
@@ -96,13 +99,13 @@ fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_what_cannot_be_kno
         Some((8 * 60 + 8 * 60 + 30 + 2) * 60)
     );
     let page = text::page(&outlook);
-    for said in [
+    for message in [
         "A headroom of 24 GiB, then 8 % less",
         "until the interval of 90 % is at most 10 % wide, or after 50 dwells",
         "note     a run starts once",
         "note     what does not happen during the search",
     ] {
-        assert!(page.contains(said), "{said}\n{page}");
+        assert!(page.contains(message), "{message}\n{page}");
     }
     assert!(
         !page.contains("what it sets") && !page.contains("a single run"),

@@ -56,13 +56,13 @@ fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child
         ),
     ];
     let replayed = read_text(text.concat().as_bytes());
-    let told: Vec<_> = replayed
+    let known: Vec<_> = replayed
         .slots
         .iter()
         .map(|slot| (slot.slot, slot.elapsed_ms, slot.misses, slot.evictions))
         .collect();
     assert_eq!(
-        told,
+        known,
         [
             (10, Some(10.0), Some(5), Some(2)),
             (11, Some(25.0), Some(3), Some(0)),

@@ -71,11 +71,11 @@ pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
 /// nothing ended early.
 pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
     let of = |which: fn(&Outcome) -> bool| {
-        let said = tallies.iter().filter_map(|tally| {
+        let sentences = tallies.iter().filter_map(|tally| {
             let count = tally.ends.iter().filter(|outcome| which(outcome)).count();
             (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs(tally.ends.len())))
         });
-        said.collect::<Vec<_>>()
+        sentences.collect::<Vec<_>>()
     };
     let early = [
         ("OOM-killed", of(|outcome| *outcome == Outcome::OutOfMemory)),
@@ -177,7 +177,7 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
     for word in tally
         .ends
         .iter()
-        .map(|outcome| super::told::words(outcome, kind))
+        .map(|outcome| super::from_experiment::words(outcome, kind))
     {
         if !how.contains(&word) {
             how.push(word);

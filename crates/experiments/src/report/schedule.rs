@@ -1,7 +1,7 @@
 //! The schedule as it happened.
 
 use super::Experiment;
-use super::told::words;
+use super::from_experiment::words;
 use crate::journal::{Attempt, Tried};
 use crate::schedule::{Scheduled, Turn};
 use faultline_analysis::report::cells::{count, duration, number, table};

@@ -271,7 +271,7 @@ impl<'e> Search<'e> {
             .dwells()
             .take(MOST)
             .zip(1..)
-            .map(|(dwell, place)| dwell.row(place))
+            .map(|(dwell, row_number)| dwell.row(row_number))
             .collect();
         without_missing(listed)
     }
@@ -282,7 +282,7 @@ impl Dwell<'_> {
         self.headroom.is_none() && self.verdict == Verdict::KeptUp
     }
 
-    fn row(&self, place: u32) -> Vec<Cell> {
+    fn row(&self, row_number: u32) -> Vec<Cell> {
         let Evidence {
             seconds,
             behind_most,
@@ -314,7 +314,7 @@ impl Dwell<'_> {
             Verdict::Void => "void",
         };
         vec![
-            number(Some(f64::from(place)), 0, ""),
+            number(Some(f64::from(row_number)), 0, ""),
             Cell::Text(moment(self.unix_ns)),
             Cell::Text(what.to_owned()),
             number(mib(self.headroom), 1, "no limit"),

@@ -1,6 +1,6 @@
 //! The chapter about the experiment itself: what became of each arm and each run, with the evidence.
 
-use super::told::words;
+use super::from_experiment::words;
 use super::{Counted, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
@@ -10,7 +10,7 @@ use faultline_analysis::report::model::{Block, Cell, Section, Table};
 /// The chapter.
 pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
     let mut blocks = vec![
-        Block::Text(story(experiment)),
+        Block::Text(origin(experiment)),
         Block::Table(arms(&experiment.plan, counted)),
     ];
     if experiment.plan.search.is_some() {
@@ -30,7 +30,7 @@ pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Secti
     }
 }
 
-fn story(experiment: &Experiment) -> String {
+fn origin(experiment: &Experiment) -> String {
     let Experiment { plan, standing, .. } = experiment;
     let runs: usize = standing.turns.iter().map(|turn| turn.runs.len()).sum();
     let order = match plan.order {
@@ -43,7 +43,7 @@ fn story(experiment: &Experiment) -> String {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
         }
     };
-    let mut said = match (&plan.search, runs) {
+    let mut sentences = match (&plan.search, runs) {
         (None, _) => format!(
             "{runs} runs of {} arms were planned, order: {order}.",
             plan.arms.len()
@@ -57,34 +57,34 @@ fn story(experiment: &Experiment) -> String {
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.twice))
     {
-        said.push_str(&format!(
+        sentences.push_str(&format!(
             " The runs of a turn are made at the same time; {} runs twice in each.",
             twice.name
         ));
     }
     if let Some(begun) = &standing.begun {
-        said.push_str(&format!(
+        sentences.push_str(&format!(
             " Groups were made by {}; the plan's SHA-256 is {}.",
             begun.launcher, begun.plan
         ));
     }
-    if standing.lives > 1 {
-        said.push_str(&format!(
+    if standing.runner_starts > 1 {
+        sentences.push_str(&format!(
             " The runner was started {} times.",
-            standing.lives
+            standing.runner_starts
         ));
     }
     if plan.workload.kind == Kind::Replay {
-        said.push_str(
+        sentences.push_str(
             " The folder slots next to this page has what each run's log says about every slot.",
         );
     }
-    said.push_str(if standing.finished {
+    sentences.push_str(if standing.finished {
         " It is finished."
     } else {
         " It is not finished."
     });
-    said
+    sentences
 }
 
 fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
@@ -178,7 +178,8 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
         .memory_events
         .get("oom_kill")
         .map(|count| *count as f64);
-    let told = super::told::told(one.ending, None, experiment.plan.workload.kind);
+    let from_experiment =
+        super::from_experiment::of_ending(one.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(one.name()),
         number(Some(f64::from(one.scheduled.run)), 0, ""),
@@ -195,8 +196,8 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
         ),
         number(kills, 0, "not reported by the kernel"),
         gib(evidence.file),
-        number(told.io_some, 1, "not reported by the kernel"),
-        text(Some(&told.evidence), "none"),
+        number(from_experiment.io_some, 1, "not reported by the kernel"),
+        text(Some(&from_experiment.evidence), "none"),
     ]
 }
 

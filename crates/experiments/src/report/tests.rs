@@ -112,11 +112,11 @@ fn table<'r>(report: &'r model::Report, id: &str) -> Option<&'r Table> {
 
 /// The cells of a column, as words.
 fn column(table: &Table, title: &str) -> Vec<String> {
-    let place = table
+    let found = table
         .columns
         .iter()
         .position(|column| column.title == title);
-    let place = place.unwrap_or_else(|| panic!("{} has no column {title}", table.id));
+    let found = found.unwrap_or_else(|| panic!("{} has no column {title}", table.id));
     let word = |cell: &Cell| match cell.inner() {
         Cell::Text(words) => words.clone(),
         Cell::Number { value, .. } => value.to_string(),
@@ -124,7 +124,7 @@ fn column(table: &Table, title: &str) -> Vec<String> {
         Cell::Estimate { value, .. } => value.to_string(),
         Cell::Linked { .. } => String::new(),
     };
-    table.rows.iter().map(|row| word(&row[place])).collect()
+    table.rows.iter().map(|row| word(&row[found])).collect()
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn half_of_an_experiment_is_reported_and_what_is_missing_is_said() {
         column(attempts, "Why it does not count"),
         ["failed: no room", "interrupted: ctrl-C"]
     );
-    let said = &report.caveats[0].what;
+    let shown = &report.caveats[0].what;
     assert_eq!(
-        said,
+        shown,
         "The experiment is not finished: 1 of 4 runs count so far (small 1 of 2, large 0 of 2). It was stopped: ctrl-C."
     );
     assert!(
@@ -310,7 +310,7 @@ fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
-    let kept_up = |outcome, kind| told::told(&ending(outcome), None, kind).kept_up;
+    let kept_up = |outcome, kind| from_experiment::of_ending(&ending(outcome), None, kind).kept_up;
     for outcome in [
         Outcome::OutOfMemory,
         Outcome::NeverExecuted,

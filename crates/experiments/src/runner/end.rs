@@ -15,7 +15,7 @@ use faultline_text::time;
 use std::time::Duration;
 
 /// From look to look at what is about to end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// What takes longer is told.
 const MOMENT: Duration = Duration::from_secs(2);
 
@@ -25,13 +25,13 @@ impl Runner<'_> {
         let mut concluded: Vec<&mut Running> = runs
             .iter_mut()
             .enumerate()
-            .filter(|(place, _)| which.contains(place))
+            .filter(|(index, _)| which.contains(index))
             .map(|(_, run)| run)
             .collect();
         for run in &concluded {
             self.step(run, Step::End)?;
         }
-        let now = self.world.now();
+        let now = self.system.now();
         for run in &mut concluded {
             run.lasted = run.watch.as_ref().map(|watch| {
                 let began = watch.began();
@@ -73,7 +73,9 @@ impl Runner<'_> {
             (run.launched, run.recorder) = (None, None);
             let number = run.scheduled.run;
             let outcome = match &halt {
-                Halt::Asked(why) | Halt::NoRoom(why) => Outcome::Interrupted { why: why.clone() },
+                Halt::StoppedBy(why) | Halt::DiskFull(why) => {
+                    Outcome::Interrupted { why: why.clone() }
+                }
                 Halt::Failed { run, why } if *run == number => Outcome::Failed { why: why.clone() },
                 Halt::Failed { run, .. } => Outcome::Interrupted {
                     why: format!("run {run} of the same turn failed"),
@@ -93,7 +95,7 @@ impl Runner<'_> {
         }
         // That there is no room is known already, and says more than a line that could not be written.
         match (halt, worse) {
-            (Halt::Asked(_) | Halt::Failed { .. }, Some(worse)) => worse,
+            (Halt::StoppedBy(_) | Halt::Failed { .. }, Some(worse)) => worse,
             (halt, _) => halt,
         }
     }
@@ -110,8 +112,8 @@ impl Runner<'_> {
                     .push(format!("it could not be asked to end: {error}"));
             }
         }
-        let since = self.world.now().uptime;
-        let mut told = false;
+        let since = self.system.now().uptime;
+        let mut printed = false;
         loop {
             let ended = |run: &mut &mut Running| {
                 run.launched
@@ -119,22 +121,25 @@ impl Runner<'_> {
                     .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
-            let hurry = self.world.asked().is_some_and(|asked| asked.force);
-            let waited = self.world.now().uptime.saturating_sub(since);
+            let hurry = self
+                .system
+                .stop_request()
+                .is_some_and(|stop_request| stop_request.force);
+            let waited = self.system.now().uptime.saturating_sub(since);
             if all || hurry || waited >= self.plan.stop.grace {
                 return;
             }
-            if waited >= MOMENT && !std::mem::replace(&mut told, true) {
+            if waited >= MOMENT && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
                     .filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
                 let open = open.collect::<Vec<_>>().join(", ");
                 let grace = time(self.plan.stop.grace);
-                self.world.tell(&format!(
+                self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"
                 ));
             }
-            self.world.wait(LOOK);
+            self.system.wait(POLL_INTERVAL);
         }
     }
 
@@ -150,7 +155,7 @@ impl Runner<'_> {
             recorder.see_the_end();
         }
         // What nobody scrapes any more is not missed when it ends.
-        if self.told.remove(&run.scheduled.run).is_some() {
+        if self.announced.remove(&run.scheduled.run).is_some() {
             self.announce();
         }
         let evidence = match run.launched.take() {
@@ -228,12 +233,12 @@ impl Runner<'_> {
     /// What a run's recording says of its cache, and how much of the run it has.
     fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
         let recording = run.folder.join(RECORDING);
-        let seen = self.world.cache(&recording)?;
+        let seen = self.system.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
         let lasted = run.lasted.context("it was never begun")?;
         Ok((
             seen,
-            Recorded::of(&self.world.ticks(&recording)?, lasted, interval),
+            Recorded::of(&self.system.ticks(&recording)?, lasted, interval),
         ))
     }
 
@@ -243,8 +248,8 @@ impl Runner<'_> {
             Outcome::Failed { why } => Some(why.clone()),
             _ => None,
         };
-        self.world
-            .tell(&format!("run {number}: {}", ending.in_words()));
+        self.system
+            .print(&format!("run {number}: {}", ending.in_words()));
         self.write(Entry::RunEnded {
             run: number,
             attempt,
@@ -252,7 +257,7 @@ impl Runner<'_> {
         })
         .map_err(Halt::Journal)?;
         run.over = true;
-        self.rested = Some(self.world.now().uptime);
+        self.rested = Some(self.system.now().uptime);
         match failed {
             // Its turn is begun again, so that the others of it need not go on.
             Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {

@@ -28,11 +28,11 @@ pub(super) fn job(
 ) -> anyhow::Result<Job> {
     let expanded =
         expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
-            let said: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-            anyhow::anyhow!("{}", said.join("; "))
+            let own_name: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("{}", own_name.join("; "))
         })?;
     let gate = run_folder.join(GATE);
-    let mut command = held(launcher, Some(&gate), None)?;
+    let mut command = gated(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
         name: folder::group(scope, run.run, attempt, "validator"),
@@ -50,7 +50,7 @@ pub(super) fn job(
 }
 
 /// The beginning of a command that waits at `gate`, keeps to `cpus`, and ends with this program where that can be arranged.
-pub(super) fn held(
+pub(super) fn gated(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
     cpus: Option<&CpuSet>,
@@ -146,11 +146,11 @@ fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
 /// nobody else does.
 pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
     let own = folder.join(OWN);
-    let said = || own.display().to_string();
-    std::fs::create_dir_all(&own).with_context(said)?;
+    let own_name = || own.display().to_string();
+    std::fs::create_dir_all(&own).with_context(own_name)?;
     match owner(user)? {
         Some(Owner { uid, gid }) => {
-            std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(said)
+            std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(own_name)
         }
         None => Ok(()),
     }

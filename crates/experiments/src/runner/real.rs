@@ -5,10 +5,10 @@ mod observer;
 mod recorder;
 
 use super::job::owner;
-use super::world::{Asked, Cooled, Observer, Order, Recorder, World};
+use super::system::{Cooled, Observer, Order, Recorder, StopRequest, System};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
-use crate::host::{self, Remark, folders_of};
+use crate::host::{self, HostFinding, folders_of};
 use crate::judge::cache;
 use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
 use crate::replay;
@@ -35,7 +35,7 @@ const NAMED: usize = 3;
 pub struct Real {
     launcher: Box<dyn Launcher>,
     signals: Signals,
-    asked: Option<Asked>,
+    stop_request: Option<StopRequest>,
     root: HostRoot,
 }
 
@@ -49,13 +49,13 @@ impl Real {
         Ok(Real {
             launcher,
             signals,
-            asked: None,
+            stop_request: None,
             root: HostRoot::default(),
         })
     }
 }
 
-impl World for Real {
+impl System for Real {
     fn now(&self) -> Now {
         let since = clock::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -71,33 +71,33 @@ impl World for Real {
     }
 
     fn wait(&mut self, at_most: Duration) {
-        let Ok(heard) = self.signals.wait(None, at_most.min(PIECE)) else {
+        let Ok(received) = self.signals.wait(None, at_most.min(PIECE)) else {
             std::thread::sleep(at_most.min(PIECE));
             return;
         };
-        for signal in heard {
+        for signal in received {
             // A terminal that is closed stops nothing that runs for days.
             if let Some(name) = signal.stops() {
-                let force = self.asked.is_some();
+                let force = self.stop_request.is_some();
                 let by = self
-                    .asked
+                    .stop_request
                     .take()
-                    .map_or_else(|| name.to_owned(), |asked| asked.by);
+                    .map_or_else(|| name.to_owned(), |stop_request| stop_request.by);
                 say(if force {
                     "ending by force"
                 } else {
                     "ending what runs; once more, and it is ended by force"
                 });
-                self.asked = Some(Asked { by, force });
+                self.stop_request = Some(StopRequest { by, force });
             }
         }
     }
 
-    fn asked(&self) -> Option<Asked> {
-        self.asked.clone()
+    fn stop_request(&self) -> Option<StopRequest> {
+        self.stop_request.clone()
     }
 
-    fn tell(&mut self, words: &str) {
+    fn print(&mut self, words: &str) {
         say(words);
     }
 
@@ -105,14 +105,14 @@ impl World for Real {
         &*self.launcher
     }
 
-    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<Remark>> {
+    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
         let looks = plan.host.busy_cpus.severity != Severity::Ignore;
         let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
         let before = used.map(|used| (used, clock::uptime()));
         while before
             .as_ref()
             .is_some_and(|(_, at)| clock::uptime() < *at + PIECE)
-            && self.asked.is_none()
+            && self.stop_request.is_none()
         {
             self.wait(PIECE);
         }
@@ -124,13 +124,13 @@ impl World for Real {
         let folder = Folder::new(&plan.folder);
         Ok(host::remarks(
             &plan.host,
-            &host::look(plan, &self.root, folder.path(), busy, groups),
+            &host::host_state(plan, &self.root, folder.path(), busy, groups),
         ))
     }
 
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for folder in folders_of(lane) {
             if !folder.exists() {
                 let init = format!("`faultline experiment init {}` makes it", folder.display());
@@ -141,13 +141,13 @@ impl World for Real {
             if let Some(owner) = owner {
                 folders::hand_over(folder, owner)?;
             }
-            said.push(format!(
+            lines.push(format!(
                 "cleared {}: {}",
                 folder.display(),
                 cleared_in_words(&cleared)
             ));
         }
-        Ok(said)
+        Ok(lines)
     }
 
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>> {
@@ -170,19 +170,19 @@ impl World for Real {
             cold::drop_all(&self.root)?;
         }
         let dropped = cold::drop_files(&warm)?;
-        let said = format!(
+        let lines = format!(
             "dropped {} files, {}, from the page cache{}",
             count(dropped.files),
             bytes(dropped.bytes),
             named("; left alone: ", &dropped.left)
         );
-        let mut cooled = cool::cooled(said, cold::residency(&warm));
+        let mut cooled = cool::cooled(lines, cold::residency(&warm));
         // Else the first run is charged for the programs, and those after it are not.
         if plan.page_cache == PageCache::DropFiles {
             let warmed = program_files(plan)
                 .into_iter()
                 .map(|file| cool::program(&file, cold::warm_file(&file)));
-            cooled.said.extend(warmed.flatten());
+            cooled.lines.extend(warmed.flatten());
         }
         Ok(cooled)
     }
@@ -192,7 +192,7 @@ impl World for Real {
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
-        Box::new(observer::Eyes::new(
+        Box::new(observer::RunObserver::new(
             self.root.clone(),
             pid,
             recording.to_owned(),
@@ -224,17 +224,17 @@ impl World for Real {
         Ok(Recording::open(recording)?.ticks()?)
     }
 
-    fn room(&self, folder: &Path) -> Option<u64> {
-        let told = rustix::fs::statvfs(folder).ok()?;
-        told.f_bavail.checked_mul(told.f_frsize)
+    fn free_bytes(&self, folder: &Path) -> Option<u64> {
+        let space = rustix::fs::statvfs(folder).ok()?;
+        space.f_bavail.checked_mul(space.f_frsize)
     }
 }
 
 /// What was deleted.
 fn cleared_in_words(cleared: &folders::Cleared) -> String {
-    let kept = named("; kept ", &cleared.retained);
+    let retained_names = named("; kept ", &cleared.retained);
     format!(
-        "{} files, {}{kept}",
+        "{} files, {}{retained_names}",
         count(cleared.files),
         bytes(cleared.bytes)
     )
@@ -245,7 +245,7 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named: Vec<String> = all
         .iter()
         .take(NAMED)
-        .map(|kept| format!("{} ({})", kept.path.display(), kept.why))
+        .map(|retained_names| format!("{} ({})", retained_names.path.display(), retained_names.why))
         .collect();
     match (named.is_empty(), all.len().saturating_sub(NAMED)) {
         (true, _) => String::new(),
@@ -260,16 +260,16 @@ mod tests {
 
     #[test]
     fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
-        let kept = |name: &str| folders::RetainedEntry {
+        let retained_names = |name: &str| folders::RetainedEntry {
             path: name.into(),
             why: "is a socket",
         };
         assert_eq!(named("; not copied: ", &[]), "");
         assert_eq!(
-            named("; not copied: ", &[kept("a")]),
+            named("; not copied: ", &[retained_names("a")]),
             "; not copied: a (is a socket)"
         );
-        let all = ["a", "b", "c", "d", "e"].map(kept);
+        let all = ["a", "b", "c", "d", "e"].map(retained_names);
         assert!(
             named("; kept ", &all).ends_with("c (is a socket) and 2 more"),
             "{}",

@@ -19,13 +19,13 @@ impl Runner<'_> {
             return Ok(());
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
-        let observer = self.world.observe(pid, &run.folder.join(RECORDING));
-        let hard = !self.world.launcher().can().memory_high;
+        let observer = self.system.observe(pid, &run.folder.join(RECORDING));
+        let hard = !self.system.launcher().can().memory_high;
         run.search = Some(Searching::begin(&self.plan, rules, hard, observer)?);
         let number = run.scheduled.run;
         if self.standing.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
-            self.world.tell(&format!("run {number}: {why}"));
+            self.system.print(&format!("run {number}: {why}"));
             run.notes.push(why);
         }
         Ok(())
@@ -36,22 +36,22 @@ impl Runner<'_> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
         };
-        let looked = if searching.is_over() {
+        let acts = if searching.is_over() {
             Ok(())
         } else {
-            self.look_and_act(run, &mut searching)
+            self.poll_search(run, &mut searching)
         };
         run.search = Some(searching);
-        looked
+        acts
     }
 
-    fn look_and_act(&mut self, run: &mut Running, searching: &mut Searching) -> Result<(), Halt> {
+    fn poll_search(&mut self, run: &mut Running, searching: &mut Searching) -> Result<(), Halt> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        let now = self.world.now().uptime;
+        let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
         let seen = launched.and_then(|launched| searching.read(now, launched));
         let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
-        for act in searching.machine.look(&reading) {
+        for act in searching.machine.poll(&reading) {
             match act {
                 Act::Limit(bytes) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
@@ -88,8 +88,8 @@ impl Runner<'_> {
 
     fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), Halt> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        self.world
-            .tell(&format!("run {number}: {}", in_words(&line)));
+        self.system
+            .print(&format!("run {number}: {}", in_words(&line)));
         let mark = mark(&line);
         self.write(Entry::Search {
             run: number,
@@ -112,8 +112,8 @@ impl Runner<'_> {
 /// Lifts the limit of a search that is ended early, or could not be lifted at its end: what is squeezed would hardly hear that it is to end. What cannot be lifted
 /// is told.
 pub(super) fn lift(run: &mut Running) {
-    let may_hold = run.search.as_ref().is_some_and(Searching::may_hold);
-    let Some(launched) = run.launched.as_mut().filter(|_| may_hold) else {
+    let may_reach_limit = run.search.as_ref().is_some_and(Searching::may_reach_limit);
+    let Some(launched) = run.launched.as_mut().filter(|_| may_reach_limit) else {
         return;
     };
     if let Err(error) = relimit(&mut **launched, None) {
@@ -138,7 +138,7 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     if evidence.seconds <= 0.0 {
         return None;
     }
-    let (said, kind) = match (verdict, headroom) {
+    let (outcome, kind) = match (verdict, headroom) {
         (Verdict::KeptUp, None) => ("kept up", "reference"),
         (Verdict::KeptUp, Some(_)) => ("kept up", "kept_up"),
         (Verdict::Failed, _) => ("failed", "failed"),
@@ -147,7 +147,7 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     let size = headroom.map_or("no limit".to_owned(), |bytes| {
         format!("headroom {}", faultline_text::bytes(bytes))
     });
-    Some((format!("{size}: {said}"), kind))
+    Some((format!("{size}: {outcome}"), kind))
 }
 
 /// A line for whoever watches.
@@ -165,7 +165,7 @@ fn in_words(line: &Line) -> String {
             evidence,
             ..
         } => {
-            let said = match verdict {
+            let outcome = match verdict {
                 Verdict::KeptUp => "kept up",
                 Verdict::Failed => "failed",
                 Verdict::Void => "void",
@@ -175,7 +175,7 @@ fn in_words(line: &Line) -> String {
             } else {
                 format!(": {}", evidence.why.join("; "))
             };
-            format!("{}: {said}{why}", size(*headroom))
+            format!("{}: {outcome}{why}", size(*headroom))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a search keeps beside its run.
 
-use super::world::Observer;
+use super::system::Observer;
 use crate::plan::{Plan, Search};
 use crate::search::{Answer, Machine, Reading};
 use anyhow::Context;
@@ -8,7 +8,7 @@ use faultline_isolation::{Evidence, Launched};
 use std::time::Duration;
 
 /// From look to look of a search.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Slots behind the tip up to which a daemon calls a validator near it, unless its configuration says another number.
 const AT_TIP: u64 = 32;
 /// What fails may fail for so long before it ends a run of hours: systemd that is started again does not answer for a while.
@@ -37,11 +37,11 @@ impl RpcError {
             }
             Err(error) => {
                 let lasted = now.saturating_sub(*self.0.get_or_insert(now));
-                let said = || format!("this has failed for {}", faultline_text::time(lasted));
+                let message = || format!("this has failed for {}", faultline_text::time(lasted));
                 if lasted < PATIENCE {
                     Ok(None)
                 } else {
-                    Err(error.context(said()))
+                    Err(error.context(message()))
                 }
             }
         }
@@ -93,11 +93,11 @@ impl Searching {
     ) -> anyhow::Result<(Reading, Evidence)> {
         let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
         let moved = owed.is_ok();
-        let asked = owed.and_then(|()| Ok(launched.evidence()?));
+        let sampled_evidence = owed.and_then(|()| Ok(launched.evidence()?));
         if moved {
             self.owed = None;
         }
-        let Some(evidence) = self.error.bear(now, asked)? else {
+        let Some(evidence) = self.error.bear(now, sampled_evidence)? else {
             // Who holds the group need not answer for its files and the recording to be read.
             let seen = moved.then(|| self.observer.read(now));
             return Ok((
@@ -132,7 +132,7 @@ impl Searching {
     }
 
     /// Whether there may be a limit: while it goes on, and if the last one could not be lifted.
-    pub(super) fn may_hold(&self) -> bool {
+    pub(super) fn may_reach_limit(&self) -> bool {
         !self.is_over() || self.owed.is_some()
     }
 
@@ -161,18 +161,18 @@ fn at_tip(plan: &Plan) -> u64 {
 /// # Errors
 /// The system refuses, or something else holds.
 pub(super) fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()> {
-    let held = launched.relimit(bytes)?;
-    let holds = match (bytes, held) {
-        (None, held) => held.is_none(),
-        (Some(asked), Some(held)) => held.saturating_add(PAGE) > asked,
+    let applied = launched.relimit(bytes)?;
+    let holds = match (bytes, applied) {
+        (None, applied) => applied.is_none(),
+        (Some(sampled_evidence), Some(applied)) => applied.saturating_add(PAGE) > sampled_evidence,
         (Some(_), None) => true,
     };
-    let said = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
+    let message = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
     anyhow::ensure!(
         holds,
         "its limit of memory is {} and not {}",
-        said(held),
-        said(bytes)
+        message(applied),
+        message(bytes)
     );
     Ok(())
 }
@@ -226,9 +226,9 @@ mod tests {
                     [begin]\nhow = \"download\"\n[recorder]\nconfig = \"faultlined.toml\"\n\
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
         let plan = crate::plan::parse(text, &file).unwrap();
-        let said = at_tip(&plan);
+        let message = at_tip(&plan);
         assert_eq!(
-            said,
+            message,
             config
                 .rsplit_once("= ")
                 .map_or(32, |(_, slots)| slots.parse().unwrap())

@@ -1,7 +1,7 @@
 //! One turn: its runs are prepared, begun together and watched.
 
 use super::searching::{self, RpcError, Searching};
-use super::world::{Order, Recorder};
+use super::system::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::journal::{self, Entry, Step};
 use crate::judge::gaps::Lasted;
@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// From look to look at what runs.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// From look to look at what is waited for before a run.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Less room than this on the disk of the experiment's folder, in bytes, and nothing can be recorded.
-const NO_ROOM: u64 = 1 << 20;
+const MIN_FREE_BYTES: u64 = 1 << 20;
 
 /// A run that is being made.
 pub(super) struct Running {
@@ -63,7 +63,7 @@ enum Found {
 }
 
 /// What the system says of a run.
-struct Asked {
+struct JobState {
     ended: Option<End>,
     evidence: Evidence,
     /// Whether something of it was killed for its memory.
@@ -75,7 +75,7 @@ struct Asked {
 }
 
 /// Asks everything before anything is concluded, so that a system that does not answer is borne at one place.
-fn ask(run: &mut Running) -> anyhow::Result<Asked> {
+fn ask(run: &mut Running) -> anyhow::Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
@@ -87,7 +87,7 @@ fn ask(run: &mut Running) -> anyhow::Result<Asked> {
         .map(|recorder| recorder.ended())
         .transpose()?
         .flatten();
-    Ok(Asked {
+    Ok(JobState {
         ended,
         evidence,
         killed,
@@ -154,11 +154,11 @@ impl Runner<'_> {
         let why = format!("{error:#}");
         if journal::is_full(error)
             || self
-                .world
-                .room(self.folder.path())
-                .is_some_and(|free| free < NO_ROOM)
+                .system
+                .free_bytes(self.folder.path())
+                .is_some_and(|free| free < MIN_FREE_BYTES)
         {
-            return Halt::NoRoom(format!("the disk is full: {why}"));
+            return Halt::DiskFull(format!("the disk is full: {why}"));
         }
         Halt::Failed { run, why }
     }
@@ -214,14 +214,14 @@ impl Runner<'_> {
 
     fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
         let done = match (step, &self.plan.begin) {
-            (Step::Clear, _) => self.world.clear(&self.plan, &run.lane)?,
+            (Step::Clear, _) => self.system.clear(&self.plan, &run.lane)?,
             (Step::Restore, Begin::Restore { from }) => {
-                self.world.restore(&self.plan, &run.lane, from)?
+                self.system.restore(&self.plan, &run.lane, from)?
             }
             (Step::Cool, _) => {
-                let cooled = self.world.cool(&self.plan, &run.lane)?;
+                let cooled = self.system.cool(&self.plan, &run.lane)?;
                 run.not_cold = cooled.not_cold;
-                cooled.said
+                cooled.lines
             }
             (Step::Launch, _) => self.launch(run)?,
             (Step::Record, _) => self.record(turn, run)?,
@@ -234,7 +234,7 @@ impl Runner<'_> {
 
     fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
-        let launcher = self.world.launcher();
+        let launcher = self.system.launcher();
         let of = (&run.scheduled, run.attempt);
         let job = job::job(
             &self.plan,
@@ -266,7 +266,7 @@ impl Runner<'_> {
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
         };
-        let recorder = self.world.record(&order)?;
+        let recorder = self.system.record(&order)?;
         let target = Target::new(
             &self.plan.name,
             &run.scheduled,
@@ -274,7 +274,7 @@ impl Runner<'_> {
             recorder.metrics(),
         );
         run.recorder = Some(recorder);
-        self.told.insert(run.scheduled.run, target);
+        self.announced.insert(run.scheduled.run, target);
         self.announce();
         Ok(Vec::new())
     }
@@ -290,7 +290,7 @@ impl Runner<'_> {
             Some(given(name)?.1.to_string_lossy().into_owned())
         });
         let launched = run.launched.as_mut().context("it was never started")?;
-        let began = self.world.now();
+        let began = self.system.now();
         launched.go(&opening(&variables))?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
@@ -301,7 +301,7 @@ impl Runner<'_> {
             replicate,
             ..
         } = &run.scheduled;
-        self.world.tell(&format!(
+        self.system.print(&format!(
             "run {number}: {arm}, replicate {replicate}, has begun"
         ));
         Ok(Vec::new())
@@ -314,37 +314,37 @@ impl Runner<'_> {
                 .plan
                 .host
                 .cool_down
-                .saturating_sub(self.world.now().uptime.saturating_sub(rested));
+                .saturating_sub(self.system.now().uptime.saturating_sub(rested));
             if left.is_zero() {
                 break;
             }
             self.heed()?;
-            self.world.wait(left.min(PAUSE));
+            self.system.wait(left.min(PAUSE));
         }
         let first = runs.first().map_or(0, |run| run.scheduled.run);
-        let since = self.world.now().uptime;
+        let since = self.system.now().uptime;
         loop {
             self.heed()?;
             let found = self
-                .world
+                .system
                 .host(&self.plan, &self.scope)
                 .map_err(|error| self.halt(first, &error))?;
-            let said = |severity: Severity| {
+            let messages = |severity: Severity| {
                 found
                     .iter()
-                    .filter(move |remark| remark.severity == severity)
-                    .map(|remark| remark.what.clone())
+                    .filter(move |finding| finding.severity == severity)
+                    .map(|finding| finding.what.clone())
             };
-            let patient = self.world.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let refused: Vec<String> = said(Severity::Refuse).collect();
+            let patient = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
+            let refused: Vec<String> = messages(Severity::Refuse).collect();
             if patient
                 && found
                     .iter()
-                    .any(|remark| remark.passes && remark.severity != Severity::Ignore)
+                    .any(|finding| finding.passes && finding.severity != Severity::Ignore)
             {
-                self.world.wait(PAUSE);
+                self.system.wait(PAUSE);
             } else if refused.is_empty() {
-                return Ok(said(Severity::Warn)
+                return Ok(messages(Severity::Warn)
                     .map(|what| format!("warning: {what}"))
                     .collect());
             } else {
@@ -356,8 +356,8 @@ impl Runner<'_> {
 
     /// Whether somebody asks to stop.
     pub(super) fn heed(&self) -> Result<(), Halt> {
-        match self.world.asked() {
-            Some(asked) => Err(Halt::Asked(format!("stopped by {}", asked.by))),
+        match self.system.stop_request() {
+            Some(request) => Err(Halt::StoppedBy(format!("stopped by {}", request.by))),
             None => Ok(()),
         }
     }
@@ -366,23 +366,23 @@ impl Runner<'_> {
     /// ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
         let pause = if self.plan.search.is_some() {
-            searching::LOOK
+            searching::POLL_INTERVAL
         } else {
-            LOOK
+            POLL_INTERVAL
         };
-        let mut looked = Duration::ZERO;
+        let mut observed_at = Duration::ZERO;
         loop {
             self.heed()?;
-            self.world.wait(pause);
+            self.system.wait(pause);
             // A search looks more often than whether it still runs: under systemd each look is a question to PID 1.
-            let now = self.world.now().uptime;
-            let looks = now.saturating_sub(looked) >= LOOK;
+            let now = self.system.now().uptime;
+            let looks = now.saturating_sub(observed_at) >= POLL_INTERVAL;
             if looks {
-                looked = now;
+                observed_at = now;
             }
             let mut time_is_up = Vec::new();
-            for place in 0..runs.len() {
-                let Some(run) = runs.get_mut(place).filter(|run| !run.over) else {
+            for index in 0..runs.len() {
+                let Some(run) = runs.get_mut(index).filter(|run| !run.over) else {
                     continue;
                 };
                 self.search(run)?;
@@ -390,14 +390,14 @@ impl Runner<'_> {
                     continue;
                 }
                 match self
-                    .look(run)
+                    .observe(run)
                     .map_err(|error| self.halt(run.scheduled.run, &error))?
                 {
                     Found::Runs => {}
-                    Found::TimeUp => time_is_up.push(place),
+                    Found::TimeUp => time_is_up.push(index),
                     Found::Over => {
                         self.ends_in_search(run)?;
-                        self.conclude(runs, &[place])?;
+                        self.conclude(runs, &[index])?;
                     }
                 }
             }
@@ -412,9 +412,9 @@ impl Runner<'_> {
     }
 
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
-        let asked = ask(run);
-        let Asked {
+    fn observe(&mut self, run: &mut Running) -> anyhow::Result<Found> {
+        let state = ask(run);
+        let JobState {
             ended,
             evidence,
             killed,
@@ -422,16 +422,16 @@ impl Runner<'_> {
             empty,
         } = match run.search {
             // Hours are not lost to a moment in which the system does not answer.
-            Some(_) => match run.error.bear(self.world.now().uptime, asked)? {
+            Some(_) => match run.error.bear(self.system.now().uptime, state)? {
                 Some(seen) => seen,
                 None => return Ok(Found::Runs),
             },
-            None => asked?,
+            None => state?,
         };
         let watch = run.watch.as_mut().context("it was never begun")?;
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {
-                self.world.tell(&format!(
+                self.system.print(&format!(
                     "run {}: faultlined: {complaint}",
                     run.scheduled.run
                 ));
@@ -455,18 +455,18 @@ impl Runner<'_> {
             return Ok(Found::Over);
         }
         let seen = self
-            .world
+            .system
             .progress(&run.folder.join(crate::folder::RECORDING));
-        let now = self.world.now();
-        let why = watch.look(now, seen.as_ref());
-        let room = self.world.room(self.folder.path());
+        let now = self.system.now();
+        let why = watch.sample(now, seen.as_ref());
+        let free_bytes = self.system.free_bytes(self.folder.path());
         anyhow::ensure!(
-            room.is_none_or(|free| free >= NO_ROOM),
+            free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
             "the recording cannot be written"
         );
         if let Some(unheard) = watch.falls_silent() {
             let unheard = faultline_text::time(unheard);
-            self.world.tell(&format!(
+            self.system.print(&format!(
                 "run {}: faultlined has recorded nothing for {unheard}",
                 run.scheduled.run
             ));

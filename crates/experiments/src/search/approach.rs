@@ -40,7 +40,7 @@ pub(super) struct Approach {
     /// When unreclaimable memory and slots behind were last read.
     seen: Option<Duration>,
     /// When something else was missing than slots behind in a fresh tick, if anything was: since then only it is silent.
-    heard: Duration,
+    last_answer: Duration,
     /// The last second of unreclaimable memory.
     unreclaimable: VecDeque<(Duration, u64)>,
     /// The largest rise of it within a second, at the tip.
@@ -59,7 +59,7 @@ impl Approach {
             set: Duration::ZERO,
             lowered: None,
             seen: None,
-            heard: Duration::ZERO,
+            last_answer: Duration::ZERO,
             unreclaimable: VecDeque::new(),
             burst: 0,
             refaults: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Approach {
             self.seen = Some(reading.at);
         }
         if !reading.is_silent() {
-            self.heard = reading.at;
+            self.last_answer = reading.at;
         }
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let risen = reading
@@ -127,7 +127,7 @@ impl Approach {
             .seen
             .is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND)
         {
-            let silent = reading.at.saturating_sub(self.heard) > BLIND;
+            let silent = reading.at.saturating_sub(self.last_answer) > BLIND;
             Some(if silent {
                 SILENT
             } else {
@@ -170,7 +170,7 @@ impl Approach {
         if self.limit.is_none() {
             // What was stalled or silent without it is not its doing.
             self.stalls.clear();
-            (self.seen, self.heard) = (Some(reading.at), reading.at);
+            (self.seen, self.last_answer) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page(memory)),
@@ -189,7 +189,7 @@ impl Approach {
             }
         };
         if self.limit == Some(next)
-            && reading.held == self.limit
+            && reading.applied_limit == self.limit
             && reading.at.saturating_sub(self.set) < AGAIN
         {
             return next == target;
@@ -205,7 +205,7 @@ impl Approach {
         let target = reading
             .unreclaimable
             .zip(self.headroom)
-            .map(|(held, headroom)| held.saturating_add(headroom));
+            .map(|(applied_limit, headroom)| applied_limit.saturating_add(headroom));
         target
             .zip(reading.memory)
             .is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)

@@ -40,7 +40,7 @@ pub(super) struct Dwell {
     last: Reading,
     seen: Duration,
     /// When something else was missing than slots behind in a fresh tick, or nothing was.
-    heard: Duration,
+    last_answer: Duration,
     /// Longest time between two readings, or without slots behind or memory in them; not that of a silent validator.
     gap: Duration,
     /// Whether the validator was silent for too long while its recorder was at work.
@@ -69,7 +69,7 @@ impl Dwell {
             last: first.clone(),
             first: first.clone(),
             seen: reading.at,
-            heard: reading.at,
+            last_answer: reading.at,
             gap: Duration::ZERO,
             silent: false,
             most: None,
@@ -93,11 +93,11 @@ impl Dwell {
         let at = reading.at;
         self.gap = self.gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
-            self.heard = at;
+            self.last_answer = at;
         }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
             self.seen = at;
-        } else if at.saturating_sub(self.heard) > BLIND {
+        } else if at.saturating_sub(self.last_answer) > BLIND {
             self.silent = true;
         } else if at.saturating_sub(self.seen) > BLIND {
             self.gap = self.gap.max(at.saturating_sub(self.seen));
@@ -123,7 +123,7 @@ impl Dwell {
             .iter()
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay.extend(own.map(|slot| slot.us));
-        self.look_at_cpus(reading, part);
+        self.sample_cpus(reading, part);
         self.last = Reading {
             replays: Vec::new(),
             ..reading.clone()
@@ -140,7 +140,7 @@ impl Dwell {
         self.looks = (self.looks.0 + 1, self.looks.1 + u32::from(limit));
     }
 
-    fn look_at_cpus(&mut self, reading: &Reading, part: Duration) {
+    fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
         let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else {
             return;
         };

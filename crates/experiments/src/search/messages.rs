@@ -15,7 +15,7 @@ pub struct Reading {
     /// Memory of the group, page cache included, in bytes.
     pub memory: Option<u64>,
     /// The limit that holds for it, read back, in bytes; absent without a limit as well.
-    pub held: Option<u64>,
+    pub applied_limit: Option<u64>,
     /// Whether the recorder is at work: its newest tick is fresh, whatever is in it.
     pub fresh: bool,
     /// Slots behind the tip.

@@ -24,7 +24,7 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
         let reading = plant.read();
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             match act {
                 Act::Limit(limit) => plant.limit(limit),
                 Act::Line(line) => lines.push(line),
@@ -220,7 +220,7 @@ fn time_that_is_over_ends_it_without_a_limit() {
     )
     .expect("rules");
     let over = (0..8000).find_map(|_| {
-        let acts = machine.look(&plant.read());
+        let acts = machine.poll(&plant.read());
         acts.iter().for_each(|act| {
             if let Act::Limit(limit) = act {
                 plant.limit(*limit);
@@ -239,7 +239,7 @@ fn a_search_that_runs_out_of_time_while_it_confirms_gives_its_range_as_not_confi
     let mut plant = Plant::new(200 * MIB, 8);
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let answer = (0..200_000).find_map(|_| {
-        let acts = machine.look(&plant.read());
+        let acts = machine.poll(&plant.read());
         if matches!(machine.stage, Stage::Dwelling(Aim::Confirm { .. }, _)) {
             machine.rules.most = Duration::ZERO;
         }
@@ -272,7 +272,7 @@ fn squeezed() -> (Machine, Plant) {
         Plant::new(200 * MIB, 8),
     );
     while !matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
-        for act in machine.look(&plant.read()) {
+        for act in machine.poll(&plant.read()) {
             if let Act::Limit(limit) = act {
                 plant.limit(limit);
             }
@@ -294,9 +294,9 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
         let (mut machine, mut plant) = squeezed();
         let mut reading = plant.read();
         danger(&mut reading);
-        let acts = machine.look(&reading);
+        let acts = machine.poll(&reading);
         assert_eq!(acts.first(), Some(&Act::Limit(None)), "{acts:?}");
-        let said = |act: &Act| {
+        let shown = |act: &Act| {
             matches!(
                 act,
                 Act::Line(Line::Dwell {
@@ -305,7 +305,7 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
                 })
             )
         };
-        assert!(acts.iter().any(said), "{acts:#?}");
+        assert!(acts.iter().any(shown), "{acts:#?}");
         assert!(matches!(machine.stage, Stage::Recovering(_)));
     }
 }
@@ -314,17 +314,17 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
 fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
     let (mut machine, mut plant) = squeezed();
     let mut lifted = None;
-    for look in 0..60 {
+    for poll in 0..60 {
         let reading = Reading {
             unreclaimable: None,
             ..plant.read()
         };
-        if machine.look(&reading).contains(&Act::Limit(None)) {
-            lifted = Some(look);
+        if machine.poll(&reading).contains(&Act::Limit(None)) {
+            lifted = Some(poll);
             break;
         }
     }
-    assert!(lifted.is_some_and(|look| look <= 4 * 6), "{lifted:?}");
+    assert!(lifted.is_some_and(|poll| poll <= 4 * 6), "{lifted:?}");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
     let mut lowered = 0;
     for _ in 0..4 * 2000 {
         let reading = plant.read();
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             let Act::Limit(limit) = act else { continue };
             plant.limit(limit);
             match (last, limit) {
@@ -375,10 +375,10 @@ fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that(
     };
     let mut machine = Machine::new(rules, 32, false).expect("rules");
     let (mut limit, mut steps) = (None, 0);
-    for look in 0..4 * 3600_u64 {
+    for poll in 0..4 * 3600_u64 {
         let memory = limit.unwrap_or(400 * GIB);
-        let at = Duration::from_millis(250 * look);
-        let (behind, tip) = (Some(0), Some(look));
+        let at = Duration::from_millis(250 * poll);
+        let (behind, tip) = (Some(0), Some(poll));
         let reading = Reading {
             at,
             unreclaimable: Some(200 * GIB),
@@ -387,7 +387,7 @@ fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that(
             tip,
             ..Reading::default()
         };
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             if let Act::Limit(now) = act {
                 let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
                 assert!(step <= GIB, "{} MiB at once", step / MIB);
@@ -412,7 +412,7 @@ fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
         ..reading
     };
     let reading = stalled(plant.read());
-    assert!(machine.look(&reading).contains(&Act::Limit(None)));
+    assert!(machine.poll(&reading).contains(&Act::Limit(None)));
     plant.limit(None);
     // The next limit comes at once where it may: what is left of the stall is nobody's.
     let mut acts = Vec::new();
@@ -451,7 +451,7 @@ fn what_the_start_needs_is_the_highest_until_it_has_stayed_at_the_tip() {
         // Near an old tip at first, then far behind, then there.
         let behind = Some(if (5..8).contains(&second) { 50 } else { 4 });
         let unreclaimable = Some((100 + second.min(20)) * MIB);
-        machine.look(&Reading {
+        machine.poll(&Reading {
             at: seconds(second),
             behind,
             unreclaimable,
@@ -553,7 +553,7 @@ fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
             let reading = Reading { at: seconds(*at), behind, unreclaimable, memory, ..Reading::default() };
             let out_of_time = |act: &Act| matches!(act, Act::Over(answer) if answer.outcome == Outcome::OutOfTime);
-            machine.look(&reading).iter().any(out_of_time)
+            machine.poll(&reading).iter().any(out_of_time)
         })
     };
     // Near for `settle` before it counts as there.
@@ -567,13 +567,13 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
-        let acts = machine.look(&plant.read());
-        if let Some(place) = acts.iter().position(|act| *act == Act::Limit(None)) {
+        let acts = machine.poll(&plant.read());
+        if let Some(lifted_at) = acts.iter().position(|act| *act == Act::Limit(None)) {
             let danger = acts.iter().any(
                 |act| matches!(act, Act::Line(Line::Dwell { evidence, .. }) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
             let written = |act: &Act| matches!(act, Act::Line(Line::Limit { headroom: None, .. }));
-            assert!(danger || acts[..place].iter().any(written), "{acts:?}");
+            assert!(danger || acts[..lifted_at].iter().any(written), "{acts:?}");
             lifted += 1;
             dangers += usize::from(danger);
         }
@@ -599,16 +599,16 @@ fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
     )
     .expect("rules");
     let mut lines = Vec::new();
-    let over = (0..4 * 9 * 3600_u64).find_map(|look| {
+    let over = (0..4 * 9 * 3600_u64).find_map(|poll| {
         // A burst of 30 MiB for a moment, now and then.
-        let burst = if look % 2000 == 1999 { 30 * MIB } else { 0 };
+        let burst = if poll % 2000 == 1999 { 30 * MIB } else { 0 };
         let mut reading = plant.read();
         reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + burst);
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             match act {
                 Act::Limit(limit) => {
                     assert!(
-                        look < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
+                        poll < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
                         "{limit:?}"
                     );
                     plant.limit(limit);

@@ -83,7 +83,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
         .is_some_and(|outcome| !outcome.is_result());
     match (&run.outcome, run.step) {
         (Some(outcome), _) => {
-            let said = Ending {
+            let end_text = Ending {
                 outcome: outcome.clone(),
                 validity: run.validity.clone().unwrap_or_default(),
                 evidence: faultline_isolation::Evidence::default(),
@@ -95,11 +95,18 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
                 .as_ref()
                 .map(|search| format!("; {}", search.in_words()));
             let again = if again { "; to be repeated" } else { "" };
-            format!("{}{again}{}", said.in_words(), searched.unwrap_or_default())
+            format!(
+                "{}{again}{}",
+                end_text.in_words(),
+                searched.unwrap_or_default()
+            )
         }
         (None, Some(step)) => {
             *next = None;
-            let course = run.course.as_ref().map(|course| format!(", {course}"));
+            let phase_words = run
+                .phase_words
+                .as_ref()
+                .map(|phase_words| format!(", {phase_words}"));
             let searched = run
                 .search
                 .as_ref()
@@ -107,7 +114,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
             format!(
                 "now: {}{}{}",
                 step.in_words(),
-                course.unwrap_or_default(),
+                phase_words.unwrap_or_default(),
                 searched.unwrap_or_default()
             )
         }

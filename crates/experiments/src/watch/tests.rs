@@ -57,7 +57,7 @@ fn executing(second: u64, since: u64, slot: u64) -> Progress {
 
 /// The first second at which it decides, with the recording made by `of`.
 fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Option<(u64, Why)> {
-    (1..=until).find_map(|second| Some((second, watch.look(at(second), Some(&of(second)))?)))
+    (1..=until).find_map(|second| Some((second, watch.sample(at(second), Some(&of(second)))?)))
 }
 
 #[test]
@@ -129,12 +129,12 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
     let plan = plan("validator", rules);
     // Nothing is written from second 70 to second 130.
     let held_up = |second: u64| {
-        let told = if (70..130).contains(&second) {
+        let known_tip = if (70..130).contains(&second) {
             70
         } else {
             second
         };
-        executing(told, 10, told)
+        executing(known_tip, 10, known_tip)
     };
     let mut watch = watch(&plan);
     assert_eq!(decided(&mut watch, 300, held_up), None);
@@ -142,7 +142,7 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
     let dead = |_| executing(300, 10, 300);
     assert_eq!(
         (301..500).find(
-            |second| watch.look(at(*second), Some(&dead(*second))).is_some()
+            |second| watch.sample(at(*second), Some(&dead(*second))).is_some()
                 || watch.silent().is_some()
         ),
         Some(420)
@@ -162,10 +162,16 @@ fn a_replay_has_a_length_only() {
 fn how_far_it_has_come_is_told_in_words() {
     let plan = plan("validator", "duration = \"200s\"");
     let mut watch = watch(&plan);
-    watch.look(at(5), Some(&seen(5)));
-    assert_eq!(watch.course(), "no transaction executed yet, catching_up");
-    watch.look(at(60), Some(&executing(60, 10, 1234)));
-    assert_eq!(watch.course(), "25 % of 3 min 20 s, catching_up, slot 1234");
+    watch.sample(at(5), Some(&seen(5)));
+    assert_eq!(
+        watch.phase_words(),
+        "no transaction executed yet, catching_up"
+    );
+    watch.sample(at(60), Some(&executing(60, 10, 1234)));
+    assert_eq!(
+        watch.phase_words(),
+        "25 % of 3 min 20 s, catching_up, slot 1234"
+    );
 }
 
 #[test]
@@ -177,7 +183,7 @@ fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() 
         );
         let mut watch = watch(&plan);
         for second in seconds {
-            watch.look(at(*second), Some(&executing(*second, 1, *second)));
+            watch.sample(at(*second), Some(&executing(*second, 1, *second)));
         }
         watch.too_late()
     };

@@ -2,11 +2,13 @@
 
 use super::script::Script;
 use faultline_experiments::folder::Folder;
-use faultline_experiments::host::Remark;
+use faultline_experiments::host::HostFinding;
 use faultline_experiments::journal::{Entry, Line};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
-use faultline_experiments::runner::world::{Asked, Cooled, Observer, Order, Recorder, World};
+use faultline_experiments::runner::system::{
+    Cooled, Observer, Order, Recorder, StopRequest, System,
+};
 use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
@@ -216,7 +218,7 @@ fn tick(began: f64, at: f64) -> TickRow {
     }
 }
 
-impl World for Pretended {
+impl System for Pretended {
     fn now(&self) -> Now {
         let uptime = self.state.borrow().now;
         Now {
@@ -242,7 +244,7 @@ impl World for Pretended {
         }
     }
 
-    fn asked(&self) -> Option<Asked> {
+    fn stop_request(&self) -> Option<StopRequest> {
         let state = self.state.borrow();
         let passed = |what: &str| {
             state
@@ -250,20 +252,20 @@ impl World for Pretended {
                 .all(what)
                 .is_some_and(|at| state.now.as_secs_f64() >= at)
         };
-        let asked = Asked {
+        let stop_request = StopRequest {
             by: "SIGINT".to_owned(),
             force: passed("asked twice"),
         };
-        (!state.heeded && (passed("asked") || passed("asked twice"))).then_some(asked)
+        (!state.heeded && (passed("asked") || passed("asked twice"))).then_some(stop_request)
     }
 
-    fn tell(&mut self, _words: &str) {}
+    fn print(&mut self, _words: &str) {}
 
     fn launcher(&self) -> &dyn Launcher {
         &self.launcher
     }
 
-    fn host(&mut self, _plan: &Plan, _scope: &str) -> anyhow::Result<Vec<Remark>> {
+    fn host(&mut self, _plan: &Plan, _scope: &str) -> anyhow::Result<Vec<HostFinding>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
         if state
@@ -272,14 +274,14 @@ impl World for Pretended {
             .is_some_and(|until| state.now.as_secs_f64() < until)
         {
             let what = "CPUs are busy".to_owned();
-            found.push(Remark {
+            found.push(HostFinding {
                 severity: Severity::Refuse,
                 passes: true,
                 what,
             });
         }
         if state.script.all("swap").is_some() {
-            found.push(Remark {
+            found.push(HostFinding {
                 severity: Severity::Warn,
                 passes: false,
                 what: "swap is on".to_owned(),
@@ -302,7 +304,7 @@ impl World for Pretended {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
         Ok(Cooled {
-            said: Vec::new(),
+            lines: Vec::new(),
             not_cold: warm.then(|| "it did not begin cold".to_owned()),
         })
     }
@@ -396,7 +398,7 @@ impl World for Pretended {
         Ok(ticks.map(|at| tick(began, at as f64)).collect())
     }
 
-    fn room(&self, _folder: &Path) -> Option<u64> {
+    fn free_bytes(&self, _folder: &Path) -> Option<u64> {
         let state = self.state.borrow();
         let full = state
             .script

@@ -17,14 +17,14 @@ fn node(answer: String) -> (String, std::thread::JoinHandle<String>) {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         let mut piece = [0; 4096];
-        while !asked.ends_with(b"}") {
+        while !requests.ends_with(b"}") {
             let read = stream.read(&mut piece).unwrap();
-            asked.extend_from_slice(&piece[..read]);
+            requests.extend_from_slice(&piece[..read]);
         }
         stream.write_all(answer.as_bytes()).unwrap();
-        String::from_utf8(asked).unwrap()
+        String::from_utf8(requests).unwrap()
     });
     (url, thread)
 }
@@ -44,7 +44,7 @@ fn plan(url: &str, identity: &Path) -> Plan {
     parse(&text, Path::new("/p.toml")).unwrap()
 }
 
-fn asked(answer: String) -> Stake {
+fn requests(answer: String) -> Stake {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
     std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
@@ -76,13 +76,13 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
             account(&ours, 2)
         )
     };
-    assert_eq!(asked(json(&body(&current))), Stake::Known(7));
+    assert_eq!(requests(json(&body(&current))), Stake::Known(7));
     assert_eq!(
-        asked(json(&body(&current).replace(&ours, "none"))),
+        requests(json(&body(&current).replace(&ours, "none"))),
         Stake::Known(0)
     );
     let activating = body(&account(&ours, 0)).replace(&account(&ours, 2), "");
-    assert_eq!(asked(json(&activating)), Stake::Votes);
+    assert_eq!(requests(json(&activating)), Stake::Votes);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn an_answer_that_is_none_leaves_the_stake_unknown() {
     ];
     for answer in errors {
         assert!(
-            matches!(asked(answer.clone()), Stake::Unknown(_)),
+            matches!(requests(answer.clone()), Stake::Unknown(_)),
             "{answer:?}"
         );
     }

@@ -93,9 +93,10 @@ fn every_variable_that_a_script_is_told_is_known_as_the_runners() {
             .keys()
             .eq(SINGLE.iter().collect::<std::collections::BTreeSet<_>>())
     );
-    let told = expanded(r#"["v"]"#, "").environment;
+    let expanded_plan = expanded(r#"["v"]"#, "").environment;
     assert!(
-        told.keys()
+        expanded_plan
+            .keys()
             .filter(|name| name.starts_with("FAULTLINE_"))
             .all(|name| is_set_by_the_runner(name))
     );

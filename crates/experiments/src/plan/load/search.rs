@@ -50,11 +50,11 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
         return;
     }
     for key in ELSEWHERE.into_iter().filter(|key| top.has(key)) {
-        let said = if key == "arm" { "[[arm]]" } else { key };
+        let key_name = if key == "arm" { "[[arm]]" } else { key };
         m.push(
             top.line_of(key, m),
             format!(
-                "{said}: means nothing with [search], which has one run and one lane; leave it out"
+                "{key_name}: means nothing with [search], which has one run and one lane; leave it out"
             ),
         );
     }

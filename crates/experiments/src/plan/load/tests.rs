@@ -31,11 +31,11 @@ fn with(from: &str, to: &str) -> String {
 }
 
 #[track_caller]
-fn refused(text: &str, says: &str) {
+fn refused(text: &str, expected: &str) {
     let found = mistakes(text);
     assert!(
-        found.iter().any(|mistake| mistake.contains(says)),
-        "{says}\n{found:#?}"
+        found.iter().any(|mistake| mistake.contains(expected)),
+        "{expected}\n{found:#?}"
     );
 }
 
@@ -170,10 +170,10 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn one_mistake_is_told_in_one_message() {
     let mut wrong = Vec::new();
-    let mut one = |text: &str, says: &str| {
+    let mut one = |text: &str, expected: &str| {
         let found = mistakes(text);
-        if found.len() != 1 || !found[0].contains(says) {
-            wrong.push(format!("{says:?} alone is wanted: {found:#?}"));
+        if found.len() != 1 || !found[0].contains(expected) {
+            wrong.push(format!("{expected:?} alone is wanted: {found:#?}"));
         }
     };
     let every = include_str!("every_key.toml");
@@ -265,7 +265,7 @@ fn what_is_missing_is_named() {
 fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
     let found = mistakes("name = = 3\nreplicates 3\nfolder = \"x\" y\n");
     assert_eq!(found.len(), 3, "{found:#?}");
-    for (line, (said, text)) in
+    for (line, (expected_line, text)) in
         (1..).zip(
             found
                 .iter()
@@ -273,9 +273,9 @@ fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
         )
     {
         assert!(
-            said.starts_with(&format!("/plans/plan.toml:{line}: "))
-                && said.ends_with(&format!("`{text}`")),
-            "{said}"
+            expected_line.starts_with(&format!("/plans/plan.toml:{line}: "))
+                && expected_line.ends_with(&format!("`{text}`")),
+            "{expected_line}"
         );
     }
     // Whatever follows looks wrong where an array lacks its end.
@@ -512,11 +512,11 @@ fn folders_are_apart_and_keys_are_not_where_it_is_cleared() {
         "ledger = \"/mnt/ledger\"\nidentity = \"/mnt/ledger/id.json\"",
     );
     refused(&key, "identity /mnt/ledger/id.json is inside /mnt/ledger");
-    let beside = with(
+    let with_both = with(
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"",
     );
-    assert!(read(&beside).is_ok());
+    assert!(read(&with_both).is_ok());
 }
 
 fn concurrent(lanes: &str) -> String {
@@ -554,8 +554,9 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
             })
         )
     );
-    let shared =
-        |from: &str, to: &str, says: &str| refused(&concurrent(&TWO_LANES.replace(from, to)), says);
+    let shared = |from: &str, to: &str, expected: &str| {
+        refused(&concurrent(&TWO_LANES.replace(from, to)), expected)
+    };
     shared(
         "/mnt/b/ledger",
         "/mnt/a/ledger/b",
@@ -608,17 +609,17 @@ fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
     let line =
         |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
     let text = replay.replace("as-is", "download");
-    let said = format!(
+    let expected_line = format!(
         "plan.toml:{}: begin.how: a replay works on a ledger that is there",
         line(&text, "how")
     );
-    refused(&text, &said);
+    refused(&text, &expected_line);
     let text = format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n");
-    let said = format!(
+    let expected_line = format!(
         "plan.toml:{}: stop.counted_from: a replay is counted from its start",
         line(&text, "counted")
     );
-    refused(&text, &said);
+    refused(&text, &expected_line);
 }
 
 #[test]

@@ -231,23 +231,23 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
         let several = plan.lanes.len() > 1;
-        let said = |what: &str| {
+        let key = |what: &str| {
             if several {
                 format!("{what} of lane {:?}", lane.name)
             } else {
                 what.to_owned()
             }
         };
-        all.push((said("ledger"), &lane.ledger, *line));
+        all.push((key("ledger"), &lane.ledger, *line));
         all.extend(
             lane.accounts
                 .as_deref()
-                .map(|path| (said("accounts"), path, *line)),
+                .map(|path| (key("accounts"), path, *line)),
         );
         all.extend(
             lane.snapshots
                 .as_deref()
-                .map(|path| (said("snapshots"), path, *line)),
+                .map(|path| (key("snapshots"), path, *line)),
         );
     }
     for (index, (what, path, line)) in all.iter().enumerate() {
@@ -328,7 +328,7 @@ fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
 }
 
 fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         for lane in &plan.lanes {
             let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else {
@@ -337,7 +337,7 @@ fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
             for wrong in wrong {
                 // Once for all arms where it is the workload's.
                 let line = if wrong.of_arm { *line } else { places.workload };
-                if told.insert((line, wrong.what.clone())) {
+                if reported.insert((line, wrong.what.clone())) {
                     m.push(line, wrong.what);
                 }
             }

@@ -154,8 +154,8 @@ pub(super) fn single_lane(
     m: &mut Mistakes<'_>,
 ) -> Option<(Lane, Option<usize>)> {
     let line = LANE_KEYS.iter().find_map(|key| t.line_of(key, m));
-    let said = LANE_KEYS.iter().any(|key| t.has(key));
-    if !said {
+    let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
+    if !has_lane_keys {
         // So that they are known keys.
         for key in LANE_KEYS {
             t.entry(key);

@@ -206,14 +206,14 @@ fn the_headline_is_true_of_every_standing_of_an_experiment() {
 }
 
 /// Everything that the first screen says.
-fn said(kind: &str, arms: &str) -> Vec<String> {
+fn sentences(kind: &str, arms: &str) -> Vec<String> {
     let (report, _) = experiment(kind, arms).report().unwrap();
     report.verdict.points
 }
 
 #[test]
 fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
-    let points = said("replay", "small 1G o, large 2G c, all none x");
+    let points = sentences("replay", "small 1G o, large 2G c, all none x");
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit that failed in any run is 1 GiB.",
         "Without a limit, and so not among these: all, of which 0 of 1 run did all of its work.",
@@ -226,7 +226,7 @@ fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
         "{points:#?}"
     );
     // One limit that was tried is no bracket, whatever became of those without one.
-    let points = said(
+    let points = sentences(
         "validator",
         "small 1G o, fine none c, hangs none h, exits none x",
     );
@@ -238,7 +238,7 @@ fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
 
 #[test]
 fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
-    let points = said(
+    let points = sentences(
         "validator",
         "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii",
     );

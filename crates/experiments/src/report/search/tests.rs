@@ -241,23 +241,23 @@ fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let unfinished = experiment(folder.path(), 4, None);
     let searches = searches(&unfinished, &[]);
-    assert!(headline(&searches).is_some_and(|said| said.contains("there is no answer")));
+    assert!(headline(&searches).is_some_and(|sentence| sentence.contains("there is no answer")));
     let Some(section) = section(&searches) else {
         panic!("no chapter")
     };
-    let said = |words: &str| {
+    let sentence = |words: &str| {
         section
             .blocks
             .iter()
             .any(|block| matches!(block, Block::Text(text) if text.contains(words)))
     };
     assert!(
-        said(
+        sentence(
             "A search before this one was cut off, by `stop` or with its runner; this one began anew"
         ),
         "{section:#?}"
     );
-    assert!(!said("The least headroom"), "{section:#?}");
+    assert!(!sentence("The least headroom"), "{section:#?}");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_validator_that_ended_in_a_dwell_is_said_to() {
 #[test]
 fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let said = |untried: usize| {
+    let sentence = |untried: usize| {
         let mut lines = lines();
         let low = lines.iter_mut().filter_map(|line| match line {
             Line::Dwell {
@@ -299,16 +299,20 @@ fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
     let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
     let low = "24.0 GiB was not tried then, and counts as too small";
     assert!(
-        said(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")),
+        sentence(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")),
         "{}",
-        said(0)
+        sentence(0)
     );
     assert!(
-        said(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")),
+        sentence(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")),
         "{}",
-        said(1)
+        sentence(1)
     );
-    assert!(said(3).contains(&format!("{high}. {low}")), "{}", said(3));
+    assert!(
+        sentence(3).contains(&format!("{high}. {low}")),
+        "{}",
+        sentence(3)
+    );
 }
 
 #[test]
@@ -339,8 +343,9 @@ fn the_chapter_reads_as_the_stored_one() {
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         std::fs::write(GOLDEN, &chapter).expect("written");
         // To look at.
-        let look = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
-        std::fs::copy(page, look).expect("copied");
+        let page_file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
+        std::fs::copy(page, page_file).expect("copied");
     }
     assert_eq!(chapter, std::fs::read_to_string(GOLDEN).unwrap_or_default());
     assert!(

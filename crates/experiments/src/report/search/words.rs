@@ -12,12 +12,12 @@ const LARGE: u64 = 10 << 30;
 
 /// The answers of all searches; `None` if nothing was searched.
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let said = searches.iter().map(|search| match search.only {
+    let text = searches.iter().map(|search| match search.only {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
     });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| said.join(" "))
+    let text: Vec<String> = text.collect();
+    (!text.is_empty()).then(|| text.join(" "))
 }
 
 impl Search<'_> {
@@ -93,11 +93,11 @@ impl Search<'_> {
         let after = self
             .hours()
             .map_or_else(String::new, |hours| format!(" after {}", long(hours)));
-        let mut said = vec![format!(
+        let mut text = vec![format!(
             "Keeps up with {}{after}",
             range(least.saturating_add(low), least.saturating_add(high))
         )];
-        said.extend(match (answer.settles, answer.grows) {
+        text.extend(match (answer.settles, answer.grows) {
             (Some(false), Some(grows)) => Some(format!(
                 "needs {} more each hour",
                 bytes(grows.max(0.0) as u64)
@@ -105,8 +105,8 @@ impl Search<'_> {
             (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        said.extend(start(answer));
-        format!("{}.", said.join("; "))
+        text.extend(start(answer));
+        format!("{}.", text.join("; "))
     }
 
     /// What supports the answer, and what it does not say.
@@ -163,20 +163,20 @@ impl Search<'_> {
             (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
         ];
         let tried: Vec<String> = tried.into_iter().flatten().collect();
-        let mut said = String::new();
+        let mut text = String::new();
         if !tried.is_empty() {
-            said = format!(" Tried again at double length, {}.", tried.join(", and "));
+            text = format!(" Tried again at double length, {}.", tried.join(", and "));
         }
         for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
             if untried > 0 {
-                said.push_str(&format!(
+                text.push_str(&format!(
                     " {} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
                      really needed may be less.",
                     bytes(end)
                 ));
             }
         }
-        said
+        text
     }
 
     /// With at least so much headroom.
@@ -252,17 +252,17 @@ impl Search<'_> {
             || "No dwell is over".to_owned(),
             |hours| format!("It took {} at the tip", long(hours)),
         );
-        let mut said = format!(
+        let mut text = format!(
             "{took}: {under} dwells with a limit, {references} references without, {void} void."
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{said} Which slots passed was not recorded, so nor is it known which events were covered."
+                "{text} Which slots passed was not recorded, so nor is it known which events were covered."
             );
         };
         let passed = faultline_text::count(last.saturating_sub(first));
-        said.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
-        said.push_str(match self.cluster {
+        text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
+        text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
                 if first / EPOCH != last / EPOCH =>
             {
@@ -273,10 +273,10 @@ impl Search<'_> {
             }
             _ => " how long an epoch of this cluster is, and so whether one ended, is not known;",
         });
-        said.push_str(
+        text.push_str(
             " a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that.",
         );
-        said
+        text
     }
 }
 
@@ -334,6 +334,6 @@ fn long(hours: f64) -> String {
     if hours < 1.0 {
         return faultline_text::time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }
-    let said = number(hours, 1);
-    format!("{} h", said.strip_suffix(".0").unwrap_or(&said))
+    let text = number(hours, 1);
+    format!("{} h", text.strip_suffix(".0").unwrap_or(&text))
 }

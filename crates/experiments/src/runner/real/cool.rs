@@ -1,6 +1,6 @@
 //! Whether a run begins cold.
 
-use crate::runner::world::Cooled;
+use crate::runner::system::Cooled;
 use faultline_isolation::cold::Residency;
 use faultline_text::bytes;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) fn cooled(
     dropped: String,
     found: Result<Residency, faultline_isolation::Error>,
 ) -> Cooled {
-    let (looked, not_cold) = match found {
+    let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
             None,
@@ -23,7 +23,7 @@ pub(super) fn cooled(
         ),
     };
     Cooled {
-        said: std::iter::once(dropped).chain(looked).collect(),
+        lines: std::iter::once(dropped).chain(sampled_at).collect(),
         not_cold,
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         let warm = of(1_000_000, 10_000);
         assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
         assert_eq!(
-            warm.said,
+            warm.lines,
             ["dropped"],
             "it is said once, with the run's validity"
         );

@@ -1,6 +1,6 @@
 //! What a search has to know of its run: memory and threads from the kernel, the distance to the tip from the recording.
 
-use crate::runner::world::Observer;
+use crate::runner::system::Observer;
 use crate::search::{Reading, Replayed};
 use faultline_agave::threads::{pool, purpose};
 use faultline_command::clock;
@@ -23,7 +23,7 @@ const LISTED: Duration = Duration::from_secs(5);
 const REPLAY: &str = "replay";
 
 /// Looks at one run.
-pub(super) struct Eyes {
+pub(super) struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
@@ -37,7 +37,7 @@ pub(super) struct Eyes {
 /// What the recording said last.
 #[derive(Default)]
 struct Recorded {
-    looked: Option<Duration>,
+    sampled_at: Option<Duration>,
     /// The newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
     pid: Option<u32>,
@@ -57,10 +57,10 @@ struct Replaying {
     total: Option<(Duration, Duration)>,
 }
 
-impl Eyes {
+impl RunObserver {
     /// On the run whose group has this process, recorded there.
     pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
-        Eyes {
+        RunObserver {
             root,
             pid,
             recording,
@@ -95,7 +95,7 @@ impl Eyes {
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
         // Version 1 has no other limit than the hard one.
-        reading.held = match sample.memory_high.or(sample.memory_max) {
+        reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
@@ -113,22 +113,22 @@ impl Eyes {
     }
 
     fn recording(&mut self, at: Duration, reading: &mut Reading) {
-        let told = &mut self.recorded;
-        if told
-            .looked
-            .is_none_or(|looked| at.saturating_sub(looked) >= RECORDED)
+        let newest = &mut self.recorded;
+        if newest
+            .sampled_at
+            .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= RECORDED)
         {
-            told.looked = Some(at);
+            newest.sampled_at = Some(at);
             // One that cannot be read at this moment says what it said before, until that is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(told.last_point))
+                .and_then(|recording| recording.live(newest.last_point))
             {
                 let tick = live.tick.map(|tick| tick.id);
-                if tick.is_some_and(|tick| told.tick.is_none_or(|(last, _)| tick > last)) {
-                    told.tick = tick.map(|tick| (tick, at));
+                if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
+                    newest.tick = tick.map(|tick| (tick, at));
                 }
-                (told.pid, told.behind, told.tip) = (live.pid, live.slots_behind, live.tip);
-                told.last_point = live.last_point;
+                (newest.pid, newest.behind, newest.tip) = (live.pid, live.slots_behind, live.tip);
+                newest.last_point = live.last_point;
                 reading.replays = live
                     .replays
                     .iter()
@@ -136,11 +136,11 @@ impl Eyes {
                     .collect();
             }
         }
-        if told
+        if newest
             .tick
             .is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH)
         {
-            (reading.fresh, reading.behind, reading.tip) = (true, told.behind, told.tip);
+            (reading.fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
         }
     }
 }
@@ -157,7 +157,7 @@ fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
     }
 }
 
-impl Observer for Eyes {
+impl Observer for RunObserver {
     fn read(&mut self, at: Duration) -> Reading {
         let mut reading = Reading {
             at,

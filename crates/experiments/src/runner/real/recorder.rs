@@ -2,8 +2,8 @@
 
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
-use crate::runner::job::held;
-use crate::runner::world::{Order, Recorder};
+use crate::runner::job::gated;
+use crate::runner::system::{Order, Recorder};
 use anyhow::{Context, anyhow, bail};
 use faultline_command::http;
 use faultline_command::output::say;
@@ -41,27 +41,27 @@ impl Daemon {
     /// # Errors
     /// It is not there, cannot be started, or has ended.
     pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
-        let told = &order.plan.recorder;
-        let program = recorder::find(told.program.as_deref(), "`recorder.program`")?;
+        let settings = &order.plan.recorder;
+        let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
         let (output, recording) = (
             order.folder.join(RECORDER_LOG),
             order.folder.join(RECORDING),
         );
-        let interval = told.interval.unwrap_or(USUAL_INTERVAL);
-        let whom = order
+        let interval = settings.interval.unwrap_or(USUAL_INTERVAL);
+        let followed = order
             .pid
             .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
         let task = Task {
-            target: whom,
+            target: followed,
             out: &recording,
             cache_entries: order.cache_entries,
             labels: &order.labels,
             interval: Some(interval),
-            config: told.config.as_deref(),
+            config: settings.config.as_deref(),
             free_ports: true,
         };
         // One of its own, and not a limit of its group: no launcher has to be able to.
-        let mut command = held(
+        let mut command = gated(
             launcher,
             None,
             recorder_cpus(order.plan, &allowed()).as_ref(),
@@ -134,11 +134,11 @@ impl Daemon {
         (looks, what): (u32, &str),
         mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
-        for look in 0..looks {
+        for attempt in 0..looks {
             if until(self)? {
                 return Ok(true);
             }
-            if look == LOOKS_UNTOLD {
+            if attempt == LOOKS_UNTOLD {
                 let longest = time(POLL_EVERY * looks);
                 say(&format!(
                     "waiting for {PROGRAM} {what}, for {longest} at most"

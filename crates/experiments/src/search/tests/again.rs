@@ -4,17 +4,17 @@ use super::plant::{Plant, seconds};
 use super::*;
 
 /// A machine, its plant, and the limits that were asked for with their times.
-struct Asked {
+struct LimitLog {
     machine: Machine,
     plant: Plant,
     all: Vec<(Duration, Option<u64>)>,
     now: Duration,
 }
 
-impl Asked {
+impl LimitLog {
     fn new() -> Self {
         let machine = Machine::new(rules(), 32, false).expect("rules");
-        Asked {
+        LimitLog {
             machine,
             plant: Plant::new(200 * MIB, 12),
             all: Vec::new(),
@@ -22,10 +22,10 @@ impl Asked {
         }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let reading = self.plant.read();
         self.now = reading.at;
-        for act in self.machine.look(&reading) {
+        for act in self.machine.poll(&reading) {
             if let Act::Limit(limit) = act {
                 self.plant.limit(limit);
                 self.all.push((reading.at, limit));
@@ -36,9 +36,9 @@ impl Asked {
 
 #[test]
 fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_most() {
-    let mut asked = Asked::new();
-    (0..4 * 1800).for_each(|_| asked.look());
-    let again: Vec<Duration> = asked
+    let mut log = LimitLog::new();
+    (0..4 * 1800).for_each(|_| log.poll());
+    let again: Vec<Duration> = log
         .all
         .windows(2)
         .filter(|pair| pair[0].1.is_some() && pair[0].1 == pair[1].1)
@@ -55,29 +55,28 @@ fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_
 
 #[test]
 fn a_limit_that_does_not_hold_is_asked_for_again_within_a_second() {
-    let mut asked = Asked::new();
-    let still = |asked: &Asked| {
-        asked
-            .all
+    let mut log = LimitLog::new();
+    let still = |log: &LimitLog| {
+        log.all
             .last()
-            .is_some_and(|(at, limit)| limit.is_some() && asked.now - *at > seconds(5))
+            .is_some_and(|(at, limit)| limit.is_some() && log.now - *at > seconds(5))
     };
     let mut looks = 0..4 * 1800;
     assert!(looks.any(|_| {
-        asked.look();
-        still(&asked)
+        log.poll();
+        still(&log)
     }));
-    let wanted = asked.plant.limit;
+    let wanted = log.plant.limit;
     // Whoever else moves it: an operator, or systemd that reads its units again.
     for other in [None, Some(2000 * MIB)] {
-        asked.plant.limit(other);
-        let before = asked.all.len();
-        (0..4).for_each(|_| asked.look());
+        log.plant.limit(other);
+        let before = log.all.len();
+        (0..4).for_each(|_| log.poll());
         assert_eq!(
-            (asked.all.len(), asked.plant.limit),
+            (log.all.len(), log.plant.limit),
             (before + 1, wanted),
             "{:?}",
-            asked.all.last()
+            log.all.last()
         );
     }
 }

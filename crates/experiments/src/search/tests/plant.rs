@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 /// From look to look.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -74,19 +74,19 @@ impl Plant {
 
     /// A quarter of a second, and what is seen then.
     pub(super) fn read(&mut self) -> Reading {
-        let step = LOOK.as_secs_f64();
-        self.now += LOOK;
+        let step = POLL_INTERVAL.as_secs_f64();
+        self.now += POLL_INTERVAL;
         self.tip += 2.5 * step;
         self.unreclaimable += (self.leak as f64 * step) as u64;
-        let room = self
+        let free = self
             .limit
             .unwrap_or(u64::MAX)
             .saturating_sub(self.unreclaimable);
-        self.killed += u32::from(room == 0);
+        self.killed += u32::from(free == 0);
         // Page cache comes from the disk, and goes at once.
         self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64)
             .min(self.files)
-            .min(room.max(self.stuck));
+            .min(free.max(self.stuck));
         // The working set is what the knee says, give or take a little from second to second.
         let needed = self.knee as f64 * (1.0 + 0.01 * (self.random.f64() - 0.5));
         let short = 1.0 - self.cache as f64 / needed;
@@ -98,9 +98,9 @@ impl Plant {
             (false, true) => (0.001, late),
             (false, false) => (0.4, 0.002),
         };
-        self.ran += LOOK.mul_f64(share);
-        self.waited += LOOK.mul_f64(wait);
-        self.stalled += LOOK.mul_f64(if squeezed { 0.05 } else { 0.0 });
+        self.ran += POLL_INTERVAL.mul_f64(share);
+        self.waited += POLL_INTERVAL.mul_f64(wait);
+        self.stalled += POLL_INTERVAL.mul_f64(if squeezed { 0.05 } else { 0.0 });
         self.refaults += step * if squeezed { 2000.0 } else { 5.0 };
         let gains = if squeezed || loaded {
             0.5 + 10.0 * short.max(0.0)
@@ -114,13 +114,13 @@ impl Plant {
             at: self.now,
             unreclaimable: Some(self.unreclaimable),
             memory: Some(self.unreclaimable + self.cache),
-            held: self.limit,
+            applied_limit: self.limit,
             fresh: true,
             behind: Some(self.behind as u64),
             tip: Some(self.tip as u64),
             refaults: Some(self.refaults as u64),
             stalled: Some(self.stalled),
-            out_of_memory: room == 0,
+            out_of_memory: free == 0,
             replay_waited: Some(self.waited),
             replay_ran: Some(self.ran),
             replays: (0..slots)

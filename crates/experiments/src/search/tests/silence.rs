@@ -8,7 +8,7 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
     for _ in 0..4 * 300 {
         let mut reading = plant.read();
         change(&mut reading);
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             match act {
                 Act::Limit(limit) => plant.limit(limit),
                 Act::Line(Line::Dwell {
@@ -93,7 +93,7 @@ fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_f
 #[test]
 fn a_validator_that_ends_under_a_limit_has_failed_there() {
     let (mut machine, mut plant) = squeezed();
-    machine.look(&plant.read());
+    machine.poll(&plant.read());
     let Some(Line::Dwell {
         headroom,
         verdict,
@@ -107,7 +107,7 @@ fn a_validator_that_ends_under_a_limit_has_failed_there() {
     assert_eq!(evidence.why, [ENDED]);
     assert_eq!(machine.validator_ended(), None);
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
-    machine.look(&plant.read());
+    machine.poll(&plant.read());
     assert_eq!(machine.validator_ended(), None, "nothing was tried");
 }
 
@@ -121,7 +121,7 @@ fn refaults_that_stay_high_are_usual_after_a_while() {
         // Another load, from the middle of the search on.
         more += if reading.at > seconds(2000) { 100 } else { 0 };
         reading.refaults = reading.refaults.map(|refaults| refaults + more);
-        for act in machine.look(&reading) {
+        for act in machine.poll(&reading) {
             match act {
                 Act::Limit(limit) => plant.limit(limit),
                 Act::Line(_) => {}

@@ -1,6 +1,6 @@
 //! What a runner needs of the world around it: so much, and no more, has to be pretended in a test of its order.
 
-use crate::host::Remark;
+use crate::host::HostFinding;
 use crate::judge::cache;
 use crate::plan::{Lane, Plan};
 use crate::search::Reading;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The host, the clock, the terminal, and what is beside a run.
-pub trait World {
+pub trait System {
     /// The time.
     fn now(&self) -> Now;
 
@@ -23,10 +23,10 @@ pub trait World {
     fn wait(&mut self, at_most: Duration);
 
     /// Who asks to stop, since the beginning.
-    fn asked(&self) -> Option<Asked>;
+    fn stop_request(&self) -> Option<StopRequest>;
 
     /// Tells whoever watches.
-    fn tell(&mut self, words: &str);
+    fn print(&mut self, words: &str);
 
     /// How programs are started.
     fn launcher(&self) -> &dyn Launcher;
@@ -35,7 +35,7 @@ pub trait World {
     ///
     /// # Errors
     /// The host cannot be looked at.
-    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<Remark>>;
+    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>>;
 
     /// Clears a lane's folders; what was done, in words.
     ///
@@ -86,7 +86,7 @@ pub trait World {
     fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>>;
 
     /// Free bytes on the disk of a folder; `None` if that cannot be told.
-    fn room(&self, folder: &Path) -> Option<u64>;
+    fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
 
 /// Looks at a run for its search.
@@ -99,14 +99,14 @@ pub trait Observer {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cooled {
     /// What was done and what was found, in words.
-    pub said: Vec<String>,
+    pub lines: Vec<String>,
     /// Why it cannot be said that the files are cold; `None` where they are.
     pub not_cold: Option<String>,
 }
 
 /// A wish to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct StopRequest {
     /// Whose.
     pub by: String,
     /// Whether it was wished more than once: then nobody is waited for.

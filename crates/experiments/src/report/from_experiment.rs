@@ -6,7 +6,7 @@ use faultline_analysis::run::FromExperiment;
 use faultline_isolation::{End, Evidence};
 
 /// What the experiment says of a run.
-pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
+pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
     let (kept_up, why) = answer(&ending.outcome, kind);
     FromExperiment {
         replay: kind == Kind::Replay,
@@ -68,23 +68,23 @@ pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
 
 /// What kernel and systemd say, in one line.
 fn evidence(evidence: &Evidence) -> String {
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     match evidence.end {
-        Some(End::Code(code)) => said.push(format!("exit code {code}")),
-        Some(End::Signal(signal)) => said.push(format!("signal {signal}")),
+        Some(End::Code(code)) => parts.push(format!("exit code {code}")),
+        Some(End::Signal(signal)) => parts.push(format!("signal {signal}")),
         None => {}
     }
-    said.extend(
+    parts.extend(
         evidence
             .result
             .as_ref()
             .map(|result| format!("systemd says {result}")),
     );
-    said.extend(
+    parts.extend(
         evidence
             .memory_events
             .iter()
             .map(|(name, count)| format!("{name} {count}")),
     );
-    said.join(", ")
+    parts.join(", ")
 }

@@ -5,27 +5,27 @@ use super::search::{self, Search};
 use super::{Counted, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
-use faultline_analysis::report::Beside;
+use faultline_analysis::report::ReportContext;
 use faultline_analysis::report::model::Caveat;
 
 /// Names of runs in a sentence at most.
 const NAMED: usize = 8;
 
 /// All of it.
-pub(crate) fn beside<'e>(
+pub(crate) fn context<'e>(
     experiment: &'e Experiment,
     counted: &[Counted<'e>],
     searches: &[Search<'e>],
     unread: Vec<String>,
-) -> Beside {
+) -> ReportContext {
     let (tallies, kind) = (
         headline::tallies(experiment, counted),
         experiment.plan.workload.kind,
     );
-    Beside {
+    ReportContext {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
-        headline: said(search::headline(searches), headline::ends(&tallies, kind)),
+        headline: joined(search::headline(searches), headline::ends(&tallies, kind)),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
         sections: search::section(searches)
@@ -42,7 +42,7 @@ pub(crate) fn beside<'e>(
 }
 
 /// One behind the other.
-fn said(one: Option<String>, other: Option<String>) -> Option<String> {
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let both: Vec<String> = one.into_iter().chain(other).collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
@@ -59,7 +59,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     if let Some(what) = unfinished(experiment, counted) {
         // Who cannot be asked does not run it.
         let remedy = match lock::holder(&experiment.folder.lock()) {
-            Ok(Holder::Somebody(_)) => "It is being run: report again later.",
+            Ok(Holder::Process(_)) => "It is being run: report again later.",
             _ => "Go on with faultline experiment resume, and report again.",
         };
         say(what, remedy);
@@ -177,9 +177,9 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String
 }
 
 /// The same words of several runs, once.
-fn together(said: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
+fn together(joined: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
-    for (words, run) in said {
+    for (words, run) in joined {
         match all.iter_mut().find(|(known, _)| *known == words) {
             Some((_, runs)) => runs.push(run),
             None => all.push((words, vec![run])),
