@@ -41,9 +41,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => record::doctor(&args),
         Command::Hold(args) => Ok(record::gate(&args)),
         Command::Info(args) => {
-            let mut said = Vec::new();
-            let code = info::run(&args, &mut said);
-            print(&String::from_utf8_lossy(&said)).and(code)
+            let mut printed = Vec::new();
+            let code = info::run(&args, &mut printed);
+            print(&String::from_utf8_lossy(&printed)).and(code)
         }
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
@@ -71,15 +71,15 @@ fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    let mut said = String::new();
+    let mut printed = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors tell their cause themselves.
-        if !said.contains(&cause) {
-            said += if said.is_empty() { "" } else { ": " };
-            said += &cause;
+        if !printed.contains(&cause) {
+            printed += if printed.is_empty() { "" } else { ": " };
+            printed += &cause;
         }
     }
-    say(&said);
+    say(&printed);
     if error.is::<WrongUsage>() {
         ExitCode::from(USAGE)
     } else {

@@ -2,7 +2,7 @@
 
 use crate::page;
 use crate::programs::{Obtained, sha256};
-use crate::round::Leg;
+use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
 use anyhow::{Context as _, ensure};
@@ -56,15 +56,17 @@ struct Collecting {
 pub(crate) fn collected(
     campaign: &Campaign,
     round: &Round<'_>,
-    legs: &[Leg],
+    experiments: &[CampaignExperiment],
     baseline: &Obtained,
 ) -> anyhow::Result<Collected> {
     let mut all = Vec::new();
-    for leg in legs {
-        all.extend(collect(campaign, round, leg)?);
+    for one_experiment in experiments {
+        all.extend(collect(campaign, round, one_experiment)?);
     }
     for program in [baseline, round.program] {
-        let folders = legs.iter().map(|leg| leg.plan.folder.display().to_string());
+        let folders = experiments
+            .iter()
+            .map(|one_experiment| one_experiment.plan.folder.display().to_string());
         ensure!(
             sha256(&program.file)? == program.digest,
             "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
@@ -79,13 +81,13 @@ pub(crate) fn collected(
             "{}: the recording of a completed run cannot be read",
             first.recording
         );
-        void_runs(legs, &why, |replicate| {
+        void_runs(experiments, &why, |replicate| {
             damaged.iter().any(|row| row.replicate == replicate)
         })?;
         return Ok(Collected::Damaged(why));
     }
     if let Some(why) = not_started(campaign, round, &all) {
-        void_runs(legs, &why, |_| true)?;
+        void_runs(experiments, &why, |_| true)?;
         return Ok(Collected::NotStarted(why));
     }
     Ok(Collected::Rows(
@@ -94,13 +96,19 @@ pub(crate) fn collected(
 }
 
 /// Makes every result of these replicates void: the runs of a pair are repeated together.
-fn void_runs(legs: &[Leg], why: &str, is_void: impl Fn(u32) -> bool) -> anyhow::Result<()> {
-    for leg in legs {
-        let experiment = Experiment::read(&leg.plan.folder)?;
+fn void_runs(
+    experiments: &[CampaignExperiment],
+    why: &str,
+    is_void: impl Fn(u32) -> bool,
+) -> anyhow::Result<()> {
+    for one_experiment in experiments {
+        let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
-        let runs = counted.iter().filter(|one| is_void(replicate(leg, one)));
+        let runs = counted
+            .iter()
+            .filter(|one| is_void(replicate(one_experiment, one)));
         let runs: Vec<VoidRun> = runs.map(void_run).collect();
-        void(&leg.plan.folder, &runs, why)?;
+        void(&one_experiment.plan.folder, &runs, why)?;
     }
     Ok(())
 }
@@ -112,8 +120,9 @@ pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
     }
 }
 
-fn replicate(leg: &Leg, one: &Counted<'_>) -> u32 {
-    leg.searches
+fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
+    one_experiment
+        .searches
         .map_or(one.scheduled.replicate, |search| search.replicate)
 }
 
@@ -158,9 +167,13 @@ fn last_line(path: &Path) -> Option<String> {
 }
 
 /// Writes the report of a part of a round; its runs.
-fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<Collecting>> {
-    let experiment = Experiment::read(&leg.plan.folder)?;
-    let report = page::report_name(&leg.name, round.conditions);
+fn collect(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    one_experiment: &CampaignExperiment,
+) -> anyhow::Result<Vec<Collecting>> {
+    let experiment = Experiment::read(&one_experiment.plan.folder)?;
+    let report = page::report_name(&one_experiment.name, round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
         .with_context(|| out.display().to_string())?;
@@ -169,13 +182,18 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
     ensure!(
         !counted.is_empty(),
         "{}: no run counts",
-        leg.plan.folder.display()
+        one_experiment.plan.folder.display()
     );
     let (mut all, mut measured) = (Vec::new(), Vec::new());
     for one in &counted {
         let run = experiment.load(one);
         let started = started(&one.ending.outcome, run.as_ref());
-        let mut row = row(campaign, round, leg, (&experiment, one, run.as_ref()));
+        let mut row = row(
+            campaign,
+            round,
+            one_experiment,
+            (&experiment, one, run.as_ref()),
+        );
         let found = experiment
             .searched(one)
             .filter(|_| row.is_whole())
@@ -184,7 +202,7 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
             .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
         // The limit of a search was moved: nothing else that it measured is comparable.
-        measured.extend(run.filter(|_| row.is_whole() && leg.searches.is_none()));
+        measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
         all.push(Collecting { row, started });
     }
     // Of whole runs alone: which part of them is compared depends on all.
@@ -227,7 +245,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 fn row(
     campaign: &Campaign,
     round: &Round<'_>,
-    leg: &Leg,
+    one_experiment: &CampaignExperiment,
     (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = experiment.recording(one);
@@ -242,10 +260,10 @@ fn row(
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
         round: round.round,
-        of_baseline: leg
+        of_baseline: one_experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
-        replicate: replicate(leg, one),
+        replicate: replicate(one_experiment, one),
         began_unix_ns: began(experiment, run),
         outcome: one.ending.outcome.to_string(),
         validity: validity(&one.ending.validity).to_owned(),

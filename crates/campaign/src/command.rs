@@ -382,7 +382,7 @@ mod tests {
     use crate::compare::{groups, tests::runs};
     use crate::store::RunRow;
 
-    fn said(rows: &[RunRow]) -> Option<String> {
+    fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
         unfit(&group.releases[0], &against_baseline(&group.releases[0]))
     }
@@ -390,23 +390,23 @@ mod tests {
     #[test]
     fn what_was_not_measured_tested_or_repeated_is_not_fine() {
         let fine = runs("1.1.0", 1.0, 1);
-        assert_eq!(said(&fine), None);
+        assert_eq!(message(&fine), None);
         let killed = |mut rows: Vec<RunRow>, both: bool| {
             for run in rows.iter_mut().filter(|run| both || !run.of_baseline) {
                 (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
             }
-            said(&rows).unwrap()
+            message(&rows).unwrap()
         };
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
-        let unrepeated = said(&runs("1.1.0", 1.08, 1)).unwrap();
+        let unrepeated = message(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
             unrepeated.contains("not repeated: Replay time per slot, p95"),
             "{unrepeated}"
         );
-        assert_eq!(said(&runs("1.1.0", 0.9, 1)), None);
+        assert_eq!(message(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(
-            said(&runs("1.1.0", 1.08, 2)),
+            message(&runs("1.1.0", 1.08, 2)),
             None,
             "that it is worse says the exit code"
         );

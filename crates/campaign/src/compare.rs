@@ -78,11 +78,11 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     for run in runs {
         let same =
             |group: &(Conditions, String, _)| group.0 == run.conditions && group.1 == run.machine;
-        let place = groups.iter().position(same).unwrap_or_else(|| {
+        let index = groups.iter().position(same).unwrap_or_else(|| {
             groups.push((run.conditions.clone(), run.machine.clone(), BTreeMap::new()));
             groups.len() - 1
         });
-        groups[place]
+        groups[index]
             .2
             .entry(run.release.clone())
             .or_default()

@@ -82,7 +82,7 @@ fn group(group: &Group) -> Value {
                 .filter_map(|(metric, judged)| {
                     let judged = judged.as_ref()?;
                     let ratio = judged.test.ratio;
-                    let said = json!({
+                    let message = json!({
                         "baseline": judged.means[0],
                         "release": judged.means[1],
                         "ratio": ratio.value,
@@ -95,7 +95,7 @@ fn group(group: &Group) -> Value {
                         "to_be_repeated": judged.mark == Mark::Unrepeated,
                         "tested": judged.test.p.is_some(),
                     });
-                    Some((metric.id.to_owned(), said))
+                    Some((metric.id.to_owned(), message))
                 })
                 .collect();
             json!({
@@ -191,11 +191,11 @@ impl Entry<'_> {
 pub(crate) fn badge(
     metric: &Scalar,
     group: Option<&Group>,
-    place: usize,
+    index: usize,
     failed: &[Failed],
 ) -> String {
     let known = |release: &crate::compare::Release| {
-        let judged = release.judged.get(place)?.as_ref()?;
+        let judged = release.judged.get(index)?.as_ref()?;
         Some((
             release.version.clone(),
             judged.test.ratio.value,
@@ -211,7 +211,7 @@ pub(crate) fn badge(
         .iter()
         .filter(newer)
         .max_by(|a, b| by_version(&a.version, &b.version));
-    let (said, colour) = match (newest_failed, &newest) {
+    let (message, colour) = match (newest_failed, &newest) {
         (Some(one), _) => (format!("{}: no result", one.version), WORSE),
         (None, None) => ("not measured".to_owned(), "#68717d"),
         (None, Some((version, ratio, mark))) => {
@@ -230,15 +230,15 @@ pub(crate) fn badge(
     };
     // Digits of a usual font are 6.6 px wide at 11 px; a little more fits all.
     let wide = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
-    let (left, right) = (wide(metric.id), wide(&said));
+    let (left, right) = (wide(metric.id), wide(&message));
     let (all, middle) = (left + right, left + right / 2.0);
-    let (id, said) = (escaped(metric.id), escaped(&said));
+    let (id, message) = (escaped(metric.id), escaped(&message));
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {said}\">\n\
-         <title>{id}: {said}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
+         <title>{id}: {message}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
          <rect x=\"{left:.1}\" width=\"{right:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
          <g fill=\"#ffffff\" text-anchor=\"middle\" font-family=\"Verdana, DejaVu Sans, sans-serif\" font-size=\"11\">\n\
-         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{middle:.1}\" y=\"14\">{said}</text>\n</g>\n</svg>\n",
+         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{middle:.1}\" y=\"14\">{message}</text>\n</g>\n</svg>\n",
         left / 2.0
     )
 }
@@ -281,16 +281,16 @@ mod tests {
             (&json!("1.2.0"), &json!(6))
         );
         assert!(release["metrics"].get("rss-at-tip").is_none());
-        let place = |id: &str| {
+        let index = |id: &str| {
             releases::metrics()
                 .position(|metric| metric.id == id)
                 .unwrap()
         };
         let of = |id: &str| {
             badge(
-                releases::metrics().nth(place(id)).unwrap(),
+                releases::metrics().nth(index(id)).unwrap(),
                 groups.first(),
-                place(id),
+                index(id),
                 &[],
             )
         };

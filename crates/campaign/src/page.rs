@@ -43,10 +43,10 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     )?;
     write("results.json", &feed::json(campaign, &groups, &failed)?)?;
     write("changes.xml", &feed::atom(campaign, &groups, &failed))?;
-    for (place, scalar) in releases::metrics().enumerate() {
+    for (index, scalar) in releases::metrics().enumerate() {
         write(
             &format!("badges/{}.svg", scalar.id),
-            &feed::badge(scalar, groups.first(), place, &failed),
+            &feed::badge(scalar, groups.first(), index, &failed),
         )?;
     }
     Ok(())
@@ -101,7 +101,7 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
-        .map(|(place, group)| of_group(place, group))
+        .map(|(index, group)| of_group(index, group))
         .collect();
     sections.extend(groups.first().and_then(trends));
     sections.extend((counted > 0).then(|| recordings(groups)));
@@ -152,7 +152,7 @@ fn ended_early(groups: &[Group]) -> String {
 }
 
 /// The table of the releases that may be compared.
-fn of_group(place: usize, group: &Group) -> Section {
+fn of_group(index: usize, group: &Group) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
     columns.push(("Kernel", ""));
@@ -161,10 +161,10 @@ fn of_group(place: usize, group: &Group) -> Section {
          the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
         group.conditions.baseline
     );
-    let id = if place == 0 {
+    let id = if index == 0 {
         "releases".to_owned()
     } else {
-        format!("releases-{}", place + 1)
+        format!("releases-{}", index + 1)
     };
     let mut listed = table(&id, "Releases against metrics", &columns, &note);
     for release in group.releases.iter().rev() {
@@ -177,10 +177,10 @@ fn of_group(place: usize, group: &Group) -> Section {
         group.conditions.baseline_digest,
         group.conditions.plan_digest
     );
-    let title = if place == 0 {
+    let title = if index == 0 {
         "Releases".to_owned()
     } else {
-        format!("Releases under other conditions ({place})")
+        format!("Releases under other conditions ({index})")
     };
     let blocks = vec![
         Block::Text(conditions),
@@ -244,8 +244,8 @@ fn percents(judged: &Judged) -> [f64; 3] {
 /// A figure for each metric.
 fn trends(group: &Group) -> Option<Section> {
     let mut blocks = Vec::new();
-    for (place, metric) in releases::metrics().enumerate() {
-        let of = |release: &Release| release.judged.get(place).cloned().flatten();
+    for (index, metric) in releases::metrics().enumerate() {
+        let of = |release: &Release| release.judged.get(index).cloned().flatten();
         if !group.releases.iter().any(|release| of(release).is_some()) {
             continue;
         }
@@ -257,7 +257,7 @@ fn trends(group: &Group) -> Option<Section> {
             let changed = group
                 .shifts
                 .iter()
-                .find(|one| one.metric == place && one.version == release.version);
+                .find(|one| one.metric == index && one.version == release.version);
             let word = match (changed, of(release)) {
                 (Some(shift), _) => format!("change: {}", shift.mark.word()),
                 (None, Some(judged)) => judged.mark.word().to_owned(),
@@ -424,11 +424,11 @@ mod tests {
         all.iter_mut()
             .filter(|run| !run.of_baseline)
             .for_each(|run| run.outcome = "oom".to_owned());
-        let said = report(&campaign, &compare::groups(&all, 0.05), &[])
+        let page_html = report(&campaign, &compare::groups(&all, 0.05), &[])
             .verdict
             .headline;
         assert_eq!(
-            said,
+            page_html,
             "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early."
         );
     }
@@ -474,7 +474,7 @@ mod tests {
                     "{table:#?}"
                 );
                 for row in table.rows.iter().filter(|_| table.id == "releases") {
-                    let place = table
+                    let index = table
                         .columns
                         .iter()
                         .position(|column| column.title == "Replay time per slot, p95");
@@ -487,7 +487,7 @@ mod tests {
                     assert_eq!(
                         marked,
                         if worse {
-                            vec![place.unwrap()]
+                            vec![index.unwrap()]
                         } else {
                             Vec::new()
                         }

@@ -2,7 +2,7 @@
 
 use crate::power::{self, POWER, Rule};
 use crate::programs::Obtained;
-use crate::round::{self, Leg};
+use crate::round::{self, CampaignExperiment};
 use crate::settings::Campaign;
 use crate::store::Store;
 use crate::work;
@@ -24,18 +24,18 @@ pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String>
         file: campaign.folder.join("program"),
         digest: String::new(),
     };
-    let legs = round::legs(campaign, "0", 1, (&placeholder, &placeholder))?;
+    let experiments = round::experiments(campaign, "0", 1, (&placeholder, &placeholder))?;
     let runs = store.runs()?;
     let rule = Rule {
-        pairs: pairs(&legs),
-        metrics: metrics(&legs),
+        pairs: pairs(&experiments),
+        metrics: metrics(&experiments),
         margin: campaign.margin,
     };
     let mut page = versions(campaign, store)?;
     page += &format!(
         "each: a round of {} pairs of runs, {}; a second round where the first shows a difference\n\n",
         rule.pairs,
-        length(&legs)
+        length(&experiments)
     );
     page += &format!(
         "A change that marks show in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
@@ -69,25 +69,27 @@ fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
 }
 
 /// Pairs of runs in a round.
-fn pairs(legs: &[Leg]) -> usize {
-    match legs {
+fn pairs(experiments: &[CampaignExperiment]) -> usize {
+    match experiments {
         [one] if one.searches.is_none() => one.plan.replicates as usize,
         searches => searches.len() / 2,
     }
 }
 
 /// Metrics that the runs of the plan can have.
-fn metrics(legs: &[Leg]) -> usize {
-    let searches = legs.iter().any(|leg| leg.searches.is_some());
+fn metrics(experiments: &[CampaignExperiment]) -> usize {
+    let searches = experiments
+        .iter()
+        .any(|experiment| experiment.searches.is_some());
     releases::metrics()
         .filter(|metric| (metric.id == releases::LEAST_RAM) == searches)
         .count()
 }
 
-fn length(legs: &[Leg]) -> String {
-    let estimates = legs
+fn length(experiments: &[CampaignExperiment]) -> String {
+    let estimates = experiments
         .iter()
-        .map(|leg| estimate(&leg.plan, schedule(&leg.plan).len()));
+        .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
     let (mut shortest, mut longest) = (0, Some(0));
     for one in estimates {
         shortest += one.shortest_seconds;

@@ -220,10 +220,10 @@ mod tests {
             ..RunRow::default()
         };
         store.add_runs(&[row]).unwrap();
-        let said = obtained(&store, "another").unwrap_err().to_string();
+        let error = obtained(&store, "another").unwrap_err().to_string();
         assert!(
-            said.contains("another program than the one that was measured as 2.1.14"),
-            "{said}"
+            error.contains("another program than the one that was measured as 2.1.14"),
+            "{error}"
         );
         assert_eq!(obtained(&store, "right").unwrap(), right);
     }

@@ -18,7 +18,7 @@ const WORKLOAD: &str = "[workload]";
 
 /// One experiment of a round.
 #[derive(Debug)]
-pub(crate) struct Leg {
+pub(crate) struct CampaignExperiment {
     /// Of its folder and report.
     pub(crate) name: String,
     pub(crate) plan: Plan,
@@ -41,12 +41,12 @@ pub(crate) struct Search {
 /// # Errors
 /// The plan has mistakes, or sets what the campaign sets.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn legs(
+pub(crate) fn experiments(
     campaign: &Campaign,
     version: &str,
     round: u32,
     (baseline, program): (&Obtained, &Obtained),
-) -> anyhow::Result<Vec<Leg>> {
+) -> anyhow::Result<Vec<CampaignExperiment>> {
     let file = campaign.plan.display();
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
         WrongUsage(format!("{file}: {}", error.to_string().trim_end()))
@@ -96,7 +96,7 @@ pub(crate) fn legs(
             &more,
             &format!("{}\n{arms}", campaign.plan_text),
         )?;
-        return Ok(vec![Leg {
+        return Ok(vec![CampaignExperiment {
             name,
             plan,
             searches: None,
@@ -105,7 +105,7 @@ pub(crate) fn legs(
     let replicates = replicates
         .and_then(|many| u32::try_from(many).ok())
         .unwrap_or(REPLICATES);
-    let mut legs = Vec::new();
+    let mut experiments = Vec::new();
     for replicate in 1..=replicates {
         let forwards = replicate % 2 == 1;
         for of_baseline in [forwards, !forwards] {
@@ -117,7 +117,7 @@ pub(crate) fn legs(
             let name = format!("{name}-{replicate}-{arm}");
             let text = searching(campaign, program)?;
             let plan = parsed(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
-            legs.push(Leg {
+            experiments.push(CampaignExperiment {
                 name,
                 plan,
                 searches: Some(Search {
@@ -127,7 +127,7 @@ pub(crate) fn legs(
             });
         }
     }
-    Ok(legs)
+    Ok(experiments)
 }
 
 /// The plan's text without its replicates, with this program.
@@ -139,14 +139,14 @@ fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> 
         .filter(|line| !is_replicates(line))
         .map(str::to_owned)
         .collect();
-    let Some(place) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
+    let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
         bail!(WrongUsage(format!(
             "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
         )));
     };
     lines.insert(
-        place + 1,
+        workload_line + 1,
         format!("binary = {}", quoted(&program.file.display().to_string())),
     );
     Ok(lines.join("\n") + "\n")
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
         let (campaign, (baseline, program)) = (example(), both());
-        let plan = legs(&campaign, "2.2.0", 2, (&baseline, &program))
+        let plan = experiments(&campaign, "2.2.0", 2, (&baseline, &program))
             .unwrap()
             .remove(0)
             .plan;
@@ -220,24 +220,24 @@ mod tests {
     #[test]
     fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
         let (mut campaign, (baseline, program)) = (example(), both());
-        let mut said = |text: &str| {
+        let mut problem = |text: &str| {
             campaign.plan_text = text.to_owned();
-            legs(&campaign, "2.2.0", 1, (&baseline, &program))
+            experiments(&campaign, "2.2.0", 1, (&baseline, &program))
                 .err()
                 .unwrap()
                 .to_string()
         };
         assert!(
-            said("name = \"x\"\n[[arm]]\nname = \"y\"\n")
+            problem("name = \"x\"\n[[arm]]\nname = \"y\"\n")
                 .contains("plan.toml: arm: the campaign sets it")
         );
-        let ordered = said("name = \"x\"\norder = \"shuffle\"\n");
+        let ordered = problem("name = \"x\"\norder = \"shuffle\"\n");
         assert!(
             ordered.contains("plan.toml: order: the campaign sets it"),
             "{ordered}"
         );
-        assert!(said("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
-        let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
+        assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
     }
 
@@ -250,17 +250,18 @@ mod tests {
             .replace("[workload]", "replicates = 2\n[workload]")
             .replace("duration = \"2h\"\n", "")
             + searching;
-        let legs = legs(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
-        let shown: Vec<(String, Option<&str>, u32)> = (legs.iter())
-            .map(|leg| {
+        let experiments = experiments(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
+        let shown: Vec<(String, Option<&str>, u32)> = (experiments.iter())
+            .map(|experiment| {
                 (
-                    leg.name.clone(),
-                    leg.plan
+                    experiment.name.clone(),
+                    experiment
+                        .plan
                         .workload
                         .binary
                         .as_ref()
                         .and_then(|path| path.to_str()),
-                    leg.plan.replicates,
+                    experiment.plan.replicates,
                 )
             })
             .collect();
@@ -274,6 +275,10 @@ mod tests {
             shown,
             expected.map(|(name, binary)| (format!("2.2.0-1-{name}"), Some(binary), 1))
         );
-        assert!(legs.iter().all(|leg| leg.plan.folder.ends_with(&leg.name)));
+        assert!(
+            experiments
+                .iter()
+                .all(|experiment| experiment.plan.folder.ends_with(&experiment.name))
+        );
     }
 }

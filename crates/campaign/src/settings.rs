@@ -260,29 +260,29 @@ mod tests {
 
     #[test]
     fn every_mistake_is_named_with_its_line() {
-        let said =
+        let message =
             read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
                 .unwrap_err();
-        let said = said.to_string();
+        let message = message.to_string();
         for (line, words) in [(2, "margn"), (4, "a version has"), (6, "a range is as in")] {
             assert!(
-                said.contains(&format!(":{line}: ")) && said.contains(words),
-                "{words}: {said}"
+                message.contains(&format!(":{line}: ")) && message.contains(words),
+                "{words}: {message}"
             );
         }
-        let said = read("name = 'a'\n[baseline]\nversion = '1'\n")
+        let message = read("name = 'a'\n[baseline]\nversion = '1'\n")
             .unwrap_err()
             .to_string();
-        assert!(said.contains("[get] is missing"), "{said}");
+        assert!(message.contains("[get] is missing"), "{message}");
     }
 
     #[test]
     fn a_version_that_is_given_twice_is_refused_with_both_lines() {
         for (first, line) in [("2.1.14", 4), ("2.2.0", 7)] {
             let again = format!("{WHOLE}[[program]]\nversion = '{first}'\n");
-            let said = read(&again).unwrap_err().to_string();
+            let message = read(&again).unwrap_err().to_string();
             let wanted = format!("version {first} is given twice, in lines {line} and 15");
-            assert!(said.contains(&wanted), "{wanted}: {said}");
+            assert!(message.contains(&wanted), "{wanted}: {message}");
         }
     }
 }

@@ -52,14 +52,14 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
             clean(&one.name),
         ]
     });
-    let mut said = table(&heads, rows.collect());
+    let mut lines = table(&heads, rows.collect());
     for (one, why) in versions
         .iter()
         .filter_map(|one| Some((one, one.error.as_ref()?)))
     {
-        said += &format!("{}: {}\n", one.version, clean(why));
+        lines += &format!("{}: {}\n", one.version, clean(why));
     }
-    Ok(said)
+    Ok(lines)
 }
 
 fn version(

@@ -431,10 +431,11 @@ mod tests {
             .unwrap()
             .execute_batch("CREATE TABLE x (y)")
             .unwrap();
-        let said = format!("{:#}", Store::open(folder.path()).err().unwrap());
+        let message = format!("{:#}", Store::open(folder.path()).err().unwrap());
         assert!(
-            said.contains("results.db: this is not the database of a campaign: another program's"),
-            "{said}"
+            message
+                .contains("results.db: this is not the database of a campaign: another program's"),
+            "{message}"
         );
     }
 

@@ -20,7 +20,7 @@ const LARGEST: u64 = 16 << 20;
 const LONGEST: Duration = Duration::from_secs(600);
 /// Of the campaign's folder: what the command printed, and what it said besides.
 const PRINTED: &str = "watch.out";
-const SAID: &str = "watch.log";
+const OUTPUT_LOG: &str = "watch.log";
 
 /// Versions that are published and in the range, oldest first. `None` if a signal asked to stop.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn published(
             Some(text) => words(&text),
             None => return Ok(None),
         },
-        None => listed(&asked(watch)?)?,
+        None => listed(&releases(watch)?)?,
     };
     Ok(Some(matching(watch, &versions)))
 }
@@ -68,7 +68,7 @@ fn printed(
     command: &[String],
     signals: &mut Signals,
 ) -> anyhow::Result<Option<String>> {
-    let [path, log] = [PRINTED, SAID].map(|name| campaign.folder.join(name));
+    let [path, log] = [PRINTED, OUTPUT_LOG].map(|name| campaign.folder.join(name));
     let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     let outputs = (&made(&path)?, &made(&log)?);
     let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else {
@@ -84,7 +84,7 @@ fn printed(
         .with_context(|| path.display().to_string())
 }
 
-fn asked(watch: &Watch) -> anyhow::Result<String> {
+fn releases(watch: &Watch) -> anyhow::Result<String> {
     let name = watch.package.to_lowercase();
     let (one, two) = (
         name.get(..2).unwrap_or_default(),
@@ -158,7 +158,7 @@ mod tests {
     fn an_index_is_asked_and_what_is_withdrawn_or_not_in_the_range_is_left_out() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
-        let asked = std::thread::scope(|scope| {
+        let releases = std::thread::scope(|scope| {
             let served = scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(found.unwrap(), ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
-        assert_eq!(asked, "GET /ag/av/agave-validator HTTP/1.1");
+        assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");
     }
 
     #[test]
@@ -185,13 +185,14 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let said = published(
+        let published_lines = published(
             &Campaign::default(),
             &watch(&address, None),
             &mut Signals::listen().unwrap(),
         );
         assert!(
-            said.unwrap_err()
+            published_lines
+                .unwrap_err()
                 .to_string()
                 .contains("/ag/av/agave-validator")
         );

@@ -77,14 +77,14 @@ pub(crate) fn run(
 ) -> anyhow::Result<Result<(), String>> {
     let mut signals = Signals::listen().context("signals cannot be heard")?;
     list(campaign, store)?;
-    if look(campaign, store, &mut signals)?.is_none() {
+    if check_requests(campaign, store, &mut signals)?.is_none() {
         return Ok(Err(SIGNAL.to_owned()));
     }
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
         return Ok(Err(SIGNAL.to_owned()));
     };
     // Mistakes of the plan come before anything is built for it.
-    round::legs(campaign, "0", 1, (&baseline, &baseline))?;
+    round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
     page::renew(campaign, store)?;
     let conditions = conditions(campaign, &baseline);
     let mut failed = Vec::new();
@@ -138,7 +138,11 @@ pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions
 }
 
 /// Adds what is published; without a network it says so. `None` if a signal asked to stop.
-fn look(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Result<Option<()>> {
+fn check_requests(
+    campaign: &Campaign,
+    store: &Store,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<()>> {
     let Some(watched) = &campaign.watch else {
         return Ok(Some(()));
     };
@@ -174,7 +178,7 @@ fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
     Ok(signals
         .wait(None, Duration::ZERO)?
         .iter()
-        .any(|heard| heard.stops().is_some()))
+        .any(|signal| signal.stops().is_some()))
 }
 
 fn baseline(
@@ -221,16 +225,16 @@ fn version_done(
             Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
         };
         store.found(version, Some(&program.digest), None)?;
-        let legs = round::legs(campaign, version, round, (baseline, &program))?;
-        for leg in &legs {
+        let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
+        for experiment in &experiments {
             if stopped(signals)? {
                 return Ok(Worked::Stopped(SIGNAL.to_owned()));
             }
             say(&format!(
                 "{version}: round {round}, in {}",
-                leg.plan.folder.display()
+                experiment.plan.folder.display()
             ));
-            match advance(leg.plan.clone(), starting.launcher, starting.i_vote) {
+            match advance(experiment.plan.clone(), starting.launcher, starting.i_vote) {
                 Ok(Over::Finished) => {}
                 Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
                 Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
@@ -243,7 +247,7 @@ fn version_done(
             program: &program,
             conditions,
         };
-        match collected(campaign, &finished, &legs, baseline) {
+        match collected(campaign, &finished, &experiments, baseline) {
             Ok(Collected::Rows(runs)) => store.add_runs(&runs)?,
             Ok(Collected::Damaged(why)) if repeats < REPEATS => {
                 repeats += 1;

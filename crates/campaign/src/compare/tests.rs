@@ -45,14 +45,14 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     rows
 }
 
-fn place(id: &str) -> usize {
+fn index(id: &str) -> usize {
     releases::metrics()
         .position(|scalar| scalar.id == id)
         .unwrap()
 }
 
 fn marks(release: &Release) -> [Mark; 2] {
-    ["replay-p95", "replay-p50"].map(|id| release.judged[place(id)].as_ref().unwrap().mark)
+    ["replay-p95", "replay-p50"].map(|id| release.judged[index(id)].as_ref().unwrap().mark)
 }
 
 /// Three pairs of a metric that is better when it is lower.
@@ -113,7 +113,7 @@ fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_can
             [nothing, nothing]
         ]
     );
-    let one = groups[0].releases[0].judged[place("replay-p95")]
+    let one = groups[0].releases[0].judged[index("replay-p95")]
         .as_ref()
         .unwrap();
     assert!(
@@ -122,7 +122,7 @@ fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_can
     );
     assert!(one.holm.unwrap() > one.test.p.unwrap());
     assert!(
-        groups[0].releases[0].judged[place("rss-at-tip")].is_none(),
+        groups[0].releases[0].judged[index("rss-at-tip")].is_none(),
         "absent stays absent"
     );
     let rows = rows(&groups);
@@ -161,7 +161,7 @@ fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_th
         run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
     }
     let release = &groups(&all, 0.05)[0].releases[0];
-    let one = release.judged[place("replay-p95")].as_ref().unwrap();
+    let one = release.judged[index("replay-p95")].as_ref().unwrap();
     assert!(
         one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05,
         "{one:?}"
@@ -222,7 +222,7 @@ fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
         .iter()
         .map(|shift| (shift.metric, shift.version.as_str(), shift.mark))
         .collect();
-    assert_eq!(found, [(place("replay-p95"), "1.6.0", Mark::Worse)]);
+    assert_eq!(found, [(index("replay-p95"), "1.6.0", Mark::Worse)]);
     assert_eq!(groups(&history(7), 0.05)[0].shifts.len(), 1);
     // A single release is marked by its own runs; five are no history.
     for short in [6, 5] {
@@ -266,7 +266,7 @@ fn a_ratio_s_interval_comes_from_ratios_however_wide_the_baseline_s_is() {
         *value *= 20.0;
     }
     let groups = groups(&all, 0.05);
-    let one = groups[0].releases[0].judged[place("replay-p95")]
+    let one = groups[0].releases[0].judged[index("replay-p95")]
         .as_ref()
         .unwrap();
     let mut pairs: Vec<f64> = Vec::new();
