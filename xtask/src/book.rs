@@ -62,7 +62,7 @@ pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<(
 /// A page of the site.
 struct Page {
     /// In the site, with `index.md` for `README.md`.
-    place: PathBuf,
+    location: PathBuf,
     title: String,
     /// The folder whose files it lists.
     lists: Option<PathBuf>,
@@ -113,7 +113,7 @@ impl Book<'_> {
                 return None;
             }
             linked.push(file.clone());
-            let place = if found.is_dir() {
+            let location = if found.is_dir() {
                 let page = if found.join("index.html").is_file() {
                     "index.html"
                 } else {
@@ -121,17 +121,17 @@ impl Book<'_> {
                 };
                 file.join(page)
             } else {
-                place(&file)
+                location(&file)
             };
-            Some(format!("{}{anchor}", links::relative(folder, &place)))
+            Some(format!("{}{anchor}", links::relative(folder, &location)))
         });
         let title = title(&text).unwrap_or_else(|| path.display().to_string());
         self.pages.push(Page {
-            place: place(path),
+            location: location(path),
             title,
             lists: None,
         });
-        self.put(&place(path), &text)?;
+        self.put(&location(path), &text)?;
         Ok(linked)
     }
 
@@ -161,7 +161,7 @@ impl Book<'_> {
             linked.push(path);
         }
         self.pages.push(Page {
-            place: folder.join("index.md"),
+            location: folder.join("index.md"),
             title: name,
             lists: Some(folder.to_path_buf()),
         });
@@ -179,8 +179,8 @@ impl Book<'_> {
         Ok(())
     }
 
-    fn put(&self, place: &Path, text: &str) -> anyhow::Result<()> {
-        let file = self.source.join(place);
+    fn put(&self, location: &Path, text: &str) -> anyhow::Result<()> {
+        let file = self.source.join(location);
         fs::create_dir_all(file.parent().unwrap_or(&file))?;
         fs::write(&file, text).with_context(|| file.display().to_string())
     }
@@ -191,7 +191,7 @@ fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
     let (first, others): (Vec<&Page>, Vec<&Page>) = pages
         .iter()
-        .partition(|page| page.place == place(Path::new(FIRST)));
+        .partition(|page| page.location == location(Path::new(FIRST)));
     for page in first.into_iter().chain(others) {
         if list_of(page, pages).is_none() {
             entry(page, pages, 0, &mut text);
@@ -206,11 +206,11 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
         "{}- [{}]({})",
         "  ".repeat(depth),
         page.title,
-        page.place.display()
+        page.location.display()
     );
     for below in pages
         .iter()
-        .filter(|below| list_of(below, pages).is_some_and(|list| list == page.place))
+        .filter(|below| list_of(below, pages).is_some_and(|list| list == page.location))
     {
         entry(below, pages, depth + 1, text);
     }
@@ -218,15 +218,15 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
 
 /// The page that lists this one.
 fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
-    let in_folder = page.lists.as_deref().unwrap_or(&page.place).parent()?;
+    let in_folder = page.lists.as_deref().unwrap_or(&page.location).parent()?;
     pages
         .iter()
         .find(|list| list.lists.as_deref() == Some(in_folder))
-        .map(|list| list.place.as_path())
+        .map(|list| list.location.as_path())
 }
 
 /// Where a file of the tree is in the site.
-fn place(path: &Path) -> PathBuf {
+fn location(path: &Path) -> PathBuf {
     if path.file_name().is_some_and(|name| name == "README.md") {
         path.with_file_name("index.md")
     } else {
@@ -289,10 +289,10 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn page(place: &str, lists: Option<&str>) -> Page {
+    fn page(location: &str, lists: Option<&str>) -> Page {
         Page {
-            place: place.into(),
-            title: place.to_uppercase(),
+            location: location.into(),
+            title: location.to_uppercase(),
             lists: lists.map(PathBuf::from),
         }
     }

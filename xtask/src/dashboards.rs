@@ -112,19 +112,19 @@ mod tests {
             .iter()
             .map(|panel| panel["gridPos"].clone())
             .collect();
-        let place = |x: u64, y: u64, w: u64, h: u64| json!({ "x": x, "y": y, "w": w, "h": h });
+        let grid = |x: u64, y: u64, w: u64, h: u64| json!({ "x": x, "y": y, "w": w, "h": h });
         assert_eq!(
             places,
             [
-                place(0, 0, 24, 1),
-                place(0, 1, 12, 8),
-                place(12, 1, 8, 4),
-                place(0, 9, 6, 2)
+                grid(0, 0, 24, 1),
+                grid(0, 1, 12, 8),
+                grid(12, 1, 8, 4),
+                grid(0, 9, 6, 2)
             ]
         );
         assert_eq!(
             ordered["panels"][3],
-            json!({ "id": 4, "gridPos": place(0, 9, 6, 2) })
+            json!({ "id": 4, "gridPos": grid(0, 9, 6, 2) })
         );
         assert_eq!(in_order(&text).unwrap(), text);
     }

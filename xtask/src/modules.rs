@@ -92,7 +92,7 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
 
 /// Reads on behind the beginning of a path: `::a::b` or `::{a, b::c}`. The place behind it.
 fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
-    let is_colon = |place: usize| matches!(tokens.get(place), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
+    let is_colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
     while is_colon(at) && is_colon(at + 1) {
         match tokens.get(at + 2) {
             Some(TokenTree::Ident(name)) if name == "super" => drop(path.pop()),

@@ -168,19 +168,20 @@ fn anchors(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// The anchor that a heading gets.
 fn slug(heading: &str) -> String {
-    let kept = heading
+    let slug_chars = heading
         .trim_start_matches('#')
         .trim()
         .chars()
         .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| {
-        if c == ' ' {
-            '-'
-        } else {
-            c.to_ascii_lowercase()
-        }
-    })
-    .collect()
+    slug_chars
+        .map(|c| {
+            if c == ' ' {
+                '-'
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
+        .collect()
 }
 
 /// Names like `daemon/src/hub.rs::a_test`, in backquotes.

@@ -110,7 +110,7 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
         true => Suspicion::Deployed,
         false => Suspicion::ExtendedOrClosed,
     });
-    let (mut looked_up, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
+    let (mut resolved, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
     for key in keys {
         let named = || {
             format!(
@@ -124,14 +124,14 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
             changed.push(address);
         }
         if !key.signer {
-            looked_up.push((address, !key.writable || holds_loader));
+            resolved.push((address, !key.writable || holds_loader));
         }
     }
     if change.is_none() {
         changed.clear();
     }
     Ok(Transaction {
-        keys: looked_up,
+        keys: resolved,
         changed,
         change,
         fees_only: err.is_some_and(|err| !was_executed(&err)),

@@ -31,7 +31,7 @@ const OWN_COSTS: &str = "at its own costs, ms";
 const SCALED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct CheckReport {
     run: String,
     entries: u64,
     /// Whether slots are compared that both runs replayed; otherwise whole runs, scaled by their transactions.
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result<Said> {
+fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result<CheckReport> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
         ensure!(
@@ -155,7 +155,7 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
         own.is_some(),
         compared_slots.len(),
     );
-    Ok(Said {
+    Ok(CheckReport {
         run,
         entries,
         same_slots,
@@ -229,7 +229,7 @@ fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
 /// taken to have as many without programs as a slot of the trace.
 fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     let in_trace = within(trace, known.iter());
-    let place = |o: &Observed| {
+    let position = |o: &Observed| {
         trace
             .slots()
             .binary_search_by_key(&o.slot, |slot| slot.slot)
@@ -237,7 +237,7 @@ fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     };
     let calls: f64 = in_trace
         .iter()
-        .filter_map(place)
+        .filter_map(position)
         .map(|at| trace.calls_of(at).len() as f64)
         .sum();
     let all = transactions(&in_trace);
@@ -318,7 +318,7 @@ fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
     }
 }
 
-fn page(said: &Said) -> String {
+fn page(report: &CheckReport) -> String {
     let row = |counter: &Compared| {
         vec![
             counter.name.to_owned(),
@@ -330,7 +330,7 @@ fn page(said: &Said) -> String {
             if counter.inside { "inside" } else { "outside" }.to_owned(),
         ]
     };
-    let load = said.us_of_a_load.map(|(first, here)| {
+    let load = report.us_of_a_load.map(|(first, here)| {
         let slower = number(100.0 * (here / first.max(f64::MIN_POSITIVE) - 1.0), 1);
         format!(
             "a load took {} us in the first run and {} us in this one ({slower} %)\n",
@@ -340,10 +340,10 @@ fn page(said: &Said) -> String {
     });
     format!(
         "{}: {} entries, {} slots {}\n{}{}{}",
-        said.run,
-        count(said.entries),
-        count(said.slots as u64),
-        match (said.same_slots, said.own_blocks) {
+        report.run,
+        count(report.entries),
+        count(report.slots as u64),
+        match (report.same_slots, report.own_blocks) {
             (true, _) => "of both runs",
             (false, true) => "of other blocks, by their own trace",
             (false, false) =>
@@ -351,9 +351,9 @@ fn page(said: &Said) -> String {
         },
         table(
             &["counter", "recorded", "predicted", "off by %", "interval"],
-            said.counters.iter().map(row).collect()
+            report.counters.iter().map(row).collect()
         ),
-        said.times.map(scaled).unwrap_or_default(),
+        report.times.map(scaled).unwrap_or_default(),
         load.unwrap_or_default()
     )
 }

@@ -45,7 +45,10 @@ pub mod fuzzing {
     /// How many programs are in all its calls.
     pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
         let written = crate::written::Written::read(text)?;
-        let calls = written.slots.values().flat_map(|looked| looked.calls());
+        let calls = written
+            .slots
+            .values()
+            .flat_map(|slot_lookups| slot_lookups.calls());
         Ok(calls.map(|programs| programs.len()).sum())
     }
 }

@@ -71,16 +71,16 @@ impl Owners {
         trace: &mut Trace,
     ) -> anyhow::Result<()> {
         let transactions = blocks.iter().flat_map(|block| &block.transactions);
-        let asked = transactions.flat_map(|transaction| {
-            let looked_up = transaction
+        let requested = transactions.flat_map(|transaction| {
+            let resolved = transaction
                 .keys
                 .iter()
                 .filter(|(_, ask)| *ask)
                 .map(|(key, _)| *key);
-            looked_up.chain(transaction.changed.iter().copied())
+            resolved.chain(transaction.changed.iter().copied())
         });
         let mut seen = HashSet::new();
-        let new: Vec<Address> = asked
+        let new: Vec<Address> = requested
             .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
             .collect();
         for some in new.chunks(AT_ONCE) {
@@ -89,11 +89,11 @@ impl Owners {
                 .iter()
                 .map(|account| account.as_ref().and_then(code_at))
                 .collect();
-            let asked: Vec<Address> = code_at.iter().flatten().copied().collect();
-            let mut code = if asked.is_empty() {
+            let requested: Vec<Address> = code_at.iter().flatten().copied().collect();
+            let mut code = if requested.is_empty() {
                 Vec::new()
             } else {
-                ask(rpc, &asked)?
+                ask(rpc, &requested)?
             }
             .into_iter();
             for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
@@ -278,10 +278,10 @@ fn ask(rpc: &Rpc, keys: &[Address]) -> anyhow::Result<Vec<Option<Account>>> {
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?
         .value;
-    let (asked, answered) = (keys.len(), accounts.len());
+    let (requested, answered) = (keys.len(), accounts.len());
     ensure!(
-        asked == answered,
-        "getMultipleAccounts: {answered} accounts in the answer, and {asked} were asked for"
+        requested == answered,
+        "getMultipleAccounts: {answered} accounts in the answer, and {requested} were asked for"
     );
     Ok(accounts)
 }

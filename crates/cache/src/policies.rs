@@ -20,7 +20,7 @@ const ATTACK: usize = 10;
 const BOUND: &str = "bound";
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct PolicyReport {
     version: String,
     /// Whether the recorded size is predicted within 10 %.
     self_test_passed: bool,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     let self_test_passed = tested.test.passed();
-    let said = Said {
+    let report = PolicyReport {
         version: prepared.version.clone(),
         self_test_passed,
         entries,
@@ -105,9 +105,9 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         policies: sorted(rows),
     };
     let text = match (args.json, args.csv) {
-        (true, _) => json(&said)?,
-        (_, true) => csv(&said),
-        _ => page(&said, &fills),
+        (true, _) => json(&report)?,
+        (_, true) => csv(&report),
+        _ => page(&report, &fills),
     };
     Ok((text, u8::from(!self_test_passed)))
 }
@@ -256,9 +256,9 @@ impl<'a> Compared<'a> {
 
     /// What no policy gets below.
     fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
-        let room = bytes / 100 * fill + bytes % 100 * fill / 100;
+        let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let least =
-            |trace: &Trace| least_misses_by_bytes(trace, room, self.first_slot, self.fees_only);
+            |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);
         Ok(Row {
             policy: BOUND.to_owned(),
             fill_percent: fill,
@@ -296,33 +296,33 @@ fn sorted(rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Of one policy, fill after fill.
-fn of<'a>(said: &'a Said, name: &'a str) -> impl Iterator<Item = &'a Row> {
-    said.policies.iter().filter(move |row| row.policy == name)
+fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
+    report.policies.iter().filter(move |row| row.policy == name)
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn page(said: &Said, fills: &[u64]) -> String {
-    let mut names: Vec<&str> = said
+fn page(report: &PolicyReport, fills: &[u64]) -> String {
+    let mut names: Vec<&str> = report
         .policies
         .iter()
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let least = of(said, if said.bytes.is_some() { BOUND } else { "min" }).next();
+    let least = of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
     let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
     let row = |name: &&str| {
         let mut cells = vec![(*name).to_owned()];
-        cells.extend(of(said, name).map(|row| number(row.misses, 0)));
+        cells.extend(of(report, name).map(|row| number(row.misses, 0)));
         let times = least
-            .zip(of(said, name).next())
+            .zip(of(report, name).next())
             .map(|(least, row)| number(row.misses / least, 2));
         cells.push(times.unwrap_or_else(|| "-".to_owned()));
         let seconds = |row: &Row| {
             row.seconds
                 .map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2))
         };
-        cells.extend(of(said, name).map(seconds));
-        cells.extend(of(said, name).map(|row| number(row.attacked_misses, 0)));
+        cells.extend(of(report, name).map(seconds));
+        cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
         cells
     };
     let heads = |what: &str| {
@@ -338,7 +338,7 @@ fn page(said: &Said, fills: &[u64]) -> String {
     let mut all = vec!["policy".to_owned()];
     all.extend(heads("misses "));
     all.push(
-        if said.bytes.is_some() {
+        if report.bytes.is_some() {
             "times bound"
         } else {
             "times MIN"
@@ -348,7 +348,7 @@ fn page(said: &Said, fills: &[u64]) -> String {
     all.extend(heads("cache time, s: "));
     all.extend(heads("attacked: "));
     let heads: Vec<&str> = all.iter().map(String::as_str).collect();
-    let limit = match (said.entries, said.bytes) {
+    let limit = match (report.entries, report.bytes) {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
     };
@@ -357,25 +357,25 @@ fn page(said: &Said, fills: &[u64]) -> String {
         "Misses with {limit}, of which {} are used; attacked by {} one-hit programs in each block, whose own misses are not \
          counted\n\n{}",
         shares.join(" or "),
-        count(said.attack as u64),
+        count(report.attack as u64),
         table(&heads, names.iter().map(row).collect()),
     );
-    if said.bytes.is_some() {
+    if report.bytes.is_some() {
         text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
                  MIN is only a policy.\n";
     }
-    if !said.self_test_passed {
+    if !report.self_test_passed {
         text +=
             "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
     }
     text
 }
 
-fn csv(said: &Said) -> String {
+fn csv(report: &PolicyReport) -> String {
     let mut text =
         "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    for row in &said.policies {
+    for row in &report.policies {
         let (loads, seconds, attacked) = (
             known(row.loads),
             known(row.seconds),

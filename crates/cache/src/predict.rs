@@ -9,21 +9,22 @@ use faultline_text::{bytes, count, number, table};
 /// Predicts. The exit code is 1 if the self-test failed.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
-    let said = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
+    let forecast = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
     let text = match (args.json, args.csv) {
-        (true, _) => json(&said)?,
-        (_, true) => csv(&said),
-        _ => page(&said),
+        (true, _) => json(&forecast)?,
+        (_, true) => csv(&forecast),
+        _ => page(&forecast),
     };
-    Ok((text, u8::from(!said.self_test_passed)))
+    Ok((text, u8::from(!forecast.self_test_passed)))
 }
 
-fn page(said: &Prediction) -> String {
+fn page(forecast: &Prediction) -> String {
     let mut text = format!(
         "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
-        said.version,
-        count(said.recorded_entries),
-        said.coverage_percent
+        forecast.version,
+        count(forecast.recorded_entries),
+        forecast
+            .coverage_percent
             .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
     let bias = |counter: &Counter| {
@@ -31,7 +32,7 @@ fn page(said: &Prediction) -> String {
             .bias_percent
             .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))
     };
-    let rows = said.self_test.iter().map(|counter| {
+    let rows = forecast.self_test.iter().map(|counter| {
         vec![
             counter.name.to_owned(),
             count(counter.recorded),
@@ -43,34 +44,35 @@ fn page(said: &Prediction) -> String {
         &["counter", "recorded", "predicted", "off by %"],
         rows.collect(),
     );
-    if !said.self_test_passed {
+    if !forecast.self_test_passed {
         text +=
             "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
-        if said.reasons.is_empty() {
+        if forecast.reasons.is_empty() {
             text += "No reason is visible in the recording and the trace.\n";
         }
     }
-    if !said.reasons.is_empty() {
+    if !forecast.reasons.is_empty() {
         text += "\nKnown to weaken predictions:\n";
-        said.reasons
+        forecast
+            .reasons
             .iter()
             .for_each(|reason| text += &format!("  {reason}\n"));
     }
-    if said.self_test_passed {
+    if forecast.self_test_passed {
         text += &format!(
             "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
-            count(said.seeds)
+            count(forecast.seeds)
         );
-        text += &curve(said);
+        text += &curve(forecast);
         let shown = |entries: &u64| count(*entries);
-        if !said.unknown.is_empty() {
-            let sizes: Vec<String> = said.unknown.iter().map(shown).collect();
+        if !forecast.unknown.is_empty() {
+            let sizes: Vec<String> = forecast.unknown.iter().map(shown).collect();
             text += &format!(
                 "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
                 sizes.join(", ")
             );
         }
-        text += &match said.enough_entries {
+        text += &match forecast.enough_entries {
             Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
             None => {
                 "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
@@ -80,9 +82,9 @@ fn page(said: &Prediction) -> String {
     text
 }
 
-fn curve(said: &Prediction) -> String {
+fn curve(forecast: &Prediction) -> String {
     let row = |size: &Size| {
-        let mark = if size.entries == said.recorded_entries {
+        let mark = if size.entries == forecast.recorded_entries {
             " (recorded)"
         } else {
             ""
@@ -106,10 +108,10 @@ fn curve(said: &Prediction) -> String {
         "cache time, s",
         "code in it",
     ];
-    table(&heads, said.sizes.iter().map(row).collect())
+    table(&heads, forecast.sizes.iter().map(row).collect())
 }
 
-fn csv(said: &Prediction) -> String {
+fn csv(forecast: &Prediction) -> String {
     let mut text = "entries".to_owned();
     for name in [
         "misses",
@@ -122,7 +124,7 @@ fn csv(said: &Prediction) -> String {
         text += &format!(",{name},{name}_low,{name}_high");
     }
     text += "\n";
-    for size in &said.sizes {
+    for size in &forecast.sizes {
         text += &size.entries.to_string();
         let counts = [size.misses, size.reloads, size.evictions, size.insertions].map(Some);
         for range in counts.into_iter().chain([size.seconds, size.code_bytes]) {

@@ -129,11 +129,11 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
 }
 
 /// These, or the usual ones, and the recorded one; in order.
-pub(crate) fn sizes(asked: &[u64], recorded: u64) -> Vec<u64> {
-    let mut sizes = if asked.is_empty() {
+pub(crate) fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
+    let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
     } else {
-        asked.to_vec()
+        requested.to_vec()
     };
     sizes.push(recorded);
     sizes.sort_unstable();

@@ -8,7 +8,7 @@ use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// What a file system says that has no room left, for anyone or for this user or process.
-const NO_ROOM: [ErrorKind; 3] = [
+const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
     ErrorKind::FileTooLarge,
@@ -88,8 +88,8 @@ impl Growing {
 
     fn continued(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
         lock(&file)?;
-        let kept = file::read_whole_records(BufReader::new(&file))?;
-        let was = kept.trace.meta();
+        let records = file::read_whole_records(BufReader::new(&file))?;
+        let was = records.trace.meta();
         if was.source != meta.source {
             bail!(
                 "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
@@ -103,12 +103,12 @@ impl Growing {
                 meta.cluster
             );
         }
-        file.set_len(kept.end)?;
+        file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
-        let writer = file::Writer::append(BufWriter::new(file), &kept.trace);
+        let writer = file::Writer::append(BufWriter::new(file), &records.trace);
         Ok(Growing {
-            sets: SetNumbers::of(&kept.trace),
-            trace: kept.trace,
+            sets: SetNumbers::of(&records.trace),
+            trace: records.trace,
             writer,
             path: path.to_owned(),
         })
@@ -123,7 +123,7 @@ impl Growing {
 }
 
 fn not_written(error: Error, path: &Path) -> anyhow::Error {
-    let is_full = matches!(&error, Error::Io(error) if NO_ROOM.contains(&error.kind()));
+    let is_full = matches!(&error, Error::Io(error) if DISK_FULL.contains(&error.kind()));
     let path = path.display();
     anyhow::Error::new(error).context(match is_full {
         true => format!(

@@ -3,7 +3,7 @@
 use crate::args::FetchArgs;
 use crate::recorded::Recorded;
 use crate::trace_file::{Growing, path_of};
-use crate::written::{Looked, Written};
+use crate::written::{SlotLookups, Written};
 use anyhow::{Context, ensure};
 use faultline_cachesim::trace::{
     Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
@@ -48,7 +48,11 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
 }
 
 fn require_lines(written: &Written) -> anyhow::Result<()> {
-    let looks: u64 = written.slots.values().map(|looked| looked.batches).sum();
+    let looks: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.batches)
+        .sum();
     let percent = 100.0 * looks as f64 / looks.saturating_add(written.dropped).max(1) as f64;
     ensure!(
         percent >= LEAST_COVERAGE,
@@ -76,13 +80,13 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     }
     let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
     // Without transactions there is nothing to look up.
-    let empty = Looked::default();
+    let empty = SlotLookups::default();
     // What came after the recording would be predicted and not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<u64, &Looked> = written
+    let mut slots: BTreeMap<u64, &SlotLookups> = written
         .slots
         .range(..=last)
-        .map(|(slot, looked)| (*slot, looked))
+        .map(|(slot, slot_lookups)| (*slot, slot_lookups))
         .collect();
     for slot in recorded
         .slots
@@ -93,14 +97,17 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
         slots.entry(slot).or_insert(&empty);
     }
     let mut sets = SetNumbers::default();
-    for (number, looked) in slots {
+    for (number, slot_lookups) in slots {
         let mut calls = Vec::new();
-        for programs in looked.calls() {
+        for programs in slot_lookups.calls() {
             let set = sets.number(&mut trace, &programs)?;
             calls.push(Call::new(set, false).context("too many different sets of programs")?);
         }
         let slot_index = u32::try_from(trace.slots().len())?;
-        let recorded_too = transactions.get(&number).copied().unwrap_or(looked.batches);
+        let recorded_too = transactions
+            .get(&number)
+            .copied()
+            .unwrap_or(slot_lookups.batches);
         let slot = Slot {
             slot: number,
             parent: trace
@@ -115,7 +122,7 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
             },
         };
         trace.add_slot(slot, &calls)?;
-        for (position, program, kind) in &looked.changes {
+        for (position, program, kind) in &slot_lookups.changes {
             trace.add_change(Change {
                 slot_index,
                 position: *position,
@@ -140,7 +147,11 @@ fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) ->
         || "nothing".to_owned(),
         |part| format!("{} %", number(part, 2)),
     );
-    let misses: u64 = written.slots.values().map(|looked| looked.misses).sum();
+    let misses: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.misses)
+        .sum();
     let us: u64 = written
         .loads
         .iter()

@@ -13,8 +13,8 @@ const LONGEST: u64 = 1 << 18;
 /// Uses of a program in one batch, which has no more transactions.
 const MAX_USES: u32 = 64;
 /// Accounts of loaders are so much larger than the code in them.
-const AROUND_CODE_V3: u64 = 36 + 45;
-const AROUND_CODE_V4: u64 = 48;
+const OVERHEAD_V3: u64 = 36 + 45;
+const OVERHEAD_V4: u64 = 48;
 
 /// A file of such lines.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Written {
     pub(crate) program: String,
     pub(crate) version: String,
     pub(crate) programs: Vec<Program>,
-    pub(crate) slots: BTreeMap<u64, Looked>,
+    pub(crate) slots: BTreeMap<u64, SlotLookups>,
     /// Slot, program, microseconds; of programs with code.
     pub(crate) loads: Vec<(u64, u32, u64)>,
     /// Lookups by pool of threads: their names without numbers.
@@ -38,10 +38,10 @@ pub(crate) struct Written {
 
 /// One slot.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Looked {
+pub(crate) struct SlotLookups {
     /// The programs of each batch that looks any up, with the number of its transactions that use each.
     programs: Vec<Vec<(u32, u32)>>,
-    /// How many [`Looked::calls`] there are.
+    /// How many [`SlotLookups::calls`] there are.
     calls: u32,
     /// Batches, those without programs included.
     pub(crate) batches: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Looked {
     pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
 }
 
-impl Looked {
+impl SlotLookups {
     /// The programs of each transaction. Of a batch with several, the first has all programs, and each further one those that
     /// so many transactions use. A few bytes of a line are many calls, so they are not kept.
     pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
@@ -123,11 +123,11 @@ impl Written {
                     name.trim_end_matches(|c: char| c.is_ascii_digit()),
                 ));
             }
-            "look" => self.look(&mut words)?,
+            "look" => self.parse_lookup(&mut words)?,
             "load" => self.load(&mut words)?,
             "change" => self.change(&mut words)?,
             "evict" => {
-                self.place(&mut words)?;
+                self.account_place(&mut words)?;
                 self.known(&mut words)?;
                 self.evictions += 1;
             }
@@ -175,8 +175,11 @@ impl Written {
         Ok(())
     }
 
-    fn look<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, pool) = self.place(words)?;
+    fn parse_lookup<'a>(
+        &mut self,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let (slot, pool) = self.account_place(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
             let (word, is_missing) = word
@@ -193,20 +196,20 @@ impl Written {
             misses += u64::from(is_missing);
         }
         *self.by_pool.entry(pool).or_default() += 1;
-        let looked = self.slots.entry(slot).or_default();
-        looked.batches += 1;
-        looked.misses += misses;
-        let calls = looked.calls.checked_add(most_uses(&programs));
-        looked.calls = calls.context("too many calls")?;
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.batches += 1;
+        lookups.misses += misses;
+        let calls = lookups.calls.checked_add(most_uses(&programs));
+        lookups.calls = calls.context("too many calls")?;
         if !programs.is_empty() {
             programs.shrink_to_fit();
-            looked.programs.push(programs);
+            lookups.programs.push(programs);
         }
         Ok(())
     }
 
     fn load<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, _) = self.place(words)?;
+        let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let us = number(words, "microseconds")?;
         if self.about(program, words)? {
@@ -216,15 +219,15 @@ impl Written {
     }
 
     fn change<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        let (slot, _) = self.place(words)?;
+        let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let kind = if self.about(program, words)? {
             ChangeKind::Deployed
         } else {
             ChangeKind::Closed
         };
-        let looked = self.slots.entry(slot).or_default();
-        looked.changes.push((looked.calls, program, kind));
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.changes.push((lookups.calls, program, kind));
         Ok(())
     }
 
@@ -252,9 +255,9 @@ impl Written {
             Some("closed" | "failed" | "other") => false,
             _ => bail!("no kind of an entry"),
         };
-        let around = match loader {
-            Some(Loader::V3) => AROUND_CODE_V3,
-            Some(Loader::V4) => AROUND_CODE_V4,
+        let overhead = match loader {
+            Some(Loader::V3) => OVERHEAD_V3,
+            Some(Loader::V4) => OVERHEAD_V4,
             _ => 0,
         };
         let known = self
@@ -265,7 +268,7 @@ impl Written {
         known.loader = loader.or(known.loader);
         if has_code {
             known.bytes = size
-                .and_then(|size| size.checked_sub(around))
+                .and_then(|size| size.checked_sub(overhead))
                 .or(known.bytes);
         }
         *(if has_code { &mut seen.0 } else { &mut seen.1 }) = true;
@@ -273,7 +276,7 @@ impl Written {
     }
 
     /// A slot and the thread's pool.
-    fn place<'a>(
+    fn account_place<'a>(
         &self,
         words: &mut impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<(u64, String)> {
@@ -418,8 +421,8 @@ mod tests {
                 "a second process wrote to the same file",
             ),
         ] {
-            let said = refused(lines);
-            assert!(said.contains(what), "{said}");
+            let message = refused(lines);
+            assert!(message.contains(what), "{message}");
         }
         let other = |text: &str| format!("{:#}", Written::read(text.as_bytes()).unwrap_err());
         assert!(

@@ -26,8 +26,9 @@ fn check(run: &Path, other: &Path) -> (Value, u8) {
         .map(OsStr::new)
         .into_iter()
         .chain([run, other].map(AsRef::as_ref));
-    let (said, code) = faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap();
-    (serde_json::from_str(&said).unwrap(), code)
+    let (output, code) =
+        faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap();
+    (serde_json::from_str(&output).unwrap(), code)
 }
 
 fn page(run: &Path, other: &Path) -> String {
@@ -90,10 +91,10 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
         points.extend([Point::ProgramCache(cache), Point::ReplaySlot(replay)]);
     }
     record(&other, "2.1.14", "512", &points);
-    let (said, code) = check(&small, &other);
-    println!("{said:#}");
-    let counter = |said: &Value, name: &str| -> Value {
-        said[0]["counters"]
+    let (output, code) = check(&small, &other);
+    println!("{output:#}");
+    let counter = |output: &Value, name: &str| -> Value {
+        output[0]["counters"]
             .as_array()
             .unwrap()
             .iter()
@@ -102,7 +103,7 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
             .clone()
     };
     // The four counts and the time are judged, and its own costs are not.
-    let counters = said[0]["counters"].as_array().unwrap().iter();
+    let counters = output[0]["counters"].as_array().unwrap().iter();
     let judged = counters.filter(|counter| counter["name"] != "at its own costs, ms");
     let inside = judged.filter(|counter| counter["inside"] == true).count();
     let page = page(&small, &other);
@@ -110,39 +111,39 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
         page.contains(&format!("{inside} of 5 values are inside")),
         "{page}"
     );
-    let [time, own] = ["cache time, ms", "at its own costs, ms"].map(|name| counter(&said, name));
+    let [time, own] = ["cache time, ms", "at its own costs, ms"].map(|name| counter(&output, name));
     assert_eq!(
         (code, &time["within"], &own["within"]),
         (1, &json!(false), &json!(true))
     );
     assert!(own["off_percent"].as_f64().unwrap().abs() < 3.0, "{own}");
-    let us = &said[0]["us_of_a_load"];
+    let us = &output[0]["us_of_a_load"];
     assert!(
         (us[1].as_f64().unwrap() / us[0].as_f64().unwrap() - 1.5).abs() < 0.02,
         "{us}"
     );
     assert!(
-        (said[0]["times"].as_f64().unwrap() - 1.0).abs() < 0.05,
-        "{said}"
+        (output[0]["times"].as_f64().unwrap() - 1.0).abs() < 0.05,
+        "{output}"
     );
     // Over the same slots the interval has only the draws.
     let (drawn, _) = check(&small, &small);
     assert_eq!(
-        (&said[0]["same_slots"], &drawn[0]["same_slots"]),
+        (&output[0]["same_slots"], &drawn[0]["same_slots"]),
         (&json!(false), &json!(true))
     );
     assert_eq!(drawn[0]["times"], Value::Null);
-    let width = |said: &Value, name: &str| {
-        let range = &counter(said, name)["predicted"];
+    let width = |output: &Value, name: &str| {
+        let range = &counter(output, name)["predicted"];
         range["high"].as_f64().unwrap() - range["low"].as_f64().unwrap()
     };
     assert!(
-        width(&said, "misses") > 1.5 * width(&drawn, "misses"),
-        "{said} {drawn}"
+        width(&output, "misses") > 1.5 * width(&drawn, "misses"),
+        "{output} {drawn}"
     );
     // All programs are in both, and votes are no reason to expect more of them.
     assert!(
-        width(&said, "insertions") < 10.0 && counter(&said, "insertions")["inside"] == true,
-        "{said}"
+        width(&output, "insertions") < 10.0 && counter(&output, "insertions")["inside"] == true,
+        "{output}"
     );
 }

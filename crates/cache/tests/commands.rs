@@ -37,28 +37,28 @@ fn refused(words: &[&str], files: &[&Path]) -> String {
 #[test]
 fn one_run_predicts_every_size_after_its_own() {
     let (_folder, small, _) = runs();
-    let (said, code) = run(&["predict"], &[&small]).unwrap();
-    println!("{said}");
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("misses      3,598"), "{said}");
+    let (output, code) = run(&["predict"], &[&small]).unwrap();
+    println!("{output}");
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("misses      3,598"), "{output}");
     assert!(
-        said.contains("512 (recorded)") && said.contains("From 768 entries on"),
-        "{said}"
+        output.contains("512 (recorded)") && output.contains("From 768 entries on"),
+        "{output}"
     );
     let (line, code) = run(&["predict", "--json", "--sizes", "256,1024"], &[&small]).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(
-        (code, &said["version"], &said["self_test_passed"]),
+        (code, &output["version"], &output["self_test_passed"]),
         (0, &json!("2.1.14"), &json!(true))
     );
-    let entries: Vec<u64> = said["sizes"]
+    let entries: Vec<u64> = output["sizes"]
         .as_array()
         .unwrap()
         .iter()
         .map(|s| s["entries"].as_u64().unwrap())
         .collect();
     assert_eq!(entries, [256, 512, 1024]);
-    let misses = &said["sizes"][1]["misses"];
+    let misses = &output["sizes"][1]["misses"];
     assert!(
         misses["low"].as_f64().unwrap() < 3598.0 && misses["high"].as_f64().unwrap() > 3598.0,
         "{misses}"
@@ -133,11 +133,11 @@ fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
     let words = ["fetch", "--validator-trace", &written.display().to_string()];
     assert!(refused(&words, &[&small]).contains("512.trace is there already"));
     fs::remove_file(&fetched).unwrap();
-    let (said, code) = run(&words, &[&small]).unwrap();
-    println!("{said}");
+    let (output, code) = run(&words, &[&small]).unwrap();
+    println!("{output}");
     assert!(
-        code == 0 && said.contains("agave-validator 2.1.14: 640 misses, 641 loads in 249 ms"),
-        "{said}"
+        code == 0 && output.contains("agave-validator 2.1.14: 640 misses, 641 loads in 249 ms"),
+        "{output}"
     );
     let own = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
     assert_eq!(
@@ -178,9 +178,9 @@ fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out(
     )
     .unwrap();
     let (line, _) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
     let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
-    let rows = said["policies"].as_array().unwrap();
+    let rows = output["policies"].as_array().unwrap();
     for row in rows {
         println!("{row}");
         let (more, misses) = (
@@ -204,28 +204,28 @@ fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out(
 #[test]
 fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_named() {
     let (_folder, small, _) = runs();
-    let (said, code) = run(
+    let (output, code) = run(
         &["predict", "--version", "2.0.5", "--entries", "256"],
         &[&small],
     )
     .unwrap();
-    assert_eq!(code, 1, "{said}");
+    assert_eq!(code, 1, "{output}");
     assert!(
-        said.contains("no other size is predicted") && !said.contains("Mean of"),
-        "{said}"
+        output.contains("no other size is predicted") && !output.contains("Mean of"),
+        "{output}"
     );
     assert!(
-        said.contains("the rule is that of 2.0.5, and the validator reported 2.1.14"),
-        "{said}"
+        output.contains("the rule is that of 2.0.5, and the validator reported 2.1.14"),
+        "{output}"
     );
-    let (said, code) = run(
+    let (output, code) = run(
         &["policies", "--version", "2.0.5", "--entries", "256"],
         &[&small],
     )
     .unwrap();
     assert!(
-        code == 1 && said.contains("is not predicted within 10 %"),
-        "{said}"
+        code == 1 && output.contains("is not predicted within 10 %"),
+        "{output}"
     );
     assert!(refused(&["predict", "--version", "9.9.9"], &[&small]).contains("\"9.9.9\""));
     assert!(refused(&["predict", "--version", "a fork"], &[&small]).contains("\"a fork\""));
@@ -234,19 +234,19 @@ fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_n
 #[test]
 fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
     let (folder, small, large) = runs();
-    let (said, code) = run(&["check"], &[&small, &small]).unwrap();
-    assert_eq!(code, 0, "{said}");
+    let (output, code) = run(&["check"], &[&small, &small]).unwrap();
+    assert_eq!(code, 0, "{output}");
     assert!(
-        said.contains("512 entries, 133 slots of both runs") && said.contains("inside"),
-        "{said}"
+        output.contains("512 entries, 133 slots of both runs") && output.contains("inside"),
+        "{output}"
     );
     // The other follower replayed later blocks of the same load, with all programs in its cache.
-    let (said, _) = run(&["check"], &[&small, &large]).unwrap();
-    println!("{said}");
+    let (output, _) = run(&["check"], &[&small, &large]).unwrap();
+    println!("{output}");
     assert!(
-        said.contains("1024.fltl: 1,024 entries")
-            && said.contains("scaled by the number of transactions"),
-        "{said}"
+        output.contains("1024.fltl: 1,024 entries")
+            && output.contains("scaled by the number of transactions"),
+        "{output}"
     );
     let other = folder.path().join("other.fltl");
     // A new cluster has slots of the same numbers, and by chance as many transactions in most of them.
@@ -261,10 +261,10 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
         }
     }
     record(&other, "2.1.14", "512", &others);
-    let (said, code) = run(&["check"], &[&small, &other]).unwrap();
+    let (output, code) = run(&["check"], &[&small, &other]).unwrap();
     assert!(
-        code == 0 && said.contains("133 slots of other blocks; predictions scaled"),
-        "{said}"
+        code == 0 && output.contains("133 slots of other blocks; predictions scaled"),
+        "{output}"
     );
     // With a trace of its own its own lookups are simulated: here of half of its slots, which is too little.
     let trace = file::read(
@@ -280,11 +280,11 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
     .unwrap();
     assert!(refused(&["check"], &[&small, &other]).contains("other.trace: "));
     fs::write(folder.path().join("other.trace"), bytes_of(&trace)).unwrap();
-    let (said, code) = run(&["check"], &[&small, &other]).unwrap();
-    println!("{said}");
+    let (output, code) = run(&["check"], &[&small, &other]).unwrap();
+    println!("{output}");
     assert!(
-        code == 0 && said.contains("133 slots of other blocks, by their own trace"),
-        "{said}"
+        code == 0 && output.contains("133 slots of other blocks, by their own trace"),
+        "{output}"
     );
     let other = folder.path().join("newer.fltl");
     record(&other, "4.1.0", "512", &points("512.lp"));
@@ -297,13 +297,13 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
 #[test]
 fn no_policy_beats_min_and_the_attack_is_told_apart() {
     let (_folder, small, _) = runs();
-    let (said, _) = run(&["policies"], &[&small]).unwrap();
-    println!("{said}");
-    assert!(said.starts_with("Misses with 512 entries"), "{said}");
+    let (output, _) = run(&["policies"], &[&small]).unwrap();
+    println!("{output}");
+    assert!(output.starts_with("Misses with 512 entries"), "{output}");
     let (line, code) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    let rows = said["policies"].as_array().unwrap();
-    assert_eq!((code, rows.len(), &said["attack"]), (0, 20, &json!(20)));
+    let output: Value = serde_json::from_str(&line).unwrap();
+    let rows = output["policies"].as_array().unwrap();
+    assert_eq!((code, rows.len(), &output["attack"]), (0, 20, &json!(20)));
     let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
     for row in rows {
         let min = rows
@@ -446,10 +446,10 @@ fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
         })),
     )
     .unwrap();
-    let said = refused(&["policies", "--bytes", "300M"], &[&small]);
+    let output = refused(&["policies", "--bytes", "300M"], &[&small]);
     assert!(
-        said.contains("1 programs of the trace have no size in bytes"),
-        "{said}"
+        output.contains("1 programs of the trace have no size in bytes"),
+        "{output}"
     );
 }
 
@@ -518,26 +518,26 @@ fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_
     // With all blocks before it the cache is as it was: agreement.
     fs::write(&trace, bytes_of(&load)).unwrap();
     let (line, code) = run(&["predict", "--json"], &[&middle]).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    println!("{said:#}");
+    let output: Value = serde_json::from_str(&line).unwrap();
+    println!("{output:#}");
     assert_eq!(
-        (code, &said["self_test_passed"]),
+        (code, &output["self_test_passed"]),
         (0, &json!(true)),
-        "{said}"
+        "{output}"
     );
-    for counter in said["self_test"].as_array().unwrap() {
+    for counter in output["self_test"].as_array().unwrap() {
         let off = counter["predicted"].as_f64().unwrap() - counter["recorded"].as_f64().unwrap();
         let few = 10.0_f64.max(0.05 * counter["recorded"].as_f64().unwrap());
         assert!(off.abs() < few, "{counter}");
     }
-    let reasons = said["reasons"].to_string();
+    let reasons = output["reasons"].to_string();
     assert!(
         reasons.contains("began in the middle; 66 slots before it warm"),
         "{reasons}"
     );
     // At 640 entries what was in the cache before these blocks decides: that is named, and not predicted.
-    assert_eq!(said["unknown"], json!([640]));
-    let known: Vec<u64> = said["sizes"]
+    assert_eq!(output["unknown"], json!([640]));
+    let known: Vec<u64> = output["sizes"]
         .as_array()
         .unwrap()
         .iter()
@@ -549,12 +549,12 @@ fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_
     );
     // Without them it begins empty in the simulation, as it did not in truth: the bias is said, and its reason.
     fs::write(&trace, bytes_of(&without(&load, |_, slot| slot >= first))).unwrap();
-    let (said, code) = run(&["predict"], &[&middle]).unwrap();
-    println!("{said}");
-    assert_eq!(code, 1, "{said}");
+    let (output, code) = run(&["predict"], &[&middle]).unwrap();
+    println!("{output}");
+    assert_eq!(code, 1, "{output}");
     assert!(
-        said.contains("no other size is predicted") && said.contains("0 slots before it warm"),
-        "{said}"
+        output.contains("no other size is predicted") && output.contains("0 slots before it warm"),
+        "{output}"
     );
 }
 
@@ -568,30 +568,31 @@ fn with_five_percent_of_its_slots_removed_a_trace_is_refused_by_every_command() 
     )
     .unwrap();
     for command in ["predict", "policies"] {
-        let said = refused(&[command], &[&small]);
+        let output = refused(&[command], &[&small]);
         assert!(
-            said.contains("7 slots are missing, the first is 991") && said.contains("below 98 %"),
-            "{said}"
+            output.contains("7 slots are missing, the first is 991")
+                && output.contains("below 98 %"),
+            "{output}"
         );
-        assert!(said.contains("512.trace: the trace covers 9"), "{said}");
+        assert!(output.contains("512.trace: the trace covers 9"), "{output}");
     }
     assert!(refused(&["check"], &[&small, &small]).contains("7 slots are missing"));
     // With 1 % it is a known weakness.
     fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
-    let (said, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
+    let (output, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
     assert!(
-        said.contains("% of the transactions; 1 slots are missing"),
-        "{said}"
+        output.contains("% of the transactions; 1 slots are missing"),
+        "{output}"
     );
 }
 
 #[test]
 fn what_is_missing_damaged_or_too_little_is_named_with_what_to_do() {
     let (folder, small, large) = runs();
-    let said = refused(&["predict"], &[&large]);
+    let output = refused(&["predict"], &[&large]);
     assert!(
-        said.contains("1024.trace is missing") && said.contains("faultline cache fetch"),
-        "{said}"
+        output.contains("1024.trace is missing") && output.contains("faultline cache fetch"),
+        "{output}"
     );
     let trace = folder.path().join("512.trace");
     let whole = fs::read(&trace).unwrap();
@@ -604,8 +605,11 @@ fn what_is_missing_damaged_or_too_little_is_named_with_what_to_do() {
         (Vec::new(), "damaged at byte 0"),
     ] {
         fs::write(&trace, bytes).unwrap();
-        let said = refused(&["predict"], &[&small]);
-        assert!(said.contains("512.trace") && said.contains(what), "{said}");
+        let output = refused(&["predict"], &[&small]);
+        assert!(
+            output.contains("512.trace") && output.contains(what),
+            "{output}"
+        );
     }
     fs::write(&trace, &whole).unwrap();
     // Another 5 % of transactions in slots that the trace does not have.
@@ -618,9 +622,9 @@ fn what_is_missing_damaged_or_too_little_is_named_with_what_to_do() {
     points.push(Point::ReplaySlot(replay));
     fs::remove_file(&small).unwrap();
     record(&small, "2.1.14", "512", &points);
-    let said = refused(&["predict"], &[&small]);
+    let output = refused(&["predict"], &[&small]);
     assert!(
-        said.contains("below 98 % nothing is predicted") && said.contains("9999"),
-        "{said}"
+        output.contains("below 98 % nothing is predicted") && output.contains("9999"),
+        "{output}"
     );
 }

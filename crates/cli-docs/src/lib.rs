@@ -98,9 +98,9 @@ pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io
 fn files(name: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["FILES"]);
-    for (place, what) in FILES {
+    for (file_path, what) in FILES {
         section.control("TP", []);
-        section.text([bold(place.replace("NAME", name))]);
+        section.text([bold(file_path.replace("NAME", name))]);
         section.text([roman(what)]);
     }
     section

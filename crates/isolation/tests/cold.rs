@@ -36,11 +36,11 @@ fn ledger() -> Option<tempfile::TempDir> {
     let file = fs::File::open(&probe).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let told = Command::new("fincore")
+    let message = Command::new("fincore")
         .args(["--noheadings", "--output", "PAGES"])
         .arg(probe)
         .output();
-    match told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned()) {
+    match message.map(|message| String::from_utf8_lossy(&message.stdout).trim().to_owned()) {
         Ok(pages) if pages == "0" => {
             cold::drop_files(&[folder.path()]).unwrap();
             Some(folder)
@@ -209,8 +209,8 @@ fn a_hole_has_no_page_to_be_in_memory() {
 fn everything_is_dropped_by_the_kernels_file_and_a_host_without_it_says_so() {
     let host = tempfile::tempdir().unwrap();
     let root = HostRoot::below(host.path());
-    let told = cold::drop_all(&root).unwrap_err().to_string();
-    assert!(told.contains("sys/vm/drop_caches"), "{told}");
+    let message = cold::drop_all(&root).unwrap_err().to_string();
+    assert!(message.contains("sys/vm/drop_caches"), "{message}");
     let file = host.path().join("proc/sys/vm/drop_caches");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "").unwrap();
@@ -312,11 +312,11 @@ fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_onl
             cool();
             let after_another = Group::charged("second", &ledger).unwrap();
             let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
-            let told = format!("{after_restore} and {after_another} of {}", FILES * EACH);
+            let message = format!("{after_restore} and {after_another} of {}", FILES * EACH);
             if same && after_restore >= FILES * EACH {
                 Ok(after_restore)
             } else {
-                Err(told)
+                Err(message)
             }
         },
     );

@@ -153,7 +153,7 @@ impl Mistakes<'_> {
         let unclosed = errors
             .iter()
             .any(|error| error.message().contains("unclosed"));
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let mut errors: Vec<_> = errors.iter().collect();
         errors.sort_by_key(|error| error.span().map(|span| span.start));
         for error in errors
@@ -161,7 +161,7 @@ impl Mistakes<'_> {
             .take(if unclosed { 1 } else { MOST_OF_SYNTAX })
         {
             let line = error.span().and_then(|span| self.line(span.start));
-            if !told.insert(line) {
+            if !reported.insert(line) {
                 continue;
             }
             let written = line

@@ -125,16 +125,16 @@ impl<'a> Table<'a> {
         self.absent.push((key, what.into()));
     }
 
-    /// Reads `key` into `place`, which keeps its default where the key is missing.
+    /// Reads `key` into `target`, which keeps its default where the key is missing.
     pub fn set<T>(
         &mut self,
         key: &'static str,
-        place: &mut T,
+        target: &mut T,
         m: &mut Mistakes<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) {
         if let Some(value) = self.take(key, m, read) {
-            *place = value;
+            *target = value;
         }
     }
 

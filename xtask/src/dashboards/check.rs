@@ -391,7 +391,7 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
         wrong.push(format!("{unit:?} is no unit that is used here"));
     }
-    if tells_a_bound(act) && !panel.shows_a_bound() {
+    if describes_bound(act) && !panel.shows_a_bound() {
         wrong.push(format!("it tells a bound and does not show it: {act:?}"));
     }
     if panel.targets.is_empty() {
@@ -427,7 +427,7 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
 }
 
 /// Whether the words name a number from which on something is to be done: `Above 80 %`.
-fn tells_a_bound(words: &str) -> bool {
+fn describes_bound(words: &str) -> bool {
     let words: Vec<&str> = words.split_whitespace().collect();
     words.windows(2).any(|pair| {
         let [before, number] = pair else { return false };
@@ -482,9 +482,9 @@ mod tests {
         panel
     }
 
-    fn with(place: &str, value: Value) -> Value {
+    fn with(folder: &str, value: Value) -> Value {
         let mut panel = good();
-        *panel.pointer_mut(place).unwrap() = value;
+        *panel.pointer_mut(folder).unwrap() = value;
         panel
     }
 
@@ -575,8 +575,8 @@ mod tests {
         );
         assert!(told(&[("defaults", steps(1))]).contains("tells a bound"));
         assert!(
-            tells_a_bound("More than 1,000 a second.")
-                && !tells_a_bound("A new version far above: hold.")
+            describes_bound("More than 1,000 a second.")
+                && !describes_bound("A new version far above: hold.")
         );
     }
 

@@ -129,7 +129,7 @@ fn ask(run: &Path, node: &StandIn, before: u64) -> anyhow::Result<String> {
         requests: 2,
         before: Some(before),
     };
-    fetch(&args, QUICK).map(|(said, _)| said)
+    fetch(&args, QUICK).map(|(output, _)| output)
 }
 
 fn read(run: &Path) -> Trace {
@@ -172,12 +172,13 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
             block(101, &[transaction(&[(&key(3), false)], Value::Null), close])
         }
     });
-    let said = ask(&run, &node, 0).unwrap();
+    let output = ask(&run, &node, 0).unwrap();
     assert!(
-        said.contains("covers 100.00 % of the recorded transactions; 0 recorded slots are missing"),
-        "{said}"
+        output
+            .contains("covers 100.00 % of the recorded transactions; 0 recorded slots are missing"),
+        "{output}"
     );
-    assert!(said.contains("1 accounts no longer exist"), "{said}");
+    assert!(output.contains("1 accounts no longer exist"), "{output}");
     let trace = read(&run);
     assert_eq!(trace.meta().cluster, key(9));
     let programs: Vec<_> = trace
@@ -252,8 +253,8 @@ fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
         change["transaction"]["accountKeys"][1]["signer"] = json!(slot == 100);
         block(slot - 1, &[change, vote()])
     });
-    let said = ask(&run, &node, 0).unwrap();
-    assert!(!said.contains("no longer exist"), "{said}");
+    let output = ask(&run, &node, 0).unwrap();
+    assert!(!output.contains("no longer exist"), "{output}");
     let trace = read(&run);
     let named = |programs: &[u32]| {
         let mut named: Vec<u8> = programs
@@ -313,18 +314,18 @@ fn what_was_interrupted_is_continued_and_nothing_is_asked_twice() {
     bytes.extend([4, 90, 1]);
     fs::write(&path, bytes).unwrap();
     let whole = node(plain);
-    let said = ask(&run, &whole, 0).unwrap();
+    let output = ask(&run, &whole, 0).unwrap();
     assert!(
-        said.contains("75.00 %") && said.contains("1 slots are not finalized yet"),
-        "{said}"
+        output.contains("75.00 %") && output.contains("1 slots are not finalized yet"),
+        "{output}"
     );
-    assert!(said.contains("not enough to predict from"), "{said}");
-    let asked: Vec<_> = whole
+    assert!(output.contains("not enough to predict from"), "{output}");
+    let requested: Vec<_> = whole
         .requests()
         .into_iter()
         .filter(|(method, _)| method == "getBlock")
         .collect();
-    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(requested.len(), 1, "{requested:?}");
     let trace = read(&run);
     assert_eq!(
         (trace.slots().len(), trace.programs().len(), trace.sets()),
@@ -344,14 +345,14 @@ fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
         102 => Reply::error(-32004, "Block not available for slot 102"),
         slot => plain(slot),
     });
-    let said = ask(&run, &node, 2).unwrap();
+    let output = ask(&run, &node, 2).unwrap();
     assert!(
-        said.contains("2 recorded slots are missing") && said.contains("33.33 %"),
-        "{said}"
+        output.contains("2 recorded slots are missing") && output.contains("33.33 %"),
+        "{output}"
     );
     assert!(
-        said.contains("1 slots were skipped") && said.contains("1 slots are not available"),
-        "{said}"
+        output.contains("1 slots were skipped") && output.contains("1 slots are not available"),
+        "{output}"
     );
     assert_eq!(
         read(&run)
@@ -403,14 +404,14 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100]);
     let refused = |node: StandIn| format!("{:#}", ask(&run, &node, 0).unwrap_err());
-    let said = refused(node(|_| block(100, &[])));
-    assert!(said.contains("slot 100 has the parent 100"), "{said}");
-    let said = refused(node(|_| {
+    let output = refused(node(|_| block(100, &[])));
+    assert!(output.contains("slot 100 has the parent 100"), "{output}");
+    let output = refused(node(|_| {
         block(99, &[transaction(&[("0OIl", false)], Value::Null)])
     }));
     assert!(
-        said.contains("slot 100") && said.contains("no public key"),
-        "{said}"
+        output.contains("slot 100") && output.contains("no public key"),
+        "{output}"
     );
     let few = StandIn::new(Box::new(|method, _| match method {
         "getGenesisHash" => Reply::result(json!(key(9))),
@@ -418,10 +419,10 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
         "getBlock" => plain(100),
         _ => Reply::result(json!({"value": [null]})),
     }));
-    let said = refused(few);
+    let output = refused(few);
     assert!(
-        said.contains("1 accounts in the answer, and 4 were asked for"),
-        "{said}"
+        output.contains("1 accounts in the answer, and 4 were asked for"),
+        "{output}"
     );
 }
 
@@ -429,10 +430,10 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
 fn a_recording_without_the_cache_says_why_it_cannot_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[]);
-    let said = format!("{:#}", ask(&run, &node(plain), 0).unwrap_err());
+    let output = format!("{:#}", ask(&run, &node(plain), 0).unwrap_err());
     assert!(
-        said.contains("loaded-programs-cache-stats") && said.contains("SOLANA_METRICS_CONFIG"),
-        "{said}"
+        output.contains("loaded-programs-cache-stats") && output.contains("SOLANA_METRICS_CONFIG"),
+        "{output}"
     );
 }
 
@@ -509,16 +510,16 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
             requests: 1,
             before: Some(0),
         };
-        fetch(&args, QUICK).map(|(said, _)| said)
+        fetch(&args, QUICK).map(|(output, _)| output)
     };
-    let no_room = |said: String| {
+    let no_room = |output: String| {
         assert!(
-            said.contains(
+            output.contains(
                 "run.trace: there is no room left; make room and run the same command again"
             ),
-            "{said}"
+            "{output}"
         );
-        assert!(said.contains("No space left on device"), "{said}");
+        assert!(output.contains("No space left on device"), "{output}");
     };
     // Not even for its head.
     disk.fill();
@@ -527,24 +528,25 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
     // For the first block, and a part of the second.
     fs::write(disk.0.join("filler"), vec![1; 48 << 10]).unwrap();
     no_room(format!("{:#}", ask().unwrap_err()));
-    let kept = file::read_whole_records(fs::read(&out).unwrap().as_slice())
+    let saved = file::read_whole_records(fs::read(&out).unwrap().as_slice())
         .unwrap()
         .trace;
     assert_eq!(
-        kept.slots()
+        saved
+            .slots()
             .iter()
             .map(|slot| slot.slot)
             .collect::<Vec<_>>(),
         [100]
     );
     disk.room_again();
-    let asked = node.requests().len();
-    let said = ask().unwrap();
-    assert!(said.contains("100.00 %"), "{said}");
+    let requested = node.requests().len();
+    let output = ask().unwrap();
+    assert!(output.contains("100.00 %"), "{output}");
     let again: Vec<_> = node
         .requests()
         .into_iter()
-        .skip(asked)
+        .skip(requested)
         .filter(|(method, _)| method == "getBlock")
         .collect();
     assert_eq!(again.len(), 2, "{again:?}");

@@ -34,7 +34,7 @@ impl Batch {
         if paths.is_empty() {
             return Ok((0, 0));
         }
-        let told = run(&paths).map_err(|error| {
+        let printed = run(&paths).map_err(|error| {
             Error::Refused(match error.kind() {
                 io::ErrorKind::NotFound => format!(
                     "{PROGRAM} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
@@ -43,7 +43,7 @@ impl Batch {
                 _ => format!("{PROGRAM}: {error}"),
             })
         })?;
-        parse(&told).map_err(|line| {
+        parse(&printed).map_err(|line| {
             Error::Refused(format!(
                 "{PROGRAM} says {line:?} where a number of pages was expected"
             ))

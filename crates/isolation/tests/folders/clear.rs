@@ -73,7 +73,7 @@ fn everything_goes_but_keypairs_and_tower_files() {
         "tower-1_9-abc.bin",
     ];
     assert_eq!(names(&scene.path("ledger")), stayed);
-    let told = [
+    let message = [
         ("my-identity-2.json", "a keypair by its name"),
         ("secret", "a keypair"),
         ("tower-1_9-abc.bin", "a tower file"),
@@ -81,7 +81,7 @@ fn everything_goes_but_keypairs_and_tower_files() {
     ];
     assert_eq!(
         retained(&cleared.retained),
-        told.map(|(name, why)| (name.to_owned(), why))
+        message.map(|(name, why)| (name.to_owned(), why))
     );
     assert!(folders::is_marked(&scene.path("ledger")));
     assert_eq!(scene.clear().unwrap().files, 0);
@@ -143,8 +143,8 @@ fn without_its_marker_nothing_is_deleted() {
     let scene = Scene::new();
     scene.put("file", "stays");
     fs::remove_file(scene.path("ledger").join(MARKER)).unwrap();
-    for told in [scene.clear().unwrap_err(), scene.would_clear().unwrap_err()] {
-        assert!(told.to_string().contains("is not marked"), "{told}");
+    for message in [scene.clear().unwrap_err(), scene.would_clear().unwrap_err()] {
+        assert!(message.to_string().contains("is not marked"), "{message}");
     }
     assert!(scene.path("ledger/file").exists());
     // A link to a marked folder is not that folder.
@@ -165,12 +165,12 @@ fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
         scene.put("z", "stays");
         let lock = fs::File::open(scene.put(name, "")).unwrap();
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
-        let told = folders::clear(&scene.path("ledger"), &root)
+        let message = folders::clear(&scene.path("ledger"), &root)
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains("ledger.lock is locked: a validator runs on this ledger"),
-            "{told}"
+            message.contains("ledger.lock is locked: a validator runs on this ledger"),
+            "{message}"
         );
         assert!(scene.path("ledger/a").exists() && scene.path("ledger/z").exists());
         drop(lock);
@@ -189,10 +189,11 @@ fn a_folder_in_which_a_process_has_a_file_open_is_not_touched() {
     // Who only lists it does not use it.
     let _listed = fs::File::open(scene.path("ledger")).unwrap();
     let open = fs::File::open(scene.put("rocksdb/LOG", "stays")).unwrap();
-    let told = scene.clear().unwrap_err().to_string();
+    let message = scene.clear().unwrap_err().to_string();
     assert!(
-        told.contains(&format!("process {}", std::process::id())) && told.contains("rocksdb/LOG"),
-        "{told}"
+        message.contains(&format!("process {}", std::process::id()))
+            && message.contains("rocksdb/LOG"),
+        "{message}"
     );
     assert!(scene.path("ledger/rocksdb/LOG").exists());
     drop(open);
@@ -214,9 +215,9 @@ fn what_cannot_be_deleted_is_an_error_that_names_it() {
         return;
     }
     drop(file);
-    let told = scene.clear().unwrap_err().to_string();
+    let message = scene.clear().unwrap_err().to_string();
     rustix::fs::ioctl_setflags(fs::File::open(&path).unwrap(), flags).unwrap();
-    assert!(told.contains("deep/stuck"), "{told}");
+    assert!(message.contains("deep/stuck"), "{message}");
 }
 
 #[test]

@@ -27,10 +27,10 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
         (&ledger, Purpose::Source),
         (&link, Purpose::Work),
     ] {
-        let told = locked(folder, purpose).unwrap_err();
+        let message = locked(folder, purpose).unwrap_err();
         assert!(
-            told.contains(&own) && told.contains("in use by another experiment"),
-            "{told}"
+            message.contains(&own) && message.contains("in use by another experiment"),
+            "{message}"
         );
     }
     // Its holder may clear it, and others are not in the way.

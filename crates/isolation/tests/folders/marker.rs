@@ -18,21 +18,24 @@ fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
 
     fs::create_dir(path("full")).unwrap();
     fs::write(path("full/genesis.bin"), "").unwrap();
-    let told = init(&path("full"), NOW).unwrap_err().to_string();
+    let message = init(&path("full"), NOW).unwrap_err().to_string();
     assert!(
-        told.contains("genesis.bin") && told.contains("not empty"),
-        "{told}"
+        message.contains("genesis.bin") && message.contains("not empty"),
+        "{message}"
     );
     assert!(!path("full").join(MARKER).exists());
 
-    let told = init(&path("no/such"), NOW).unwrap_err().to_string();
-    assert!(told.contains("the folder above it is missing"), "{told}");
+    let message = init(&path("no/such"), NOW).unwrap_err().to_string();
+    assert!(
+        message.contains("the folder above it is missing"),
+        "{message}"
+    );
 
     symlink(path("made"), path("link")).unwrap();
-    let told = init(&path("link"), NOW).unwrap_err().to_string();
+    let message = init(&path("link"), NOW).unwrap_err().to_string();
     assert!(
-        told.contains("symbolic link") && told.contains("made"),
-        "{told}"
+        message.contains("symbolic link") && message.contains("made"),
+        "{message}"
     );
     assert!(!is_marked(&path("link")));
 
@@ -59,8 +62,11 @@ fn a_marker_counts_only_in_the_folder_that_it_was_made_in() {
     let scene = Scene::new();
     let copy = scene.path("outside");
     fs::copy(scene.path("ledger").join(MARKER), copy.join(MARKER)).unwrap();
-    let told = check(&copy).unwrap_err().to_string();
-    assert!(told.contains("copied here from another folder"), "{told}");
+    let message = check(&copy).unwrap_err().to_string();
+    assert!(
+        message.contains("copied here from another folder"),
+        "{message}"
+    );
     assert!(init(&copy, NOW).is_err());
 
     // A folder that is moved is the same folder.

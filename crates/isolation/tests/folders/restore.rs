@@ -130,10 +130,10 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
         return;
     };
     folders::init(&disk, super::NOW).unwrap();
-    let told = restore(&from, &disk, None, None).unwrap_err().to_string();
+    let message = restore(&from, &disk, None, None).unwrap_err().to_string();
     assert!(
-        told.contains("bytes free") && told.contains("free space"),
-        "{told}"
+        message.contains("bytes free") && message.contains("free space"),
+        "{message}"
     );
     assert!(names(&disk).is_empty());
 }
@@ -153,10 +153,10 @@ fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake(
         fs::read_to_string(scene.path("ledger/tower-1_9-abc.bin")).unwrap(),
         "new votes"
     );
-    let told = restore(&from, &scene.path("ledger"), None, None)
+    let message = restore(&from, &scene.path("ledger"), None, None)
         .unwrap_err()
         .to_string();
-    assert!(told.contains("clear the folder first"), "{told}");
+    assert!(message.contains("clear the folder first"), "{message}");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn links_that_lead_out_are_refused() {
         let scene = Scene::new();
         let from = retained(&scene);
         symlink(target, from.join("rocksdb/out")).unwrap();
-        let told = restore(&from, &scene.path("ledger"), None, None)
+        let message = restore(&from, &scene.path("ledger"), None, None)
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains("rocksdb/out is a symbolic link that leads out"),
-            "{told}"
+            message.contains("rocksdb/out is a symbolic link that leads out"),
+            "{message}"
         );
         assert!(folders::measure(&from).is_err() && names(&scene.path("ledger")).is_empty());
     }
@@ -196,7 +196,7 @@ fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
         .is_err()
     );
     scene.put("inside/file", "text");
-    let told = restore(
+    let message = restore(
         &scene.path("ledger/inside"),
         &scene.path("ledger"),
         None,
@@ -204,7 +204,7 @@ fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
     )
     .unwrap_err()
     .to_string();
-    assert!(told.contains("lie in one another"), "{told}");
+    assert!(message.contains("lie in one another"), "{message}");
     scene.outside_is_untouched();
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn held_at_the_gate(scene: &Scene) {
 }
 
 pub(crate) fn much_is_told(scene: &Scene) {
-    let told = "x".repeat(1 << 20);
+    let message = "x".repeat(1 << 20);
     let gate = scene.path("gate");
     let count = ["/bin/sh", "-c", "wc -c < \"$1\"", "count"].map(OsString::from);
     let command = count.into_iter().chain([gate.clone().into()]).collect();
@@ -54,9 +54,9 @@ pub(crate) fn much_is_told(scene: &Scene) {
         gate: Some(gate),
         ..scene.job(&[])
     });
-    launched.go(told.as_bytes()).expect("it is let go");
+    launched.go(message.as_bytes()).expect("it is let go");
     assert_eq!(end_of(&mut *launched), End::Code(0));
-    assert_eq!(scene.output().trim(), told.len().to_string());
+    assert_eq!(scene.output().trim(), message.len().to_string());
     launched.close().expect("it is closed");
 }
 

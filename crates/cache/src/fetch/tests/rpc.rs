@@ -38,10 +38,10 @@ fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
         ]),
         (Ok(Some(7)), 3)
     );
-    let (answer, asked) = ask(vec![limited.clone(), limited.clone(), limited]);
-    assert!(failed(answer).contains("429") && asked == 3);
-    let (answer, asked) = ask(vec![Reply::error(-32007, "Slot 5 was\u{1b} skipped")]);
-    assert_eq!(asked, 1);
+    let (answer, requested) = ask(vec![limited.clone(), limited.clone(), limited]);
+    assert!(failed(answer).contains("429") && requested == 3);
+    let (answer, requested) = ask(vec![Reply::error(-32007, "Slot 5 was\u{1b} skipped")]);
+    assert_eq!(requested, 1);
     assert_eq!(
         failed(answer),
         "the node answers -32007: Slot 5 was[U+001B] skipped"
@@ -53,8 +53,8 @@ fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
 #[test]
 fn half_deep_foreign_and_endless_answers_are_refused() {
     let half = Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"".to_vec());
-    let (answer, asked) = ask(vec![half.clone(), half.clone(), half]);
-    assert!(failed(answer).contains("breaks off") && asked == 3);
+    let (answer, requested) = ask(vec![half.clone(), half.clone(), half]);
+    assert!(failed(answer).contains("breaks off") && requested == 3);
     let deep = Reply::status(
         200,
         &[],
@@ -66,8 +66,8 @@ fn half_deep_foreign_and_endless_answers_are_refused() {
         failed(ask(vec![foreign]).0),
         "getSlot: the answer is to another question"
     );
-    let (answer, asked) = ask(vec![Reply::Endless]);
-    assert!(failed(answer).contains("more than 128 MiB") && asked == 1);
+    let (answer, requested) = ask(vec![Reply::Endless]);
+    assert!(failed(answer).contains("more than 128 MiB") && requested == 1);
 }
 
 #[test]
@@ -86,13 +86,13 @@ fn a_node_that_hangs_is_asked_again_and_then_given_up() {
     assert_eq!(node.requests().len(), 3);
     let node = StandIn::of_replies(vec![Reply::Silence; 3]);
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
-    let said = rpc
+    let output = rpc
         .ask::<u64>("getSlot", &json!([]))
         .unwrap_err()
         .to_string();
     let host = node.url().replace("http://", "");
     assert_eq!(
-        said,
+        output,
         format!("getSlot at {host}: no answer within 300 ms (tried 3 times)")
     );
 }
@@ -109,9 +109,9 @@ fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
         ),
     ] {
         let limited = Reply::status(429, &[day, ("Retry-After", retry_after)], "slow down");
-        let (answer, asked) = ask(vec![limited]);
-        let said = failed(answer);
-        assert!(said.contains(wanted) && asked == 1, "{said}");
+        let (answer, requested) = ask(vec![limited]);
+        let output = failed(answer);
+        assert!(output.contains(wanted) && requested == 1, "{output}");
     }
     let over = Reply::status(503, &[day, ("Retry-After", day.1)], "");
     assert_eq!(ask(vec![over, Reply::result(json!(7))]), (Ok(Some(7)), 2));
@@ -119,10 +119,10 @@ fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
 
 #[test]
 fn an_answer_that_cannot_be_decoded_is_named_with_its_coding() {
-    let (answer, asked) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
-    let said = failed(answer);
+    let (answer, requested) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
+    let output = failed(answer);
     assert!(
-        said.contains("the answer is encoded with br, which was not asked for") && asked == 1,
-        "{said}"
+        output.contains("the answer is encoded with br, which was not asked for") && requested == 1,
+        "{output}"
     );
 }
