@@ -168,7 +168,7 @@ impl Error {
     pub fn is_full(&self) -> bool {
         match self {
             Error::Full { .. } => true,
-            Error::Io { source, .. } => is_no_room(source),
+            Error::Io { source, .. } => is_disk_full(source),
             _ => false,
         }
     }
@@ -185,7 +185,7 @@ impl Error {
         match source.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { path },
             std::io::ErrorKind::NotFound => Error::Missing { path },
-            _ if is_no_room(&source) => Error::Full { path },
+            _ if is_disk_full(&source) => Error::Full { path },
             _ => Error::Io { path, source },
         }
     }
@@ -237,7 +237,7 @@ fn damage(path: &Path, source: &rusqlite::Error) -> String {
     }
 }
 
-fn is_no_room(error: &std::io::Error) -> bool {
+fn is_disk_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

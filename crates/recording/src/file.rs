@@ -39,10 +39,10 @@ const CACHE_KIB: i64 = 512;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The names SQLite gives to the files beside a database.
-pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// `path` with `suffix` behind its name.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -122,9 +122,9 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
     let conn = Connection::open_with_flags(address, flags).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     // With a log or a journal, that tells: a recording may be only there yet.
-    let more = BESIDE
+    let more = SIDE_FILES
         .iter()
-        .any(|suffix| length(&beside(absolute, suffix)) > 0);
+        .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
     if more || application == Ok(kind.application_id) {
         return Ok(());
     }
@@ -230,7 +230,7 @@ impl Part {
         }
         let part = Part {
             whole: path.to_owned(),
-            part: beside(path, ".part"),
+            part: with_suffix(path, ".part"),
         };
         // What an earlier attempt left that was killed.
         part.remove();
@@ -267,8 +267,8 @@ impl Part {
 
     fn remove(&self) {
         let _ = std::fs::remove_file(&self.part);
-        for suffix in BESIDE {
-            let _ = std::fs::remove_file(beside(&self.part, suffix));
+        for suffix in SIDE_FILES {
+            let _ = std::fs::remove_file(with_suffix(&self.part, suffix));
         }
     }
 }

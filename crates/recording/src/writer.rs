@@ -73,7 +73,7 @@ pub struct Writer {
     session: i64,
     following: Option<Following>,
     samples: Samples,
-    told: [SourceProblems; Source::ALL.len()],
+    reported: [SourceProblems; Source::ALL.len()],
     now: Mark,
     committed: Mark,
     /// In the open transaction.
@@ -197,7 +197,9 @@ impl Writer {
             }
         }
         self.samples.doubt();
-        self.told.iter_mut().for_each(|told| told.doubted = true);
+        self.reported
+            .iter_mut()
+            .for_each(|reported| reported.doubted = true);
         std::mem::take(&mut self.rows)
     }
 
@@ -218,7 +220,7 @@ impl Writer {
         self.note_counts()?;
         self.commit()?;
         self.take_in_log("PASSIVE")?;
-        let log = file::length(&file::beside(&self.path, "-wal"));
+        let log = file::length(&file::with_suffix(&self.path, "-wal"));
         if log > LONG_LOG {
             let patience = if log > VERY_LONG_LOG {
                 WAIT_FOR_READERS
@@ -366,10 +368,10 @@ impl Writer {
         {
             let of_it = tick.batches.iter().filter(|batch| batch.source == source);
             let problems: Vec<&Problem> = of_it.flat_map(|batch| &batch.problems).collect();
-            let Some(told) = self.told.get_mut(source as usize) else {
+            let Some(reported) = self.reported.get_mut(source as usize) else {
                 continue;
             };
-            if told.problems.iter().eq(problems.iter().copied()) && !told.doubted {
+            if reported.problems.iter().eq(problems.iter().copied()) && !reported.doubted {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
@@ -387,8 +389,8 @@ impl Writer {
                 row.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
                 rows += 1;
             }
-            told.problems = problems.into_iter().cloned().collect();
-            told.doubted = false;
+            reported.problems = problems.into_iter().cloned().collect();
+            reported.doubted = false;
         }
         self.count("problem", rows);
         Ok(())
@@ -401,13 +403,13 @@ impl Writer {
         row.raw_bind_parameter(2, last_tick)?;
         row.raw_bind_parameter(3, point.time_unix_ns())?;
         row.raw_bind_parameter(4, nanos(point.received()))?;
-        let mut place = 5;
+        let mut column = 5;
         let mut bound = Ok(());
         point.store(&mut |value| {
             if bound.is_ok() {
-                bound = row.raw_bind_parameter(place, value);
+                bound = row.raw_bind_parameter(column, value);
             }
-            place += 1;
+            column += 1;
         });
         bound?;
         row.raw_execute()?;

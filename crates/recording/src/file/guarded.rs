@@ -28,7 +28,7 @@ const STEPS_PER_BYTE: u64 = 8;
 const STEPS: u64 = 1 << 20;
 
 /// Instructions between two looks at how many there were.
-const LOOK: u16 = 1000;
+const CHECK_EVERY: u16 = 1000;
 
 /// A connection to a file that anybody may have made.
 ///
@@ -77,9 +77,11 @@ impl Guarded {
             most: AtomicU64::new(steps(bytes)),
         });
         let watched = Arc::clone(&work);
-        let look =
-            move || watched.done.fetch_add(LOOK.into(), Relaxed) >= watched.most.load(Relaxed);
-        conn.progress_handler(LOOK.into(), Some(look)).at(path)?;
+        let check = move || {
+            watched.done.fetch_add(CHECK_EVERY.into(), Relaxed) >= watched.most.load(Relaxed)
+        };
+        conn.progress_handler(CHECK_EVERY.into(), Some(check))
+            .at(path)?;
         let guarded = Guarded {
             conn,
             path: path.to_owned(),
@@ -153,7 +155,7 @@ impl Guarded {
         self.limit(LONGEST_VALUE.min(LONGEST_ROW / columns.max(1)))?;
         self.work.done.store(0, Relaxed);
         let mut rows = statement.query(parameters).at(&self.path)?;
-        let mut room = self.bytes;
+        let mut remaining = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
             let size = SMALLEST_ROW
                 + if gives == ReturnedValues::Texts {
@@ -161,10 +163,10 @@ impl Guarded {
                 } else {
                     0
                 };
-            let left = room
+            let left = remaining
                 .checked_sub(size)
                 .ok_or_else(|| Error::refused(&self.path, MORE_THAN_FITS))?;
-            room = left;
+            remaining = left;
             each(row)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Whether a file is all there.
 
-use super::{beside, length, opened};
+use super::{length, opened, with_suffix};
 use crate::error::{At, Error};
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
     if have >= want || size == 0 {
         return Ok(want);
     }
-    let logged = logged_pages(&beside(&file, "-wal"), size).unwrap_or_default();
+    let logged = logged_pages(&with_suffix(&file, "-wal"), size).unwrap_or_default();
     let missing = (have / size + 1..=pages).any(|page| !logged.contains(&page));
     if missing {
         Err(Error::Truncated {

@@ -3,7 +3,7 @@
 use super::types::{ProcessRow, SessionRow, TickRow};
 use super::{Recording, TableInfo};
 use crate::error::{At, Error};
-use crate::file::{beside, length};
+use crate::file::{length, with_suffix};
 use std::collections::BTreeMap;
 
 /// A recording at a glance.
@@ -47,7 +47,7 @@ impl Recording {
                 .last()
                 .is_some_and(|session| session.ended.is_some()),
             bytes: length(&self.path),
-            log_bytes: length(&beside(&self.path, "-wal")),
+            log_bytes: length(&with_suffix(&self.path, "-wal")),
             labels: self.labels.clone(),
             meta,
             sessions,

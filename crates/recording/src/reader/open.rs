@@ -1,7 +1,7 @@
 //! Opens a recording to read, in whatever state it was left.
 
 use crate::error::{At, Error};
-use crate::file::{self, DatabaseKind, Guarded, beside, length};
+use crate::file::{self, DatabaseKind, Guarded, length, with_suffix};
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn open<T>(
         });
     }
     match file::open_to_read(path, kind).and_then(begin) {
-        Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
+        Err(Error::Sqlite { source, .. }) if needs_write(&source) => {
             let copied = Copied::new(path)?;
             let (conn, found) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
             Ok((conn, found, Some(copied)))
@@ -56,7 +56,7 @@ fn begin<T>(
 
 /// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it
 /// left half done, in a folder where we may not, or by a connection that does not.
-fn wants_to_write(error: &rusqlite::Error) -> bool {
+fn needs_write(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(
@@ -79,9 +79,9 @@ impl Copied {
         let copied = Copied(folder.at(&std::env::temp_dir())?);
         copy(path, &copied.database())?;
         for suffix in ["-wal", "-journal"] {
-            let from = beside(path, suffix);
+            let from = with_suffix(path, suffix);
             if length(&from) > 0 {
-                copy(&from, &beside(&copied.database(), suffix))?;
+                copy(&from, &with_suffix(&copied.database(), suffix))?;
             }
         }
         Ok(copied)

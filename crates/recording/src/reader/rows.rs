@@ -307,10 +307,10 @@ impl Recording {
             P::TABLE
         );
         let mut points = self.numbers(P::TABLE, &sql, |row| {
-            let mut place = 1;
+            let mut index = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
-                place += 1;
-                row.get(place)
+                index += 1;
+                row.get(index)
             })
         })?;
         // They arrive nearly in order.
@@ -386,8 +386,8 @@ fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
 }
 
 /// A count; also one beyond SQLite's whole numbers, which is kept as a float.
-fn whole(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<Option<u64>> {
-    Ok(match row.get_ref(place)? {
+fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
+    Ok(match row.get_ref(index)? {
         ValueRef::Integer(n) => u64::try_from(n).ok(),
         ValueRef::Real(x) => Some(x as u64),
         _ => None,

@@ -42,7 +42,8 @@ fn every_column_is_a_series_of_the_catalog() {
 #[test]
 fn every_metric_of_the_catalog_has_exactly_one_place() {
     let mut places: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut add = |metric: &Metric, place| places.entry(metric.name).or_default().insert(place);
+    let mut add =
+        |metric: &Metric, location| places.entry(metric.name).or_default().insert(location);
     for column in columns() {
         // A metric has as many columns as it has label values.
         add(column.metric, "column");
@@ -54,14 +55,14 @@ fn every_metric_of_the_catalog_has_exactly_one_place() {
         .iter()
         .for_each(|(metric, _)| assert!(add(metric, "elsewhere"), "{} twice", metric.name));
     for metric in metrics::all() {
-        let place = places.get(metric.name);
-        let place = place.unwrap_or_else(|| {
+        let location = places.get(metric.name);
+        let location = location.unwrap_or_else(|| {
             panic!(
                 "{}: add a column, or a line to SERIES or ELSEWHERE",
                 metric.name
             )
         });
-        assert_eq!(place.len(), 1, "{} is kept as {place:?}", metric.name);
+        assert_eq!(location.len(), 1, "{} is kept as {location:?}", metric.name);
     }
 }
 

@@ -66,12 +66,12 @@ impl<const N: usize> Long<N> {
             };
             self.entries.insert(name.into(), entry);
         }
-        if let Some(place) = self
+        if let Some(index) = self
             .entries
             .get_mut(name)
             .and_then(|entry| entry.now.get_mut(column))
         {
-            *place = number;
+            *index = number;
         }
     }
 

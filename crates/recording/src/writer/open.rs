@@ -3,7 +3,7 @@
 use super::samples::{Counts, Samples};
 use super::{Mark, Writer};
 use crate::error::{At, Error};
-use crate::file::{self, BESIDE, Guarded, Present, RECORDING, beside, nanos};
+use crate::file::{self, Guarded, Present, RECORDING, SIDE_FILES, nanos, with_suffix};
 use crate::rows::{NewSession, Opening};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const LAST_RESORT_PAGES: i64 = 4096;
 
 pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
-    if let Some((path, _)) = beside_it(path).filter(|_| !path.exists()) {
+    if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
         return Err(Error::Leftover {
             path,
             what: "belongs to a recording that is not here",
@@ -42,7 +42,7 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     if !path.exists() {
         return create(path, opening);
     }
-    if let Some((path, _)) = beside_it(path).filter(|(_, meta)| !meta.is_file()) {
+    if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
         return Err(Error::Leftover {
             path,
             what: "is no log of a recording",
@@ -87,8 +87,8 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
 }
 
 /// The first of the names that SQLite will write and delete beside the recording which is taken, and by what.
-fn beside_it(path: &Path) -> Option<(PathBuf, Metadata)> {
-    let names = BESIDE.iter().map(|suffix| beside(path, suffix));
+fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
+    let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
     names
         .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
         .next()
@@ -195,7 +195,7 @@ fn begin_session(
         session: id,
         following: None,
         samples: Samples::new(),
-        told: Default::default(),
+        reported: Default::default(),
         committed: now.clone(),
         now,
         rows: 0,
@@ -231,8 +231,8 @@ fn lock(file: File, path: &Path) -> Result<File, Error> {
 
 fn remove_all(path: &Path) {
     let _ = std::fs::remove_file(path);
-    for suffix in BESIDE {
-        let _ = std::fs::remove_file(beside(path, suffix));
+    for suffix in SIDE_FILES {
+        let _ = std::fs::remove_file(with_suffix(path, suffix));
     }
 }
 

@@ -19,7 +19,7 @@ impl Writer {
         self.commit()?;
         let mut removed = Counts::new();
         self.write(|writer| {
-            if let Some(cut) = first_kept(&writer.conn, nanos(before_unix))? {
+            if let Some(cut) = first_retained(&writer.conn, nanos(before_unix))? {
                 prune(&writer.conn, &cut, writer.process_id(), &mut removed)?;
             }
             Ok(())
@@ -43,7 +43,7 @@ struct Cut {
 
 /// `None` if nothing goes. Ticks of an earlier session have another monotonic clock and are judged by the wall clock;
 /// those that claim to be of the future go.
-fn first_kept(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cut>> {
+fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cut>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| {
         Ok((

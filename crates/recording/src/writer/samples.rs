@@ -32,7 +32,7 @@ pub(super) struct Samples {
     devices: Long<{ DEVICE.len() }>,
     series: Long<1>,
     /// When each source had looked, as of the tick written last.
-    looked: [Option<Stamp>; Source::ALL.len()],
+    sampled_at: [Option<Stamp>; Source::ALL.len()],
     /// A name of a series, put together.
     name: String,
 }
@@ -55,7 +55,7 @@ impl Samples {
                 name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
                 row: insert_into("series_sample").into(),
             }),
-            looked: [None; Source::ALL.len()],
+            sampled_at: [None; Source::ALL.len()],
             name: String::new(),
         }
     }
@@ -72,7 +72,7 @@ impl Samples {
         self.pools.doubt();
         self.devices.doubt();
         self.series.doubt();
-        self.looked = [None; Source::ALL.len()];
+        self.sampled_at = [None; Source::ALL.len()];
     }
 
     /// Everything written was committed.
@@ -93,12 +93,14 @@ impl Samples {
     pub(super) fn fresh(&mut self, tick: &Tick) -> Fresh {
         let mut fresh = [false; Source::ALL.len()];
         for batch in &tick.batches {
-            let place = batch.source as usize;
+            let index = batch.source as usize;
             // A source that never looked carries no time.
-            let looked = (batch.at != Stamp::default()).then_some(batch.at);
-            if let (Some(fresh), Some(last)) = (fresh.get_mut(place), self.looked.get_mut(place)) {
-                *fresh |= looked.is_some() && looked != *last;
-                *last = looked;
+            let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
+            if let (Some(fresh), Some(last)) =
+                (fresh.get_mut(index), self.sampled_at.get_mut(index))
+            {
+                *fresh |= sampled_at.is_some() && sampled_at != *last;
+                *last = sampled_at;
             }
         }
         fresh

@@ -67,11 +67,11 @@ fn read_all(path: &Path) -> Result<(), Error> {
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || sender.send(work()));
-    let told = receiver
+    let message = receiver
         .recv_timeout(Duration::from_secs(120))
         .expect("it does not end");
     worker.join().unwrap().unwrap();
-    told
+    message
 }
 
 fn read_in_time(path: &Path) -> Result<(), Error> {

@@ -18,7 +18,7 @@ const SECONDS: u64 = 100_000;
 struct Killed {
     folder: tempfile::TempDir,
     /// Seconds that it had committed for certain, or files it had made.
-    told: u64,
+    message: u64,
 }
 
 impl Killed {
@@ -42,15 +42,15 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut told = 0;
+    let mut message = 0;
     let mut lines = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok);
     let mut number = |line: String| {
         if let Some((_, step)) = line.rsplit_once("step ") {
-            told = step.parse().unwrap();
+            message = step.parse().unwrap();
         }
-        told
+        message
     };
     while lines
         .next()
@@ -63,7 +63,7 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     child.kill().unwrap();
     child.wait().unwrap();
     lines.map(number).for_each(drop);
-    Killed { folder, told }
+    Killed { folder, message }
 }
 
 fn many(order: &str, mut check: impl FnMut(&Killed)) {
@@ -128,9 +128,9 @@ fn killed_at_any_moment_the_recording_holds_what_was_committed() {
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
         // The last transaction may have ended just before the kill.
         assert!(
-            (killed.told..=killed.told + 1).contains(&ticks),
+            (killed.message..=killed.message + 1).contains(&ticks),
             "{ticks} of {}",
-            killed.told
+            killed.message
         );
         let info = recording.info().unwrap();
         assert!(!info.finished && info.sessions[0].ended.is_none());
@@ -142,7 +142,7 @@ fn killed_within_a_transaction_it_holds_all_of_it_or_nothing() {
     many("long transactions", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
-        assert!(ticks.is_multiple_of(7) && [killed.told, killed.told + 7].contains(&ticks));
+        assert!(ticks.is_multiple_of(7) && [killed.message, killed.message + 7].contains(&ticks));
     });
 }
 
@@ -151,7 +151,7 @@ fn killed_within_a_checkpoint_it_loses_nothing() {
     many("checkpoint", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
-        assert!((killed.told..=killed.told + 1).contains(&ticks));
+        assert!((killed.message..=killed.message + 1).contains(&ticks));
     });
 }
 
@@ -161,7 +161,7 @@ fn killed_while_it_prunes_the_ring_holds_the_last_seconds() {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let (first, ticks) = assert_is_a_piece(&recording, &arm(SECONDS));
         let last = first + ticks as u64 - 1;
-        assert!((killed.told..=killed.told + 1).contains(&last));
+        assert!((killed.message..=killed.message + 1).contains(&last));
         assert!(ticks <= 33, "{ticks} ticks");
     });
 }
@@ -171,7 +171,7 @@ fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
     many("save", |killed| {
         let arm = arm(SECONDS);
         assert_is_a_beginning(&Recording::open(&killed.path("run.db")).unwrap(), &arm);
-        for step in killed.told.saturating_sub(1).max(1)..=killed.told + 1 {
+        for step in killed.message.saturating_sub(1).max(1)..=killed.message + 1 {
             match Recording::open(&killed.path(&format!("saved-{step}.db"))) {
                 Ok(copy) => {
                     assert_eq!(assert_is_a_beginning(&copy, &arm) as u64, step);
@@ -179,7 +179,7 @@ fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
                 }
                 // The very last may not have its name yet.
                 Err(error) => assert!(
-                    matches!(error, Error::Missing { .. }) && step >= killed.told,
+                    matches!(error, Error::Missing { .. }) && step >= killed.message,
                     "{error}"
                 ),
             }
@@ -190,12 +190,12 @@ fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
 #[test]
 fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
     many("create", |killed| {
-        for file in killed.told.saturating_sub(1).max(1)..=killed.told + 1 {
+        for file in killed.message.saturating_sub(1).max(1)..=killed.message + 1 {
             let path = killed.path(&format!("{file}.db"));
             match Recording::open(&path) {
                 Ok(recording) => assert_eq!(assert_is_a_beginning(&recording, &arm(1)), 0),
                 Err(error) => {
-                    assert!(file > killed.told, "{error}");
+                    assert!(file > killed.message, "{error}");
                     assert!(
                         matches!(error, Error::Missing { .. } | Error::Empty { .. }),
                         "{error}"
@@ -216,7 +216,7 @@ fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
 #[test]
 fn killed_while_it_finishes_nothing_is_lost() {
     many("finish", |killed| {
-        for file in killed.told.saturating_sub(2).max(1)..=killed.told {
+        for file in killed.message.saturating_sub(2).max(1)..=killed.message {
             let path = killed.path(&format!("{file}.db"));
             assert_eq!(
                 assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm(SECONDS)),
@@ -224,7 +224,7 @@ fn killed_while_it_finishes_nothing_is_lost() {
             );
             assert!(!killed.path(&format!("{file}.db-wal")).exists());
         }
-        let last = killed.path(&format!("{}.db", killed.told + 1));
+        let last = killed.path(&format!("{}.db", killed.message + 1));
         match Recording::open(&last) {
             Ok(recording) => assert!(assert_is_a_beginning(&recording, &arm(SECONDS)) <= 3),
             Err(error) => assert!(

@@ -42,10 +42,14 @@ fn a_run_cut_in_two_is_one_after_merging() {
     let [first, second] = halves(folder.path());
     let joined = folder.path().join("joined.db");
     // In any order.
-    let told = merge(&[second.clone(), first.clone()], &joined).unwrap();
-    assert_eq!((told.sessions, told.ticks), (2, 112));
+    let message = merge(&[second.clone(), first.clone()], &joined).unwrap();
+    assert_eq!((message.sessions, message.ticks), (2, 112));
     assert_eq!(
-        told.gaps.iter().map(Duration::as_secs).collect::<Vec<_>>(),
+        message
+            .gaps
+            .iter()
+            .map(Duration::as_secs)
+            .collect::<Vec<_>>(),
         [8]
     );
 

@@ -53,10 +53,10 @@ fn witness(recording: &Recording) -> Progress {
 
 /// When the newest push arrived, from everything that is in the recording.
 fn last_push(recording: &Recording) -> Option<Duration> {
-    let told = recording
+    let message = recording
         .columns(Table::Daemon, &["last_push_timestamp_seconds"])
         .unwrap();
-    let told = told.values[0]
+    let message = message.values[0]
         .last()
         .copied()
         .flatten()
@@ -87,7 +87,7 @@ fn last_push(recording: &Recording) -> Option<Duration> {
             .into_iter()
             .map(|point| point.received),
     );
-    points.max().max(told)
+    points.max().max(message)
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn progress_says_at_every_moment_what_all_rows_say() {
         ..arm(600)
     });
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
-    let (mut second, mut told) = (0, Vec::new());
+    let (mut second, mut message) = (0, Vec::new());
     while let Some(next) = day.next() {
         write(&mut writer, &next).unwrap();
         writer.commit().unwrap();
@@ -152,12 +152,12 @@ fn progress_says_at_every_moment_what_all_rows_say() {
             let recording = Recording::open(&path).unwrap();
             let progress = recording.progress().unwrap();
             assert_eq!(progress, witness(&recording), "after {second} s");
-            told.push(progress);
+            message.push(progress);
         }
     }
     // All of it happened on the way.
-    let ever = |what: fn(&Progress) -> bool| told.iter().any(what) && !told.iter().all(what);
-    let last = told.last().unwrap();
-    assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > told[0].newest_slot);
+    let ever = |what: fn(&Progress) -> bool| message.iter().any(what) && !message.iter().all(what);
+    let last = message.last().unwrap();
+    assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);
     assert!(ever(|progress| progress.at_tip));
 }
