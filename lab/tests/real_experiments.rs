@@ -88,15 +88,15 @@ fn the_recording_holds_what_was_pushed(run: &Run, bodies: &[Vec<u8>]) {
     assert_eq!(of(|point| point.reloads), raw(CACHE, "reloads"));
     assert_eq!(of(|point| point.insertions), raw(CACHE, "insertions"));
     let slots = run.recording.replay_slot_points().expect("points");
-    let told = Sum {
+    let from_experiment = Sum {
         lines: slots.len() as u64,
         total: slots
             .iter()
             .filter_map(|point| point.program_cache_us)
             .sum(),
     };
-    assert_eq!(told, raw(SLOTS, "program_cache_us"));
-    assert!(told.lines > 50, "{told:?}");
+    assert_eq!(from_experiment, raw(SLOTS, "program_cache_us"));
+    assert!(from_experiment.lines > 50, "{from_experiment:?}");
     for kind in [
         EventKind::DaemonStart,
         EventKind::Start,
@@ -123,14 +123,14 @@ fn the_report_says_what_the_raw_lines_say(runs: &[Run], bodies: &[Vec<u8>], page
         ("cache-time", "Time (sum) [µs]", SLOTS, "program_cache_us"),
     ] {
         for arm in ["512", "1024"] {
-            let (told, raw) = (
+            let (from_experiment, raw) = (
                 page.added_up(table, column, arm),
                 raw(runs, arm, bodies, name, field) as f64,
             );
-            println!("{column} with {arm} entries: {told} of {raw}");
+            println!("{column} with {arm} entries: {from_experiment} of {raw}");
             assert!(
-                (0.8 * raw..=raw).contains(&told),
-                "{column}, {arm}: {told} of {raw}"
+                (0.8 * raw..=raw).contains(&from_experiment),
+                "{column}, {arm}: {from_experiment} of {raw}"
             );
         }
     }
@@ -385,9 +385,9 @@ fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Pag
     };
     let pair = "512 (A/A), run 1 against 512, run 1";
     let slots = number("paired", "Slots of both", pair, "Replay time");
-    let told = number("paired", "Ratio of sums", pair, "Replay time");
+    let from_experiment = number("paired", "Ratio of sums", pair, "Replay time");
     println!(
-        "slots of both: {}, in the report {slots}; ratio of replay times {ratio:.3}, in the report {told:.3}",
+        "slots of both: {}, in the report {slots}; ratio of replay times {ratio:.3}, in the report {from_experiment:.3}",
         twin.len()
     );
     assert!(
@@ -396,7 +396,10 @@ fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Pag
         twin.len()
     );
     // The report leaves out slots before the first transaction and after the end.
-    assert!((told / ratio - 1.0).abs() < 0.1, "{told} against {ratio}");
+    assert!(
+        (from_experiment / ratio - 1.0).abs() < 0.1,
+        "{from_experiment} against {ratio}"
+    );
     // The floor is the end of the pair's difference that is farther from zero.
     let of_pair = |column: &str| {
         number(

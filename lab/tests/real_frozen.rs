@@ -55,7 +55,7 @@ fn seconds_in(page: &Page, phase: Phase) -> f64 {
 }
 
 fn seconds_of(run: &Run, measured: &Measured, phase: Phase) -> f64 {
-    let pairs = run.ticks.windows(2).zip(&measured.course.phase_of);
+    let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_of);
     pairs
         .filter(|(_, of)| **of == Some(phase))
         .map(|(pair, _)| pair[1].at - pair[0].at)
@@ -79,7 +79,7 @@ fn wait_in(daemon: &Daemon, phase: Phase, seconds: f64) {
 /// The last page of the daemon with the report of its recording.
 fn compare(page: &Page, run: &Run) {
     let measured = measure(run);
-    let kept_up = &measured.course.kept_up;
+    let kept_up = &measured.lifecycle.kept_up;
     println!("the report: {:?}, {}", kept_up.answer, kept_up.why);
     assert_eq!(page.get("agave_kept_up", &[]), Some(0.0), "the daemon");
     assert_eq!(kept_up.answer, Some(false), "{}", kept_up.why);
@@ -98,10 +98,10 @@ fn compare(page: &Page, run: &Run) {
     let behind = seconds_in(page, Phase::Behind);
     assert!(behind >= 60.0, "{behind} s of pause and catch-up");
     assert_eq!(
-        measured.course.stalls.len(),
+        measured.lifecycle.stalls.len(),
         1,
         "{:?}",
-        measured.course.stalls
+        measured.lifecycle.stalls
     );
 }
 

@@ -69,7 +69,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
             }
         }
     }
-    let mut said = String::new();
+    let mut message = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
         std::fs::create_dir_all(&job.to)
@@ -85,14 +85,14 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
                 }
             })?;
         }
-        said += &format!(
+        message += &format!(
             "{}: {} tables with {rows} rows in {}\n",
             job.from.display(),
             tables.len(),
             job.to.display()
         );
     }
-    Ok(said)
+    Ok(message)
 }
 
 /// The tables asked for, each once; all of them if none is named.

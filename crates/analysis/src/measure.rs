@@ -1,6 +1,6 @@
 //! The numbers of one run.
 
-pub mod course;
+pub mod lifecycle;
 mod numbers;
 mod pools;
 mod replay;
@@ -8,7 +8,7 @@ mod span;
 pub mod timeline;
 mod tps;
 
-pub use course::{Course, End, KeptUp, PhaseSpan};
+pub use lifecycle::{End, KeptUp, Lifecycle, PhaseSpan};
 pub use numbers::{
     Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us,
 };
@@ -24,7 +24,7 @@ use faultline_stats::rate::{self, Reading};
 /// One run with what follows from it.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    pub course: Course,
+    pub lifecycle: Lifecycle,
     /// Transactions by second.
     pub tps: Tps,
     /// Which part of the run numbers are taken from.
@@ -65,14 +65,14 @@ pub struct Series {
 }
 
 pub fn measure(run: &Run) -> Measured {
-    let course = course::course(run);
-    let tps = tps::tps(run, &course);
+    let lifecycle = lifecycle::lifecycle(run);
+    let tps = tps::tps(run, &lifecycle);
     let last = tps.seconds.last().map_or(0.0, |second| second.at + 1.0);
     // A run ends with its process: what is recorded after it is drawn, and counts for nothing.
-    let end = if course.ended.is_some() {
-        course.until
+    let end = if lifecycle.ended.is_some() {
+        lifecycle.until
     } else {
-        course.until.max(last)
+        lifecycle.until.max(last)
     };
     let windows = Windows {
         all: Span { from: 0.0, to: end },
@@ -80,7 +80,7 @@ pub fn measure(run: &Run) -> Measured {
             from: first.at,
             to: end,
         }),
-        steady: course.at_tip.map(|from| Span { from, to: end }),
+        steady: lifecycle.at_tip.map(|from| Span { from, to: end }),
     };
     let series = Series {
         rss: rss(run),
@@ -93,7 +93,7 @@ pub fn measure(run: &Run) -> Measured {
         ),
     };
     Measured {
-        course,
+        lifecycle,
         tps,
         windows,
         series,

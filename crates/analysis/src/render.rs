@@ -15,9 +15,9 @@ use faultline_command::files::put_all;
 mod axis;
 pub mod csv;
 pub mod html;
-pub mod look;
 pub mod markdown;
 mod plain;
+pub mod style;
 pub mod svg;
 mod text;
 mod thin;
@@ -66,7 +66,7 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
     {
         return Ok(vec![(out.to_owned(), page)]);
     }
-    let looks = look::Looks::of(report);
+    let styles = style::SeriesStyles::of(report);
     let mut files = vec![
         (out.join("report.html"), page),
         (out.join("report.md"), markdown::markdown(report)),
@@ -82,7 +82,7 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
         let name = format!("{}.svg", figure.id);
         (
             out.join("figures").join(name),
-            svg::draw(figure, &looks, svg::Surface::File),
+            svg::draw(figure, &styles, svg::Surface::File),
         )
     };
     files.extend(figures(report).map(figure));

@@ -228,7 +228,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         facts.push(("Begun", moment(run.origin_unix_ns)));
     }
     facts.push(("Recorded for", duration(run.end())));
-    if let Some(ended) = subject.measured.course.ended {
+    if let Some(ended) = subject.measured.lifecycle.ended {
         facts.push(("Ended after", duration(ended)));
     }
     if let Some(limit) = subject.limit() {
@@ -237,12 +237,12 @@ fn card(subject: &Subject<'_>) -> RunCard {
     if let Some(catch_up) = subject.catch_up() {
         facts.push(("Catch-up", duration(catch_up)));
     }
-    let kept_up = match subject.measured.course.kept_up.answer {
+    let kept_up = match subject.measured.lifecycle.kept_up.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    if subject.measured.course.validator || run.is_replay() {
+    if subject.measured.lifecycle.validator || run.is_replay() {
         let what = if run.is_replay() {
             "Did all of its work"
         } else {
@@ -250,7 +250,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         };
         facts.push((what, kept_up.to_owned()));
     }
-    facts.push(("End", subject.measured.course.end.how.clone()));
+    facts.push(("End", subject.measured.lifecycle.end.how.clone()));
     RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),

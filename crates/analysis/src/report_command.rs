@@ -44,10 +44,10 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
 
 /// Copies of one run are not runs of one arm: they would make differences look surer than they are.
 fn twice(runs: &[Run]) -> anyhow::Result<()> {
-    for (place, one) in runs.iter().enumerate() {
+    for (index, one) in runs.iter().enumerate() {
         if let Some(other) = runs
             .iter()
-            .skip(place + 1)
+            .skip(index + 1)
             .find(|other| one.overlaps(other))
         {
             bail!(

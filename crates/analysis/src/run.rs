@@ -68,7 +68,7 @@ pub struct Run {
     /// From the log of a workload that replayed a fixed range of slots; empty of any other.
     pub replayed: Replayed,
     /// From the experiment that made the run; `None` of any other.
-    pub told: Option<FromExperiment>,
+    pub from_experiment: Option<FromExperiment>,
     /// The program cache at other sizes, or why that cannot be said; `None` without a trace.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
@@ -179,14 +179,18 @@ impl Run {
 
     /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.
     pub fn is_replay(&self) -> bool {
-        !self.replayed.slots.is_empty() || self.told.as_ref().is_some_and(|told| told.replay)
+        !self.replayed.slots.is_empty()
+            || self
+                .from_experiment
+                .as_ref()
+                .is_some_and(|ending| ending.replay)
     }
 
     /// Predicts the program cache at other sizes, if a trace is next to the recording. This may take minutes, and says so on
     /// standard error.
     pub fn predict_cache(&mut self, recording: &Path) {
-        self.cache_sizes =
-            prediction::next_to(recording).map(|said| said.map_err(|error| format!("{error:#}")));
+        self.cache_sizes = prediction::next_to(recording)
+            .map(|message| message.map_err(|error| format!("{error:#}")));
     }
 
     /// A signal, one value a tick; `None` where it was not read.

@@ -107,14 +107,14 @@ fn a_report_of_every_case_ends_with_the_answer_and_the_seconds_of_the_live_daemo
         let path = folder.path().join(format!("{number}.fltl"));
         let (tracker, kept_up) = live(case, pace, &path);
         let run = load(&path).unwrap();
-        let course = measure(&run).course;
+        let lifecycle = measure(&run).lifecycle;
         assert_eq!(
-            course.kept_up.answer, kept_up,
+            lifecycle.kept_up.answer, kept_up,
             "{} at {pace} slots in 10 s: {}",
-            case.name, course.kept_up.why
+            case.name, lifecycle.kept_up.why
         );
         for phase in Phase::ALL {
-            let pairs = run.ticks.windows(2).zip(&course.phase_of);
+            let pairs = run.ticks.windows(2).zip(&lifecycle.phase_of);
             let seconds: f64 = pairs
                 .filter(|(_, of)| **of == Some(phase))
                 .map(|(pair, _)| pair[1].at - pair[0].at)

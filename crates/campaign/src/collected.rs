@@ -6,7 +6,7 @@ use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
 use anyhow::{Context as _, ensure};
-use faultline_analysis::measure::course::course;
+use faultline_analysis::measure::lifecycle::lifecycle;
 use faultline_analysis::render;
 use faultline_analysis::report::cells::GIB;
 use faultline_analysis::report::releases;
@@ -235,7 +235,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
-            run.is_some_and(|run| course(run).at_tip.is_some())
+            run.is_some_and(|run| lifecycle(run).at_tip.is_some())
         }
         _ => true,
     }

@@ -252,7 +252,7 @@ impl Experiment {
             .arms
             .iter()
             .find(|arm| arm.name == one.scheduled.arm);
-        run.told = Some(from_experiment::of_ending(
+        run.from_experiment = Some(from_experiment::of_ending(
             one.ending,
             arm,
             self.plan.workload.kind,

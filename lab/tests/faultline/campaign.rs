@@ -214,8 +214,8 @@ fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing()
     });
     stopped_between_experiments(&stage);
     let ended = stage.run().wait().expect("an end");
-    let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
-    assert_eq!(ended.code(), Some(0), "{told}");
+    let from_experiment = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
+    assert_eq!(ended.code(), Some(0), "{from_experiment}");
     stage.scene.nothing_is_left();
 
     let results = stage.results();
@@ -332,14 +332,14 @@ fn stopped_between_experiments(stage: &Stage) {
         .expect("kill");
     assert!(killed.success());
     let ended = child.wait().expect("an end");
-    let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
+    let from_experiment = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
     assert!(
-        ended.code() == Some(1) && told.contains("the campaign has stopped"),
-        "{told}"
+        ended.code() == Some(1) && from_experiment.contains("the campaign has stopped"),
+        "{from_experiment}"
     );
     assert!(
         !reports().any(|path| path.ends_with("/1.2.0-2.html")),
-        "{told}"
+        "{from_experiment}"
     );
 }
 

@@ -188,14 +188,15 @@ fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_a
         made.folder.path(),
     ]);
     assert!(output.status.success(), "{}", said(&output));
-    let told = String::from_utf8(output.stdout).unwrap();
+    let from_experiment = String::from_utf8(output.stdout).unwrap();
     let page = made.folder.path().join("report/report.html");
     assert!(
-        told.starts_with("Program cache misses per batch is lower with 1024 than with 512."),
-        "{told}"
+        from_experiment
+            .starts_with("Program cache misses per batch is lower with 1024 than with 512."),
+        "{from_experiment}"
     );
     assert_eq!(
-        told.lines().nth(1),
+        from_experiment.lines().nth(1),
         Some(page.display().to_string().as_str())
     );
     assert!(
@@ -371,10 +372,11 @@ fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table(
         made.folder.path(),
     ]);
     assert!(output.status.success(), "{}", said(&output));
-    let told = String::from_utf8(output.stdout).unwrap();
+    let from_experiment = String::from_utf8(output.stdout).unwrap();
     assert!(
-        told.starts_with("Program cache time per batch is lower with 1024 than with 512."),
-        "{told}"
+        from_experiment
+            .starts_with("Program cache time per batch is lower with 1024 than with 512."),
+        "{from_experiment}"
     );
     let csv = |path: &str| fs::read_to_string(folder.join("report").join(path)).unwrap();
     let slots = csv("slots/002-1024-r1.csv");

@@ -79,7 +79,7 @@ fn begin(scene: &Scene, what: &str) -> Running {
 }
 
 /// What the file says now.
-fn told(scene: &Scene) -> Value {
+fn from_experiment(scene: &Scene) -> Value {
     let text = fs::read_to_string(scene.path("experiment/targets.json")).unwrap_or_default();
     if text.is_empty() {
         Value::Null
@@ -90,16 +90,19 @@ fn told(scene: &Scene) -> Value {
 
 fn wait_for_targets(scene: &Scene, count: usize) {
     eventually_seeing(PATIENCE, "the file names the recorders", || {
-        let told = told(scene);
+        let from_experiment = from_experiment(scene);
         let said = || {
             ["run.out", "resume.out"]
                 .map(|file| tail(&scene.path(file), 20))
                 .concat()
         };
-        if told.as_array().is_some_and(|all| all.len() == count) {
+        if from_experiment
+            .as_array()
+            .is_some_and(|all| all.len() == count)
+        {
             Ok(())
         } else {
-            Err(format!("{told} {}", said()))
+            Err(format!("{from_experiment} {}", said()))
         }
     });
 }
@@ -265,7 +268,7 @@ fn a_prometheus_finds_the_runs_by_the_file_and_the_dashboard_of_experiments_show
     runner.kill().expect("a signal");
     let stopped = scene.experiment(&["stop"]);
     assert_eq!(stopped.status.code(), Some(0), "{}", said(&stopped));
-    assert_eq!(told(&scene), serde_json::json!([]));
+    assert_eq!(from_experiment(&scene), serde_json::json!([]));
     eventually_seeing(PATIENCE, "nothing is scraped any more", || {
         let targets = prometheus.targets().expect("targets");
         if targets.is_empty() {
@@ -278,14 +281,14 @@ fn a_prometheus_finds_the_runs_by_the_file_and_the_dashboard_of_experiments_show
     let mut runner = begin(&scene, "resume");
     wait_for_targets(&scene, LANES.len());
     assert!(
-        told(&scene).to_string().contains("attempt 2"),
+        from_experiment(&scene).to_string().contains("attempt 2"),
         "{}",
-        told(&scene)
+        from_experiment(&scene)
     );
     signal(runner.pid(), "INT").expect("a signal");
     eventually_seeing(PATIENCE, "it ends", || {
         runner.ended_with().expect("a status").map(drop).ok_or(())
     });
-    assert_eq!(told(&scene), serde_json::json!([]));
+    assert_eq!(from_experiment(&scene), serde_json::json!([]));
     scene.nothing_is_left();
 }

@@ -86,15 +86,15 @@ fn first_cells(text: &str, heading: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_document_has_every_key_of_a_plan_and_no_other() {
-    let (known, told) = (known(), first_cells(&document(), "### Every key"));
+    let (known, from_experiment) = (known(), first_cells(&document(), "### Every key"));
     assert!(known.len() > 60, "{known:?}");
     assert_eq!(
-        known.difference(&told).collect::<Vec<_>>(),
+        known.difference(&from_experiment).collect::<Vec<_>>(),
         Vec::<&String>::new(),
         "not in the document"
     );
     assert_eq!(
-        told.difference(&known).collect::<Vec<_>>(),
+        from_experiment.difference(&known).collect::<Vec<_>>(),
         Vec::<&String>::new(),
         "no such key"
     );
@@ -141,13 +141,13 @@ fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
         .split_once("Placeholders in command")
         .expect("a paragraph about placeholders");
     let paragraph = after.split("\n\n").next().unwrap_or(after);
-    let told: BTreeSet<&str> = paragraph
+    let from_experiment: BTreeSet<&str> = paragraph
         .split('`')
         .skip(1)
         .step_by(2)
         .filter(|word| word.starts_with('{'))
         .collect();
-    for word in &told {
+    for word in &from_experiment {
         if let Err(mistakes) = parse(&plan(word), Path::new("/plan.toml")) {
             panic!("{word}: {mistakes:?}");
         }
@@ -166,8 +166,8 @@ fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
         .map(|word| word.trim_matches(['{', '}', '.']))
     {
         assert!(
-            told.contains(format!("{{{word}}}").as_str()),
-            "{word} is not in the document: {told:?}"
+            from_experiment.contains(format!("{{{word}}}").as_str()),
+            "{word} is not in the document: {from_experiment:?}"
         );
     }
 }

@@ -131,17 +131,17 @@ fn compare_votes(recording: &Recording, expected: &Value) {
 /// The last page of the daemon with its recording.
 fn compare_phases(page: &Page, run: &Run) {
     let measured = measure(run);
-    let kept_up = &measured.course.kept_up;
+    let kept_up = &measured.lifecycle.kept_up;
     assert_eq!(kept_up.answer, Some(true), "{}", kept_up.why);
     assert_eq!(page.get("agave_kept_up", &[]), Some(1.0));
     assert!(
-        measured.course.stalls.is_empty(),
+        measured.lifecycle.stalls.is_empty(),
         "{:?}",
-        measured.course.stalls
+        measured.lifecycle.stalls
     );
     for phase in Phase::ALL {
         let live = page.get("agave_phase_seconds_total", &[("phase", phase.name())]);
-        let pairs = run.ticks.windows(2).zip(&measured.course.phase_of);
+        let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_of);
         let report: f64 = pairs
             .filter(|(_, of)| **of == Some(phase))
             .map(|(pair, _)| pair[1].at - pair[0].at)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::support::sample;
-use faultline_analysis::render::{self, csv, html, look::Looks, markdown, svg};
+use faultline_analysis::render::{self, csv, html, markdown, style::SeriesStyles, svg};
 use faultline_analysis::report::model::*;
 use sha2::{Digest as _, Sha256};
 
@@ -198,7 +198,7 @@ fn numbers(document: &roxmltree::Document<'_>) -> Vec<f64> {
 #[test]
 fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
     let report = sample::rich();
-    let looks = Looks::of(&report);
+    let looks = SeriesStyles::of(&report);
     for figure in figures(&report) {
         for place in [svg::Surface::File, svg::Surface::Wide, svg::Surface::Narrow] {
             let text = svg::draw(&figure, &looks, place);
@@ -315,7 +315,7 @@ fn drawings_of_hostile_numbers_are_valid_and_finite() {
                 caption: String::new(),
                 chart,
             };
-            let text = svg::draw(&figure, &Looks::default(), svg::Surface::File);
+            let text = svg::draw(&figure, &SeriesStyles::default(), svg::Surface::File);
             let document = roxmltree::Document::parse(&text).unwrap();
             assert!(
                 numbers(&document).iter().all(|number| number.is_finite()),
@@ -338,7 +338,7 @@ fn drawings_of_hostile_numbers_are_valid_and_finite() {
 #[test]
 fn a_line_is_broken_where_values_are_missing_and_a_gap_is_shaded() {
     let report = sample::rich();
-    let looks = Looks::of(&report);
+    let looks = SeriesStyles::of(&report);
     let all = figures(&report);
     let drawn = |id: &str| {
         svg::draw(

@@ -314,11 +314,11 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
             "{:#?}",
             report.verdict
         );
-        let told = blocks(&report).any(|block| {
+        let from_experiment = blocks(&report).any(|block| {
             matches!(block, Block::Text(text) if text.contains("compared with 512, the first that has values of")
                 && text.contains("no run of oom has any"))
         });
-        assert_eq!(told, order[0] == "oom");
+        assert_eq!(from_experiment, order[0] == "oom");
     }
     // Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
     let limit = |run: &Run| {
@@ -328,7 +328,7 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
             2
         }
     };
-    let told = |run: &Run| {
+    let from_experiment = |run: &Run| {
         Some(FromExperiment {
             limit: Some(limit(run) << 30),
             ..FromExperiment::default()
@@ -337,7 +337,7 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
     let runs: Vec<Run> = runs
         .iter()
         .map(|run| Run {
-            told: told(run),
+            from_experiment: from_experiment(run),
             ..run.clone()
         })
         .collect();
@@ -388,7 +388,7 @@ fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_h
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
-        let told = FromExperiment {
+        let from_experiment = FromExperiment {
             replay: true,
             kept_up: Some(true),
             why: "all of its work was done".into(),
@@ -400,7 +400,7 @@ fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_h
         };
         Run {
             labels: labels.into(),
-            told: Some(told),
+            from_experiment: Some(from_experiment),
             replayed,
             ..fixture("arm-512-1.fltl")
         }

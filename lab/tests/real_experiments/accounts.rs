@@ -54,19 +54,19 @@ fn raw(run: &Run, bodies: &[Vec<u8>], field: &str) -> u64 {
 /// The recording has what was pushed; the report counts from the first execution on.
 fn the_counters_are_those_of_the_raw_lines(run: &Run, bodies: &[Vec<u8>], page: &Page) {
     for (column, title, field) in COUNTERS {
-        let (recorded, raw, told) = (
+        let (recorded, raw, from_experiment) = (
             last(run, column),
             raw(run, bodies, field),
             page.added_up("read-cache", title, &run.arm),
         );
         println!(
-            "{}: {title}: recorded {recorded}, raw lines {raw}, the report {told}",
+            "{}: {title}: recorded {recorded}, raw lines {raw}, the report {from_experiment}",
             run.arm
         );
         assert_eq!(recorded, raw, "{}: {title}", run.arm);
         assert!(
-            (0.7 * raw as f64..=raw as f64).contains(&told),
-            "{}: {title}: {told} of {raw}",
+            (0.7 * raw as f64..=raw as f64).contains(&from_experiment),
+            "{}: {title}: {from_experiment} of {raw}",
             run.arm
         );
     }

@@ -267,9 +267,9 @@ config = "faultlined.toml"
                 None => Look::NotYet(tail(&output, 20)),
             })
         })?;
-        let told = fs::read_to_string(&output).unwrap_or_default();
-        println!("{told}");
-        assert!(status.success(), "{status}\n{told}");
+        let from_experiment = fs::read_to_string(&output).unwrap_or_default();
+        println!("{from_experiment}");
+        assert!(status.success(), "{status}\n{from_experiment}");
         Ok(())
     }
 }
@@ -295,11 +295,11 @@ fn faultline(words: &[&str], paths: &[PathBuf]) -> String {
         .args(paths)
         .output()
         .expect("faultline can be run");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let from_experiment = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{words:?}: {told}\n{}",
+        "{words:?}: {from_experiment}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    told
+    from_experiment
 }

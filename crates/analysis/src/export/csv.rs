@@ -52,8 +52,8 @@ impl<W: Write> TableWriter for CsvWriter<W> {
     }
 }
 
-fn separate(line: &mut String, place: usize) {
-    if place > 0 {
+fn separate(line: &mut String, index: usize) {
+    if index > 0 {
         line.push(',');
     }
 }

@@ -227,10 +227,10 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
 /// are none.
 fn manifest(out: &mut String, value: &Value, places: &[&str]) {
     let mut lines = Vec::new();
-    for place in places {
-        if let Some(found) = value.pointer(place) {
+    for json_path in places {
+        if let Some(found) = value.pointer(json_path) {
             flatten(
-                &place.trim_start_matches('/').replace('/', "."),
+                &json_path.trim_start_matches('/').replace('/', "."),
                 found,
                 &mut lines,
             );

@@ -58,9 +58,9 @@ fn follow(
         return;
     };
     let mut tracker = Tracker::new(run.rules(first));
-    let is_kept = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
-    let source = if ticks.clone().any(|index| is_kept(&index)) {
-        kept_evidence
+    let has_evidence = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
+    let source = if ticks.clone().any(|index| has_evidence(&index)) {
+        evidence_at
     } else {
         older_evidence
     };
@@ -124,7 +124,7 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
 }
 
 /// As the daemon took it; `None` while it followed another process than a validator.
-fn kept_evidence(run: &Run, index: usize) -> Option<Evidence> {
+fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
     let tick = run.ticks.get(index)?;
     if tick.process.is_none() {
         return Some(Evidence::default());
@@ -194,10 +194,10 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
             .zip(ends)
             .map(|(from, to)| Span { from: *from, to });
         for span in spans.filter(|span| span.seconds() >= STALL.as_secs_f64()) {
-            let place = |at: f64| ticks.start + life.partition_point(|tick| tick.at <= at);
-            let begins = place(span.from);
+            let tick_index = |at: f64| ticks.start + life.partition_point(|tick| tick.at <= at);
+            let begins = tick_index(span.from);
             let before = begins.saturating_sub(3).max(ticks.start)..begins;
-            let within = phases.get(begins..place(span.to)).unwrap_or_default();
+            let within = phases.get(begins..tick_index(span.to)).unwrap_or_default();
             let was_at_tip =
                 { phases.get(before) }.is_some_and(|before| before.contains(&Some(Phase::AtTip)));
             let phase = [Some(Phase::Behind), None]

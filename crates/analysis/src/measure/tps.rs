@@ -1,6 +1,6 @@
 //! Transactions by second of the validator's own clock.
 
-use super::course::{Course, broken};
+use super::lifecycle::{Lifecycle, broken};
 use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub struct Tps {
     pub settled: bool,
 }
 
-pub(super) fn tps(run: &Run, course: &Course) -> Tps {
+pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     let costs = run
         .points
         .costs
@@ -79,7 +79,7 @@ pub(super) fn tps(run: &Run, course: &Course) -> Tps {
         let Some(last) = last_known(run, from, until) else {
             continue;
         };
-        let last = course.ended.map_or(last, |ended| {
+        let last = lifecycle.ended.map_or(last, |ended| {
             last_of_run(last, second_of(run, ended), &counts)
         });
         seconds.extend(
@@ -90,7 +90,7 @@ pub(super) fn tps(run: &Run, course: &Course) -> Tps {
     if settled {
         mark_unknown(run, &mut seconds);
     }
-    mark_gaps(run, &course.gaps, &mut seconds);
+    mark_gaps(run, &lifecycle.gaps, &mut seconds);
     let seconds = seconds
         .into_iter()
         .map(|(second, count)| Second {

@@ -23,12 +23,12 @@ pub(crate) enum Scale {
 impl Scale {
     /// 0 at the low end, 1 at the high end; `None` for what is no number or has no logarithm.
     pub(crate) fn at(self, value: f64) -> Option<f64> {
-        let place = match self {
+        let position = match self {
             Self::Linear { low, high } => (value - low) / (high - low),
             Self::Log { low, .. } if value <= 0.0 || low <= 0.0 => return None,
             Self::Log { low, high } => (value.ln() - low.ln()) / (high.ln() - low.ln()),
         };
-        place.is_finite().then_some(place)
+        position.is_finite().then_some(position)
     }
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Axis {
 
 impl Axis {
     fn new(scale: Scale, labelled: impl IntoIterator<Item = (f64, String)>) -> Self {
-        let place = |(value, label)| {
+        let position = |(value, label)| {
             Some(Tick {
                 at: scale.at(value)?,
                 label,
             })
         };
-        let ticks = labelled.into_iter().filter_map(place);
+        let ticks = labelled.into_iter().filter_map(position);
         Self {
             scale,
             ticks: ticks
@@ -121,12 +121,12 @@ impl Axis {
         )
     }
 
-    /// For sizes, by logarithm, ticks at the sizes themselves. `room` is what a label needs of the axis; those without room are
+    /// For sizes, by logarithm, ticks at the sizes themselves. `width_of` is what a label needs of the axis; those without room are
     /// left out, of `first` none that have room among themselves.
     pub(crate) fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
-        room: impl Fn(&str) -> f64,
+        width_of: impl Fn(&str) -> f64,
     ) -> Self {
         let mut sizes: Vec<f64> = sizes
             .filter(|size| size.is_finite() && *size > 0.0)
@@ -146,7 +146,7 @@ impl Axis {
         );
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
-            let half = room(&tick.label) / 2.0;
+            let half = width_of(&tick.label) / 2.0;
             let (from, to) = (tick.at - half, tick.at + half);
             let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
             taken.extend(fits.then_some((from, to)));

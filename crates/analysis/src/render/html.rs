@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 
-use super::look::{DASHES, Look, Looks, WEIGHTS};
+use super::style::{DASHES, SeriesStyle, SeriesStyles, WEIGHTS};
 use super::text::clean;
 use super::{csv, words};
 use crate::report::model::{Report, RunCard};
@@ -26,9 +26,9 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 /// # Errors
 /// Only a broken template, which the tests would show.
 pub fn page(report: &Report) -> anyhow::Result<String> {
-    let looks = Looks::of(report);
+    let styles = SeriesStyles::of(report);
     let points = data::points_a_line(report);
-    let mut blocks = block::Blocks::new(report, &looks, points);
+    let mut blocks = block::Blocks::new(report, &styles, points);
     let sections: Vec<_> = report
         .sections
         .iter()
@@ -57,7 +57,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
             .collect(),
         caveats: caveats(report),
         choice: report.runs.len() > 1,
-        arms: arms(report, &looks),
+        arms: arms(report, &styles),
         common: common_facts(&report.runs)
             .into_iter()
             .map(Fact::of)
@@ -69,7 +69,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         // Its licence goes with every copy.
         uplot: format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         script: SCRIPT,
-        data: data::script(report, &looks, points)?,
+        data: data::script(report, &styles, points)?,
     };
     template
         .render(Value::from(Serde(view)))
@@ -101,20 +101,20 @@ struct PageView {
     data: String,
 }
 
-/// A [`Look`] for the template.
+/// A [`SeriesStyle`] for the template.
 #[derive(Debug, Serialize)]
-struct LookView {
+struct StyleView {
     class: String,
     dash: &'static str,
     weight: f64,
 }
 
-impl From<Look> for LookView {
-    fn from(look: Look) -> Self {
+impl From<SeriesStyle> for StyleView {
+    fn from(style_view: SeriesStyle) -> Self {
         Self {
-            class: look.class(),
-            dash: DASHES[look.dash % DASHES.len()],
-            weight: WEIGHTS[look.weight % WEIGHTS.len()] + 0.4,
+            class: style_view.class(),
+            dash: DASHES[style_view.dash % DASHES.len()],
+            weight: WEIGHTS[style_view.weight % WEIGHTS.len()] + 0.4,
         }
     }
 }
@@ -138,7 +138,7 @@ impl Fact {
 struct RunView {
     id: String,
     name: String,
-    look: LookView,
+    style: StyleView,
     facts: Vec<Fact>,
 }
 
@@ -147,7 +147,7 @@ struct ArmView {
     /// As the model has it: what the script compares.
     key: String,
     name: String,
-    look: LookView,
+    style: StyleView,
     runs: Vec<RunView>,
 }
 
@@ -165,12 +165,12 @@ fn caveats(report: &Report) -> Vec<CaveatView> {
     report.caveats.iter().map(view).collect()
 }
 
-fn arms(report: &Report, looks: &Looks) -> Vec<ArmView> {
+fn arms(report: &Report, styles: &SeriesStyles) -> Vec<ArmView> {
     let shared = common_facts(&report.runs);
     let card = |run: &RunCard| RunView {
         id: run.id.clone(),
         name: clean(&run.name),
-        look: looks.run(&run.id).unwrap_or(Look::NEUTRAL).into(),
+        style: styles.run(&run.id).unwrap_or(SeriesStyle::NEUTRAL).into(),
         facts: run
             .facts
             .iter()
@@ -185,7 +185,7 @@ fn arms(report: &Report, looks: &Looks) -> Vec<ArmView> {
         } else {
             clean(arm)
         },
-        look: Look::nth(index).into(),
+        style: SeriesStyle::nth(index).into(),
         runs: report
             .runs
             .iter()
@@ -193,7 +193,7 @@ fn arms(report: &Report, looks: &Looks) -> Vec<ArmView> {
             .map(card)
             .collect(),
     };
-    looks.arms().iter().enumerate().map(arm).collect()
+    styles.arms().iter().enumerate().map(arm).collect()
 }
 
 /// Facts that all runs share word by word: said once rather than on each card.

@@ -11,12 +11,12 @@ const SMALLEST_P: f64 = 0.001;
 pub fn plain(table: &Table) -> String {
     let mut titles = Vec::new();
     let mut rows = vec![Vec::new(); table.rows.len()];
-    for (place, column) in table.columns.iter().enumerate() {
+    for (index, column) in table.columns.iter().enumerate() {
         let cells = || {
             table
                 .rows
                 .iter()
-                .map(move |row| row.get(place).map(Cell::inner))
+                .map(move |row| row.get(index).map(Cell::inner))
         };
         let has_intervals = cells().any(|cell| matches!(cell, Some(Cell::Estimate { .. })));
         titles.push(column.title.as_str());

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::look::Looks;
+use super::style::SeriesStyles;
 use super::text::{escaped, fitted};
 use crate::report::model::{Chart, Figure};
 
@@ -33,8 +33,8 @@ pub enum Surface {
 }
 
 /// The figure drawn; the same bytes for the same figure and looks. Valid XML whatever its texts are.
-pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
-    let width = match place {
+pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
+    let width = match index {
         Surface::File | Surface::Wide => 800.0,
         Surface::Narrow => 400.0,
     };
@@ -43,7 +43,7 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         width,
         y: 0.0,
     };
-    if place == Surface::File {
+    if index == Surface::File {
         let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
@@ -52,13 +52,13 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         sheet.y = 34.0;
     }
     match &figure.chart {
-        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, looks),
-        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, looks),
-        Chart::Bars(chart) => bars::draw(&mut sheet, chart, looks),
-        Chart::Curves(chart) => curves::draw(&mut sheet, chart, looks),
+        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
+        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, styles),
+        Chart::Bars(chart) => bars::draw(&mut sheet, chart, styles),
+        Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
         Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
     }
-    sheet.finish(&figure.title, place)
+    sheet.finish(&figure.title, index)
 }
 
 /// A drawing that grows downwards.
@@ -91,17 +91,17 @@ impl Sheet {
         ));
     }
 
-    fn finish(self, title: &str, place: Surface) -> String {
+    fn finish(self, title: &str, index: Surface) -> String {
         let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
         let mut out = String::new();
-        if place == Surface::File {
+        if index == Surface::File {
             out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         }
         let body = self.body;
         let open = format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
         );
-        match place {
+        match index {
             Surface::File => write!(
                 out,
                 "{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\

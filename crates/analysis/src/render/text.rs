@@ -113,20 +113,20 @@ pub(crate) fn width(text: &str) -> f64 {
 }
 
 /// The text, or as much of it as fits into so many font sizes, ending in an ellipsis.
-pub(crate) fn fitted(text: &str, room: f64) -> String {
+pub(crate) fn fitted(text: &str, max_width: f64) -> String {
     let text = clean(text);
-    if width(&text) <= room {
+    if width(&text) <= max_width {
         return text;
     }
-    let mut kept = String::new();
+    let mut fitting = String::new();
     for letter in text.chars() {
-        kept.push(letter);
-        if width(&kept) > room - 0.9 {
-            kept.pop();
+        fitting.push(letter);
+        if width(&fitting) > max_width - 0.9 {
+            fitting.pop();
             break;
         }
     }
-    format!("{}…", kept.trim_end())
+    format!("{}…", fitting.trim_end())
 }
 
 #[cfg(test)]

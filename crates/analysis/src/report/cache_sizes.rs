@@ -26,7 +26,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let mut predicted: Vec<Predicted<'_>> = Vec::new();
     for subject in with_cache.iter().filter(known) {
         match &subject.run.cache_sizes {
-            Some(Ok(said)) => predicted.push((subject, said)),
+            Some(Ok(forecast)) => predicted.push((subject, forecast)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",
                 subject.name
@@ -45,7 +45,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     }
     let passed: Vec<Predicted<'_>> = predicted
         .into_iter()
-        .filter(|(_, said)| !said.sizes.is_empty())
+        .filter(|(_, forecast)| !forecast.sizes.is_empty())
         .collect();
     if !passed.is_empty() {
         blocks.push(sizes(&passed));
@@ -94,27 +94,27 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
         &columns,
         note,
     );
-    for (subject, said) in predicted {
+    for (subject, forecast) in predicted {
         let row = |counter: &Counter| {
             vec![
                 text(Some(&subject.name), ""),
                 text(Some(counter.name), ""),
-                number(Some(said.recorded_entries as f64), 0, ""),
+                number(Some(forecast.recorded_entries as f64), 0, ""),
                 number(Some(counter.recorded as f64), 0, ""),
                 number(Some(counter.predicted), 0, ""),
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        table.rows.extend(said.self_test.iter().map(row));
+        table.rows.extend(forecast.self_test.iter().map(row));
     }
     Block::Table(table)
 }
 
 /// What the numbers mean for a run; with its name where there are several.
-fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
+fn in_words((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
-    let reasons = said.reasons.join("; ");
-    if !said.self_test_passed {
+    let reasons = forecast.reasons.join("; ");
+    if !forecast.self_test_passed {
         let visible = if reasons.is_empty() {
             "none in the recording and the trace".to_owned()
         } else {
@@ -126,8 +126,8 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
     } else if !reasons.is_empty() {
         words.push(format!("Known to weaken predictions: {reasons}."));
     }
-    if said.self_test_passed {
-        words.push(match said.enough_entries {
+    if forecast.self_test_passed {
+        words.push(match forecast.enough_entries {
             Some(entries) => {
                 format!(
                     "From {} entries on, more saves less than 1 % of the time of replay.",
@@ -137,8 +137,12 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
     }
-    if !said.unknown.is_empty() {
-        let sizes: Vec<String> = said.unknown.iter().map(|entries| count(*entries)).collect();
+    if !forecast.unknown.is_empty() {
+        let sizes: Vec<String> = forecast
+            .unknown
+            .iter()
+            .map(|entries| count(*entries))
+            .collect();
         words.push(format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.",
             sizes.join(", ")
@@ -155,7 +159,10 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
 }
 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
-    let seeds: Vec<String> = passed.iter().map(|(_, said)| count(said.seeds)).collect();
+    let seeds: Vec<String> = passed
+        .iter()
+        .map(|(_, forecast)| count(forecast.seeds))
+        .collect();
     let same = seeds.windows(2).all(|pair| pair.first() == pair.last());
     let seeds = if same {
         seeds.into_iter().take(1).collect()
@@ -184,13 +191,13 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         &columns,
         &note,
     );
-    for (subject, said) in passed {
+    for (subject, forecast) in passed {
         let row = |size: &Size| {
             vec![
                 text(Some(&subject.name), ""),
                 number(Some(size.entries as f64), 0, ""),
                 text(
-                    Some(if size.entries == said.recorded_entries {
+                    Some(if size.entries == forecast.recorded_entries {
                         "yes"
                     } else {
                         "no"
@@ -204,7 +211,7 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
                 estimate(size.code_bytes, 1.0 / MIB, 2, NO_SIZES),
             ]
         };
-        table.rows.extend(said.sizes.iter().map(row));
+        table.rows.extend(forecast.sizes.iter().map(row));
     }
     Block::Table(without_missing(table))
 }
@@ -228,8 +235,11 @@ fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {
-        move |said: &Prediction| {
-            let counter = said.self_test.iter().find(|counter| counter.name == name);
+        move |forecast: &Prediction| {
+            let counter = forecast
+                .self_test
+                .iter()
+                .find(|counter| counter.name == name);
             counter.map(|counter| counter.recorded as f64)
         }
     };
@@ -280,7 +290,7 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
                 "",
             ),
             &|size| size.seconds,
-            &|said| said.recorded_seconds,
+            &|forecast| forecast.recorded_seconds,
         ),
         draw(
             (
@@ -297,7 +307,7 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
 }
 
 fn curve(
-    (subject, said): &Predicted<'_>,
+    (subject, forecast): &Predicted<'_>,
     several: bool,
     of: &dyn Fn(&Size) -> Option<Range>,
     recorded: &dyn Fn(&Prediction) -> Option<f64>,
@@ -308,13 +318,13 @@ fn curve(
             of(size).map(|range| (range.mean, Some((range.low, range.high))))?,
         ))
     };
-    let points: Vec<_> = said.sizes.iter().filter_map(point).collect();
+    let points: Vec<_> = forecast.sizes.iter().filter_map(point).collect();
     let name = if several {
         subject.name.clone()
     } else {
         "predicted".to_owned()
     };
-    let recorded = recorded(said).map(|value| (said.recorded_entries as f64, value));
+    let recorded = recorded(forecast).map(|value| (forecast.recorded_entries as f64, value));
     (!points.is_empty()).then(|| Curve {
         name,
         run: subject.id.clone(),
@@ -369,7 +379,7 @@ mod tests {
     }
 
     fn chapter(
-        said: Result<Prediction, String>,
+        forecast: Result<Prediction, String>,
     ) -> (
         Vec<String>,
         Vec<(String, Chart)>,
@@ -377,7 +387,7 @@ mod tests {
     ) {
         let run = Run {
             file: "run.fltl".to_owned(),
-            cache_sizes: Some(said),
+            cache_sizes: Some(forecast),
             ..Run::default()
         };
         let subjects = Subjects::new(std::slice::from_ref(&run), &Plan::default(), &[]);

@@ -16,7 +16,7 @@ use faultline_text::moment;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
-    let said = |caveat: Caveat| model::Caveat {
+    let caveat_text = |caveat: Caveat| model::Caveat {
         what: caveat.what(),
         remedy: caveat.remedy().to_owned(),
     };
@@ -33,7 +33,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::C
             Vec::new()
         }
         .into_iter()
-        .map(said),
+        .map(caveat_text),
     );
     let part = several.then(|| subjects.compared());
     let of_runs = |subject| {
@@ -91,11 +91,11 @@ impl Single {
 const NAMED: usize = 6;
 
 /// What is the matter, and with which runs.
-type Said = (String, Vec<String>);
+type RemedyGroup = (String, Vec<String>);
 
 /// Those with the same remedy as one: what is the same of several runs is said once.
 fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
-    let mut kinds: Vec<(&'static str, Vec<Said>)> = Vec::new();
+    let mut kinds: Vec<(&'static str, Vec<RemedyGroup>)> = Vec::new();
     for Single { run, what, remedy } in singles {
         let at = kinds
             .iter()
@@ -104,17 +104,20 @@ fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
                 kinds.push((remedy, Vec::new()));
                 kinds.len() - 1
             });
-        let said = &mut kinds[at].1;
-        match said.iter_mut().find(|(known, _)| *known == what) {
+        let caveat_text = &mut kinds[at].1;
+        match caveat_text.iter_mut().find(|(known, _)| *known == what) {
             Some((_, runs)) => runs.push(run),
-            None => said.push((what, vec![run])),
+            None => caveat_text.push((what, vec![run])),
         }
     }
-    let sentence = |(what, runs): &Said| format!("{}: {what}", listed(runs, all));
-    let caveat = |(remedy, said): (&'static str, Vec<Said>)| {
-        let mut parts: Vec<String> = said.iter().take(NAMED).map(sentence).collect();
-        if said.len() > NAMED {
-            parts.push(format!("and {} more runs likewise", said.len() - NAMED));
+    let sentence = |(what, runs): &RemedyGroup| format!("{}: {what}", listed(runs, all));
+    let caveat = |(remedy, caveat_text): (&'static str, Vec<RemedyGroup>)| {
+        let mut parts: Vec<String> = caveat_text.iter().take(NAMED).map(sentence).collect();
+        if caveat_text.len() > NAMED {
+            parts.push(format!(
+                "and {} more runs likewise",
+                caveat_text.len() - NAMED
+            ));
         }
         model::Caveat {
             what: format!("{}.", parts.join("; ")),
@@ -260,9 +263,12 @@ fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
 /// With what would remove each.
 fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
     let run = subject.name.clone();
-    let course = &subject.measured.course;
+    let lifecycle = &subject.measured.lifecycle;
     let mut found = Vec::new();
-    let gaps: Vec<f64> = course.gaps_of_the_run().map(|gap| gap.seconds()).collect();
+    let gaps: Vec<f64> = lifecycle
+        .gaps_of_the_run()
+        .map(|gap| gap.seconds())
+        .collect();
     if !gaps.is_empty() {
         found.push(Caveat::DaemonGaps {
             run: run.clone(),
@@ -270,10 +276,10 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
             seconds: gaps.iter().sum(),
         });
     }
-    if course.restarts > 0 {
+    if lifecycle.restarts > 0 {
         found.push(Caveat::Restarts {
             run: run.clone(),
-            restarts: course.restarts,
+            restarts: lifecycle.restarts,
         });
     }
     found.extend(consensus_changed(subject));
@@ -353,7 +359,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
 fn shortly(subject: &Subject<'_>) -> Option<Single> {
     subject
         .measured
-        .course
+        .lifecycle
         .kept_up
         .answer
         .filter(|kept_up| *kept_up)?;
@@ -396,11 +402,16 @@ fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
 /// When the wall clock was set.
 fn clock_set(subject: &Subject<'_>) -> Option<Single> {
     let run = subject.run;
-    let said = |step: &ClockStep| {
+    let caveat_text = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::cells::clock_step(step), moment(at))
     };
-    let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
+    let all: Vec<String> = run
+        .clock_steps
+        .iter()
+        .take(NAMED)
+        .map(caveat_text)
+        .collect();
     let more = run.clock_steps.len().saturating_sub(NAMED);
     let more = if more > 0 {
         format!(" and {more} times more")
@@ -422,21 +433,21 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     let window = subject.measured.windows.executing?;
     if subject
         .measured
-        .course
+        .lifecycle
         .kept_up
         .share
         .is_some_and(|share| share >= KEPT_UP)
     {
         return None;
     }
-    let told = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
+    let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
     let seconds = subject
         .measured
-        .course
+        .lifecycle
         .time_in(subject.run, Phase::AtTip, window);
     Some(Caveat::NotAtTip {
         run: subject.name.clone(),
-        seconds_at_tip: told.then_some(seconds),
+        seconds_at_tip: has_phases.then_some(seconds),
         seconds: window.seconds(),
     })
 }

@@ -83,12 +83,14 @@ pub fn without_missing(mut table: Table) -> Table {
             columns.join(", ")
         ));
     }
-    let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
+    let is_retained = |index: usize| reasons.get(index).is_none_or(Option::is_none);
     let mut index = 0..;
-    table.columns.retain(|_| index.next().is_some_and(kept));
+    table
+        .columns
+        .retain(|_| index.next().is_some_and(is_retained));
     for row in &mut table.rows {
         let mut index = 0..;
-        row.retain(|_| index.next().is_some_and(kept));
+        row.retain(|_| index.next().is_some_and(is_retained));
     }
     table
 }
@@ -133,14 +135,14 @@ pub fn duration(seconds: f64) -> String {
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
 pub fn clock_step(step: &ClockStep) -> String {
-    let way = if step.seconds < 0.0 {
+    let direction = if step.seconds < 0.0 {
         "back"
     } else {
         "forward"
     };
     let long = duration(step.seconds.abs());
     format!(
-        "set {way} by {}",
+        "set {direction} by {}",
         long.strip_suffix(" 00 min")
             .or_else(|| long.strip_suffix(" 00 s"))
             .unwrap_or(&long)

@@ -303,9 +303,9 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let Some(first) = pairs.first() else {
         return listed;
     };
-    for (place, (scalar, _)) in first.others.iter().enumerate() {
+    for (index, (scalar, _)) in first.others.iter().enumerate() {
         for pair in pairs {
-            let Some((_, comparison)) = pair.others.get(place) else {
+            let Some((_, comparison)) = pair.others.get(index) else {
                 continue;
             };
             let none = (pair.refusal(scalar)).unwrap_or("not known of any run of the arm");
@@ -390,10 +390,10 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
         Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
         Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", way(direction), judged(direction, scalar.better), faultline_text::p_value(p))
+            format!("{}{} ({})", direction_words(direction), judged(direction, scalar.better), faultline_text::p_value(p))
         }
         Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), way(direction)),
+            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), direction_words(direction)),
             None => format!("equivalent within the margin ({})", faultline_text::p_value(p)),
         },
         Conclusion::Inconclusive { p, .. } => match p {
@@ -406,7 +406,7 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
 }
 
 /// Which way, in a word.
-pub(crate) fn way(direction: Direction) -> &'static str {
+pub(crate) fn direction_words(direction: Direction) -> &'static str {
     match direction {
         Direction::Lower => "lower",
         Direction::Higher => "higher",

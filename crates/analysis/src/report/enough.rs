@@ -93,7 +93,7 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
     let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
-    let proven = match (measured.course.kept_up.answer, refaults) {
+    let proven = match (measured.lifecycle.kept_up.answer, refaults) {
         (Some(false), _) => {
             not.push("that what it had is enough: it did not keep up".to_owned());
             None
@@ -162,13 +162,13 @@ fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Op
     let both = unreclaimable
         .iter()
         .zip(&cache)
-        .filter_map(|(held, cache)| Some(((*held)?, (*cache)?)));
+        .filter_map(|(resident, cache)| Some(((*resident)?, (*cache)?)));
     let highest = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
     let most = unreclaimable.into_iter().flatten().reduce(f64::max);
     (
         most,
         highest.map(|(_, cache)| cache),
-        highest.map(|(held, cache)| held + cache),
+        highest.map(|(resident, cache)| resident + cache),
     )
 }
 

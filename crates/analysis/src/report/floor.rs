@@ -25,7 +25,7 @@ type Ends = (f64, f64, f64);
 /// Two arms, or an arm and itself, by one quantity over all turns.
 struct Row {
     quantity: &'static Quantity,
-    place: usize,
+    index: usize,
     reference: String,
     other: String,
     turns: usize,
@@ -64,7 +64,7 @@ impl Floor {
                     == (matched.quantity, &matched.reference, &matched.other)
             };
             let known = rows.iter().any(|row| {
-                (row.place, &row.reference, &row.other)
+                (row.index, &row.reference, &row.other)
                     == (matched.quantity, &matched.reference, &matched.other)
             });
             if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
@@ -75,7 +75,7 @@ impl Floor {
             }
         }
         // The pair comes first: it says how to read the rest.
-        rows.sort_by_key(|row| (row.place, !row.twins()));
+        rows.sort_by_key(|row| (row.index, !row.twins()));
         let floor = Floor {
             rows,
             margin: settings.margin,
@@ -88,11 +88,11 @@ impl Floor {
     }
 
     /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
-    fn floor(&self, place: usize) -> Option<f64> {
+    fn floor(&self, index: usize) -> Option<f64> {
         let twins = self
             .rows
             .iter()
-            .filter(|row| row.twins() && row.place == place);
+            .filter(|row| row.twins() && row.index == index);
         twins
             .map(|row| row.difference.1.abs().max(row.difference.2.abs()))
             .reduce(f64::max)
@@ -100,9 +100,9 @@ impl Floor {
 
     /// Whether all of the interval lies beyond the floor; `None` without a floor.
     fn decision(&self, row: &Row) -> Option<Decision> {
-        let floor = self.floor(row.place)?;
+        let floor = self.floor(row.index)?;
         let twins = self.rows.iter().filter(|other| other.twins());
-        let mut both = twins.filter(|twins| twins.place == row.place).chain([row]);
+        let mut both = twins.filter(|twins| twins.index == row.index).chain([row]);
         let direction = match row.difference {
             (_, low, _) if low > floor => Direction::Higher,
             (.., high) if high < -floor => Direction::Lower,
@@ -162,14 +162,14 @@ impl Floor {
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let arms = || self.rows.iter().filter(|row| !row.twins());
-        let place = arms().find(about).or_else(|| arms().next())?.place;
-        let quantity = QUANTITIES.get(place)?;
-        let rows: Vec<&Row> = arms().filter(|row| row.place == place).collect();
-        let floor = self.floor(place)?;
-        let said = rows.iter().map(|row| match self.beyond(row) {
+        let index = arms().find(about).or_else(|| arms().next())?.index;
+        let quantity = QUANTITIES.get(index)?;
+        let rows: Vec<&Row> = arms().filter(|row| row.index == index).collect();
+        let floor = self.floor(index)?;
+        let verdicts = rows.iter().map(|row| match self.beyond(row) {
             Some(true) => format!(
                 "{} with {} than with {}",
-                way(row),
+                direction_words(row),
                 row.other,
                 row.reference
             ),
@@ -182,7 +182,7 @@ impl Floor {
             "{} per slot, with a bias floor of {} from the A/A pair: {}.",
             quantity.name,
             amount(quantity, floor),
-            said.collect::<Vec<_>>().join("; ")
+            verdicts.collect::<Vec<_>>().join("; ")
         );
         let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
         let real = rows.iter().any(|row| self.beyond(row) == Some(true));
@@ -270,13 +270,13 @@ impl Floor {
             )
         };
         let of = |(other, reference): (&str, &str)| {
-            let said: Vec<String> = rows()
+            let verdicts: Vec<String> = rows()
                 .filter(|row| row.other == other && row.reference == reference)
                 .map(one)
                 .collect();
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
-                said.join("; ")
+                verdicts.join("; ")
             )
         };
         arms.into_iter().map(of).collect()
@@ -394,7 +394,7 @@ impl Floor {
                 |ratio| ends(ratio, 3),
             ),
             number(
-                self.floor(row.place),
+                self.floor(row.index),
                 row.quantity.decimals,
                 "the A/A pair has no such slots in common",
             ),
@@ -411,7 +411,7 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
     let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
     Some(Row {
         quantity,
-        place: first.quantity,
+        index: first.quantity,
         reference: first.reference.clone(),
         other: first.other.clone(),
         turns: of.len(),
@@ -465,7 +465,7 @@ fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
     subject.run.label("turn")
 }
 
-fn way(row: &Row) -> &'static str {
+fn direction_words(row: &Row) -> &'static str {
     if row.difference.0 < 0.0 {
         "lower"
     } else {

@@ -30,8 +30,8 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut without: Vec<Without> = Vec::new();
     for subject in &subjects.all {
-        let kept_up = subject.measured.course.kept_up.answer;
-        match (limit_of(subject), &subject.run.told) {
+        let kept_up = subject.measured.lifecycle.kept_up.answer;
+        match (limit_of(subject), &subject.run.from_experiment) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}
             (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
@@ -56,8 +56,8 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
 
 /// What the plan gave a run, or what it was recorded with where there is no plan.
 fn limit_of(subject: &Subject<'_>) -> Option<u64> {
-    match &subject.run.told {
-        Some(told) => told.limit,
+    match &subject.run.from_experiment {
+        Some(from_experiment) => from_experiment.limit,
         None => subject.limit().map(|limit| limit as u64),
     }
 }
@@ -100,27 +100,27 @@ pub(crate) fn sentences(
     let mut sentences = vec![match (bracket.enough, replays) {
         (Some(enough), true) => format!(
             "The smallest limit with which every run {did} is {}.",
-            said(enough)
+            limit_words(enough)
         ),
         (None, true) => format!("No limit is known with which every run {did}."),
         (Some(enough), false) => format!(
             "The smallest limit that {did} in every run is {}.",
-            said(enough)
+            limit_words(enough)
         ),
         (None, false) => format!("No limit is known to have {did} in every run."),
     }];
     sentences.push(match bracket.failed {
         Some(failed) => format!(
             "The largest limit that failed in any run is {}.",
-            said(failed)
+            limit_words(failed)
         ),
         None => "No limit failed.".to_owned(),
     });
     sentences.extend(bracket.contradictions.iter().map(|contradiction| {
         format!(
             "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
-            said(contradiction.kept_up),
-            said(contradiction.failed)
+            limit_words(contradiction.kept_up),
+            limit_words(contradiction.failed)
         )
     }));
     sentences.extend(without.iter().map(|arm| {
@@ -139,7 +139,7 @@ pub(crate) fn sentences(
 }
 
 /// Small limits differ by less than a tenth of a GiB.
-fn said(limit: u64) -> String {
+fn limit_words(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
         return bytes(limit as f64);

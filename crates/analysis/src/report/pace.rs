@@ -14,7 +14,7 @@ const ALIKE: f64 = 1.1;
 
 /// The shortest and the longest slot time of these runs, in seconds; `None` if no run shows one.
 fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
-    let mut seconds = runs.filter_map(|subject| subject.measured.course.slot_seconds);
+    let mut seconds = runs.filter_map(|subject| subject.measured.lifecycle.slot_seconds);
     let first = seconds.next()?;
     Some(seconds.fold((first, first), |(min, max), one| {
         (min.min(one), max.max(one))
@@ -111,7 +111,7 @@ pub(crate) fn compared(
     subject: &Subject<'_>,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared().of(subject)?)?;
-    let slot_seconds = subject.measured.course.slot_seconds;
+    let slot_seconds = subject.measured.lifecycle.slot_seconds;
     match scalar.per {
         Per::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
         Per::Slots if subjects.per_second => slot_seconds.map(|seconds| value * seconds),
@@ -234,8 +234,9 @@ mod tests {
             headline.contains("slots of 0.20 s with new and of 0.40 s with old"),
             "{headline}"
         );
-        let says = |text: &str| { report.caveats.iter() }.any(|caveat| caveat.what.contains(text));
-        assert!(says("A slot took 0.40 s with old, 0.20 s with new."));
+        let has_caveat =
+            |text: &str| { report.caveats.iter() }.any(|caveat| caveat.what.contains(text));
+        assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Paired {
     fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
         let names = format!("{} against {}", other.name, partner.name);
         let twin = other.arm.ends_with(TWIN);
-        for (place, quantity) in QUANTITIES.iter().enumerate() {
+        for (index, quantity) in QUANTITIES.iter().enumerate() {
             let pairs = join((quantity.of)(partner), (quantity.of)(other));
             let Some(effect) = pairs.effect(plan) else {
                 continue;
@@ -154,7 +154,7 @@ impl Paired {
                     .ratio_of_sums
             };
             self.matched.push(Matched {
-                quantity: place,
+                quantity: index,
                 reference: partner.arm.clone(),
                 other: other.arm.trim_end_matches(TWIN).to_owned(),
                 ratio_90: if twin { ratio_90() } else { None },
@@ -188,8 +188,8 @@ pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> 
     let mut complete = !others.is_empty();
     let references = with_contents(subjects, reference);
     for arm in others {
-        for (place, other) in subjects.of(arm).enumerate() {
-            let Some(partner) = partner(&references, other, place) else {
+        for (index, other) in subjects.of(arm).enumerate() {
+            let Some(partner) = partner(&references, other, index) else {
                 complete = false;
                 continue;
             };
@@ -262,7 +262,7 @@ fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
 fn partner<'s, 'r>(
     references: &'s [Candidate<'s, 'r>],
     other: &Subject<'_>,
-    place: usize,
+    index: usize,
 ) -> Option<&'s Subject<'r>> {
     let own = contents(other.run, other.usual.window);
     let together = belongs(other);
@@ -281,7 +281,7 @@ fn partner<'s, 'r>(
         .iter()
         .enumerate()
         .filter(|(_, (subject, _))| !known || same_turn(subject))
-        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == place, *subject)));
+        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == index, *subject)));
     candidates
         .max_by_key(|(same, here, _)| (*same, *here))
         .map(|(.., subject)| subject)

@@ -60,8 +60,8 @@ impl<'a> Subjects<'a> {
         let mut taken = BTreeMap::<String, usize>::new();
         for arm in &arms {
             let of_arm: Vec<&Run> = runs.iter().filter(|run| arm_of(run) == *arm).collect();
-            for (place, run) in of_arm.iter().enumerate() {
-                let name = name(run, arm, place, of_arm.len());
+            for (index, run) in of_arm.iter().enumerate() {
+                let name = name(run, arm, index, of_arm.len());
                 let times = taken.entry(slug(&name)).or_default();
                 *times += 1;
                 let id = if *times > 1 {
@@ -204,7 +204,7 @@ impl Subject<'_> {
     /// From the first execution to the first tick at the tip, in seconds; `None` if either is not known.
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
-        Some((self.measured.course.at_tip? - first).max(0.0))
+        Some((self.measured.lifecycle.at_tip? - first).max(0.0))
     }
 
     /// Whether a transaction of it was recorded, or the slots of a replay.
@@ -254,7 +254,12 @@ impl Subject<'_> {
 
     /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks of the run.
     pub(crate) fn limit(&self) -> Option<f64> {
-        if let Some(limit) = self.run.told.as_ref().and_then(|told| told.limit) {
+        if let Some(limit) = self
+            .run
+            .from_experiment
+            .as_ref()
+            .and_then(|from_experiment| from_experiment.limit)
+        {
             return Some(limit as f64);
         }
         let mut seen = BTreeMap::<u64, usize>::new();
@@ -303,13 +308,13 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
         }
     }
     if !order.is_empty() {
-        let place = |arm: &String| {
+        let index = |arm: &String| {
             order
                 .iter()
                 .position(|one| *one == arm.trim_end_matches(TWIN))
                 .unwrap_or(order.len())
         };
-        arms.sort_by_key(|arm| (place(arm), arm.ends_with(TWIN)));
+        arms.sort_by_key(|arm| (index(arm), arm.ends_with(TWIN)));
         return arms;
     }
     let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();
@@ -342,10 +347,10 @@ fn numbered(arm: &str) -> Option<(&str, f64)> {
     Some((before, number * scale))
 }
 
-fn name(run: &Run, arm: &str, place: usize, of: usize) -> String {
+fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
     match run.label("run").filter(|run| !run.is_empty()) {
         Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
-        _ if of > 1 => format!("{arm}, run {}", grouped((place + 1) as f64, 0)),
+        _ if of > 1 => format!("{arm}, run {}", grouped((index + 1) as f64, 0)),
         _ => arm.to_owned(),
     }
 }

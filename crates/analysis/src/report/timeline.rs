@@ -3,7 +3,7 @@
 use super::cells::clock_step;
 use super::model::{Band, Chart, Line, Mark, Timeline};
 use super::subject::{Subject, Subjects};
-use crate::measure::course::broken;
+use crate::measure::lifecycle::broken;
 use crate::measure::{PhaseSpan, Span};
 use crate::run::Run;
 
@@ -191,19 +191,19 @@ fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
 
 /// Keeps the smallest and the largest of each bucket, so that no peak is lost, and every break. Few values stay as they are.
 fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>>) {
-    let mut kept: Vec<usize> = (0..y.len()).collect();
+    let mut indices: Vec<usize> = (0..y.len()).collect();
     if y.len() > most {
         let size = y.len().div_ceil((most / 2).max(1));
-        kept = (0..y.len())
+        indices = (0..y.len())
             .step_by(size)
             .flat_map(|from| bucket(y, from, (from + size).min(y.len())))
             .collect();
     }
     // A break needs one point, not a row of them.
-    kept.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
+    indices.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
     (
-        kept.iter().map(|&i| x[i]).collect(),
-        kept.iter().map(|&i| y[i].map(significant)).collect(),
+        indices.iter().map(|&i| x[i]).collect(),
+        indices.iter().map(|&i| y[i].map(significant)).collect(),
     )
 }
 
@@ -212,10 +212,10 @@ fn bucket(y: &[Option<f64>], from: usize, to: usize) -> Vec<usize> {
     let low = there().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
     let high = there().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
     let broken = (from..to).find(|&i| y[i].is_none());
-    let mut kept: Vec<usize> = [low, high, broken].into_iter().flatten().collect();
-    kept.sort_unstable();
-    kept.dedup();
-    kept
+    let mut indices: Vec<usize> = [low, high, broken].into_iter().flatten().collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices
 }
 
 fn round(value: f64, decimals: i32) -> f64 {
@@ -237,8 +237,8 @@ fn significant(value: f64) -> f64 {
 }
 
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
-    let course = &subject.measured.course;
-    let over = course.ended.map(|from| {
+    let lifecycle = &subject.measured.lifecycle;
+    let over = lifecycle.ended.map(|from| {
         (
             Span {
                 from,
@@ -248,15 +248,15 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
         )
     });
     let of_run = |phase: &&PhaseSpan| {
-        phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended)
+        phase.name != "unknown" && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
     };
-    let phases = course
+    let phases = lifecycle
         .phases
         .iter()
         .filter(of_run)
         .map(|phase| (phase.span, phase.name.as_str()))
         .chain(over);
-    let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
+    let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases
         .chain(gaps)
         .filter(|(span, _)| span.to > span.from && (single || span.to > origin));
@@ -288,7 +288,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
         event.kind == "stall"
             && subject
                 .measured
-                .course
+                .lifecycle
                 .stalls
                 .iter()
                 .any(|stall| stall.span.holds(event.at))
@@ -312,7 +312,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
         .filter_map(|event| Some(mark(event.at, named(event)?)));
     let stalls = subject
         .measured
-        .course
+        .lifecycle
         .stalls
         .iter()
         .map(|stall| mark(stall.span.from, STALL.to_owned()));
@@ -334,8 +334,8 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
 
 /// A mark set by hand says what it is: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &str) -> String {
-    let told = serde_json::from_str::<serde_json::Value>(detail).ok();
-    let name = told
+    let parsed = serde_json::from_str::<serde_json::Value>(detail).ok();
+    let name = parsed
         .as_ref()
         .and_then(|detail| detail.get("name")?.as_str())
         .unwrap_or(detail);

@@ -1,13 +1,13 @@
 //! The first screen: the answer in plain words.
 
 use super::cells::bytes;
-use super::comparison::{Pair, lower, margin, refusals, way, words};
+use super::comparison::{Pair, direction_words, lower, margin, refusals, words};
 use super::floor::Floor;
 use super::limits::{self, Limits};
 use super::model::{Verdict, VerdictKind};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
-use super::what_happened::story;
+use super::what_happened::lifecycle_sentences;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
@@ -40,15 +40,15 @@ pub(crate) fn verdict(
 
 fn single(subject: &Subject<'_>) -> Verdict {
     let replay = subject.run.is_replay();
-    let headline = match subject.measured.course.kept_up.answer {
+    let headline = match subject.measured.lifecycle.kept_up.answer {
         Some(true) if replay => format!("{} did all of its work.", subject.name),
         Some(false) if replay => {
             format!(
                 "{} did not do all of its work: {}.",
-                subject.name, subject.measured.course.kept_up.why
+                subject.name, subject.measured.lifecycle.kept_up.why
             )
         }
-        _ if !subject.measured.course.validator && !subject.run.processes.is_empty() => {
+        _ if !subject.measured.lifecycle.validator && !subject.run.processes.is_empty() => {
             format!(
                 "{} shows nothing of a validator: the process itself is described.",
                 subject.name
@@ -57,15 +57,15 @@ fn single(subject: &Subject<'_>) -> Verdict {
         Some(true) => format!("{} kept up with the tip.", subject.name),
         Some(false) => format!(
             "{} did not keep up: {}.",
-            subject.name, subject.measured.course.kept_up.why
+            subject.name, subject.measured.lifecycle.kept_up.why
         ),
         None => format!(
             "Whether {} kept up is not known: {}.",
-            subject.name, subject.measured.course.kept_up.why
+            subject.name, subject.measured.lifecycle.kept_up.why
         ),
     };
-    let mut points = vec![story(subject)];
-    points.extend(told(subject));
+    let mut points = vec![lifecycle_sentences(subject)];
+    points.extend(reported(subject));
     points.push("This is one run: it is described, and nothing is tested.".to_owned());
     Verdict {
         headline,
@@ -75,19 +75,19 @@ fn single(subject: &Subject<'_>) -> Verdict {
 }
 
 /// What a run's numbers say, a sentence each.
-fn told(subject: &Subject<'_>) -> Vec<String> {
+fn reported(subject: &Subject<'_>) -> Vec<String> {
     let n = &subject.usual;
-    let mut said = Vec::new();
+    let mut text = Vec::new();
     let slots = n.replay.iter().flatten().count();
     match n.replay_quantile(0.95) {
         Some(p95) => {
             let slots = grouped(n.replay.len() as f64, 0);
-            said.push(format!(
+            text.push(format!(
                 "Replay took at most {} ms in 95 % of {slots} slots.",
                 grouped(p95, 1)
             ));
         }
-        None if slots > 0 => said.push(format!(
+        None if slots > 0 => text.push(format!(
             "It replayed {slots} slots, too few for a p95 of their times."
         )),
         None => {}
@@ -96,13 +96,13 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
         let zero = n.tps.zero.map_or_else(String::new, |zero| {
             format!(", {} seconds at zero", grouped(zero as f64, 0))
         });
-        said.push(format!(
+        text.push(format!(
             "It executed {} transactions per second on average{zero}.",
             grouped(tps.mean_of_all, 0)
         ));
     }
     if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
-        said.push(format!(
+        text.push(format!(
             "The program cache missed {} times, {} per batch.",
             grouped(sum, 0),
             grouped(mean, 3)
@@ -110,19 +110,19 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
     }
     if let Some(rss) = n.levels.rss.max {
         let headroom = n.levels.headroom.min;
-        let headroom = headroom.map_or_else(String::new, |room| {
-            format!("; the smallest headroom was {}", bytes(room))
+        let headroom = headroom.map_or_else(String::new, |left| {
+            format!("; the smallest headroom was {}", bytes(left))
         });
-        said.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
+        text.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
     }
-    said
+    text
 }
 
 fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
-    let kept = |answer| {
+    let group = |answer| {
         several
             .iter()
-            .filter(|subject| subject.measured.course.kept_up.answer == answer)
+            .filter(|subject| subject.measured.lifecycle.kept_up.answer == answer)
             .count()
     };
     let did = if several.iter().all(|subject| subject.run.is_replay()) {
@@ -134,9 +134,9 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) 
         "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
         several.len(),
         several.first().map_or("", |first| first.arm.as_str()),
-        kept(Some(true)),
-        kept(Some(false)),
-        kept(None)
+        group(Some(true)),
+        group(Some(false)),
+        group(None)
     );
     if let Some((answer, standing)) = answers.floor.and_then(|floor| floor.alone(primary)) {
         let mut points = answers.floor.map(Floor::points).unwrap_or_default();
@@ -225,7 +225,7 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             let comma = if title.contains(',') { "," } else { "" };
             format!(
                 "{title}{comma} is {} with {other} than with {reference}.",
-                way(direction)
+                direction_words(direction)
             )
         }
         Conclusion::Equivalent { .. } => {
@@ -262,15 +262,15 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
         return format!("{other} against {reference}: not recorded in both.");
     };
-    let said = |value| with_unit(value, pair, scalar);
-    if said(before) == said(after) {
-        return format!("{other} and {reference}: {} in every run.", said(before));
+    let text = |value| with_unit(value, pair, scalar);
+    if text(before) == text(after) {
+        return format!("{other} and {reference}: {} in every run.", text(before));
     }
     format!(
         "{other} against {reference}: {} in every run against {} in every run. That no run differs from another of its arm \
          leaves nothing to test against.",
-        said(after),
-        said(before)
+        text(after),
+        text(before)
     )
 }
 
@@ -291,8 +291,10 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| and(&arms))
     };
-    let differ = |way: Direction| {
-        named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way))
+    let differ = |direction_words: Direction| {
+        named(
+            &|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == direction_words),
+        )
     };
     let refused = refusals(pairs, primary);
     let parts = [
@@ -354,9 +356,9 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
 
 /// The effect with its interval first, then what may be said.
 fn sentence(pair: &Pair, primary: &Scalar) -> String {
-    let said = words(&pair.primary, primary);
+    let text = words(&pair.primary, primary);
     format!(
-        "{}, {} against {}: {}; {said}.",
+        "{}, {} against {}: {}; {text}.",
         primary.title,
         pair.other,
         pair.reference,
@@ -401,35 +403,35 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
     for subject in subjects
         .all
         .iter()
-        .filter(|subject| subject.measured.course.kept_up.answer == Some(false))
+        .filter(|subject| subject.measured.lifecycle.kept_up.answer == Some(false))
     {
-        let why = subject.measured.course.kept_up.why.as_str();
+        let why = subject.measured.lifecycle.kept_up.why.as_str();
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, runs)) => runs.push(&subject.name),
             None => reasons.push((why, vec![&subject.name])),
         }
     }
-    let kept = subjects
+    let group = subjects
         .all
         .iter()
-        .filter(|subject| subject.measured.course.kept_up.answer == Some(true))
+        .filter(|subject| subject.measured.lifecycle.kept_up.answer == Some(true))
         .count();
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     let (what, not) = match replays {
         true => ("did their work to the end", "Did not do all of it"),
         false => ("are known to have kept up with the tip", "Did not keep up"),
     };
-    let mut said = vec![format!("{kept} of {} runs {what}.", subjects.all.len())];
-    said.extend(
+    let mut text = vec![format!("{group} of {} runs {what}.", subjects.all.len())];
+    text.extend(
         reasons
             .iter()
             .map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))),
     );
-    said
+    text
 }
 
 /// What is told of arms that are described only: numbers that a reader looks for first.
-const TOLD: [&str; 5] = [
+const REPORTED: [&str; 5] = [
     "cache-misses",
     "cache-time",
     "tps",
@@ -448,25 +450,25 @@ fn described(pairs: &[Pair]) -> Vec<String> {
         let shown = pair
             .others
             .iter()
-            .filter(|(scalar, _)| TOLD.contains(&scalar.id));
-        let told: Vec<String> = shown
+            .filter(|(scalar, _)| REPORTED.contains(&scalar.id));
+        let reported: Vec<String> = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
-                let said = |value| with_unit(value, pair, scalar);
+                let text = |value| with_unit(value, pair, scalar);
                 Some(format!(
                     "{} {} against {}",
                     lower(scalar.title),
-                    said(other),
-                    said(reference)
+                    text(other),
+                    text(reference)
                 ))
             })
             .collect();
-        (!told.is_empty()).then(|| {
+        (!reported.is_empty()).then(|| {
             format!(
                 "As described, {} against {}: {}.",
                 pair.other,
                 pair.reference,
-                told.join("; ")
+                reported.join("; ")
             )
         })
     };
@@ -480,9 +482,11 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
             pair.others
                 .iter()
                 .filter_map(|(scalar, comparison)| match comparison.conclusion {
-                    Conclusion::Differs { direction, .. } => {
-                        Some(format!("{} ({})", lower(scalar.title), way(direction)))
-                    }
+                    Conclusion::Differs { direction, .. } => Some(format!(
+                        "{} ({})",
+                        lower(scalar.title),
+                        direction_words(direction)
+                    )),
                     _ => None,
                 });
         let differ: Vec<String> = differ.collect();

@@ -20,7 +20,7 @@ const MOST_PHASES: usize = 100;
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
     if let Some(subject) = subjects.single() {
-        blocks.push(Block::Text(story(subject)));
+        blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
     blocks.push(Block::Table(outcome(subjects)));
     blocks.push(Block::Table(phases(subjects)));
@@ -38,9 +38,9 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 }
 
 /// One run in sentences.
-pub(crate) fn story(subject: &Subject<'_>) -> String {
-    let course = &subject.measured.course;
-    let mut said = match subject.run.processes.as_slice() {
+pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
+    let lifecycle = &subject.measured.lifecycle;
+    let mut sentences = match subject.run.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
         [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
         [first, rest @ ..] => {
@@ -52,27 +52,27 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
             )
         }
     };
-    if !course.validator && !subject.run.processes.is_empty() {
-        return said + &without_validator(subject);
+    if !lifecycle.validator && !subject.run.processes.is_empty() {
+        return sentences + &without_validator(subject);
     }
     if subject.run.is_replay() {
-        let verdict = match course.kept_up.answer {
+        let verdict = match lifecycle.kept_up.answer {
             Some(true) => "It did all of its work",
             Some(false) => "It did not do all of its work",
             None => "Whether it did all of its work is not known",
         };
-        said.push_str(&format!(
+        sentences.push_str(&format!(
             " {verdict}: {}. {}",
-            course.kept_up.why,
+            lifecycle.kept_up.why,
             the_end(subject)
         ));
-        return said;
+        return sentences;
     }
-    said.push_str(&match subject.measured.windows.executing {
+    sentences.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
         None => " No executed transaction was recorded.".to_owned(),
     });
-    said.push_str(&match (course.at_tip, subject.catch_up()) {
+    sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}, {} after the first execution.",
@@ -83,17 +83,17 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
-    let verdict = match course.kept_up.answer {
+    let verdict = match lifecycle.kept_up.answer {
         Some(true) => "It kept up",
         Some(false) => "It did not keep up",
         None => "Whether it kept up is not known",
     };
-    said.push_str(&format!(
+    sentences.push_str(&format!(
         " {verdict}: {}. {}",
-        course.kept_up.why,
+        lifecycle.kept_up.why,
         the_end(subject)
     ));
-    said
+    sentences
 }
 
 /// What was seen of a process that is no validator.
@@ -109,20 +109,20 @@ fn without_validator(subject: &Subject<'_>) -> String {
 
 /// When and how it ended, and what was recorded after it.
 fn the_end(subject: &Subject<'_>) -> String {
-    let course = &subject.measured.course;
-    let mut said = format!(
+    let lifecycle = &subject.measured.lifecycle;
+    let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(course.ended.unwrap_or(course.until)),
-        course.end.how
+        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
+        lifecycle.end.how
     );
-    let more = subject.run.end() - course.until;
-    if course.ended.is_some() && more > 2.0 * subject.run.interval() {
-        said.push_str(&format!(
+    let more = subject.run.end() - lifecycle.until;
+    if lifecycle.ended.is_some() && more > 2.0 * subject.run.interval() {
+        sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)
         ));
     }
-    said
+    sentences
 }
 
 fn after(seconds: f64) -> String {
@@ -172,11 +172,11 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
 }
 
 fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
-    let course = &subject.measured.course;
-    let kept_up = match course.kept_up.answer {
+    let lifecycle = &subject.measured.lifecycle;
+    let kept_up = match lifecycle.kept_up.answer {
         Some(true) => Cell::Text("yes".to_owned()),
-        Some(false) => Cell::Text(format!("no: {}", course.kept_up.why)),
-        None => Cell::Missing(course.kept_up.why.clone()),
+        Some(false) => Cell::Text(format!("no: {}", lifecycle.kept_up.why)),
+        None => Cell::Missing(lifecycle.kept_up.why.clone()),
     };
     vec![
         Cell::Text(subject.name.clone()),
@@ -186,7 +186,7 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
             Cell::Missing("nothing was recorded".to_owned())
         },
         number(Some(subject.run.end()), 0, ""),
-        number(course.ended, 0, "no end was recorded"),
+        number(lifecycle.ended, 0, "no end was recorded"),
         number(
             subject
                 .measured
@@ -203,18 +203,18 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
         ),
         kept_up,
         number(
-            course.kept_up.share.map(|share| 100.0 * share),
+            lifecycle.kept_up.share.map(|share| 100.0 * share),
             2,
             "never at the tip",
         ),
-        count(course.restarts),
+        count(lifecycle.restarts),
         number(
-            Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()),
+            Some(lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum()),
             0,
             "",
         ),
-        Cell::Text(course.end.how.clone()),
-        text(Some(&course.end.evidence), "no event recorded"),
+        Cell::Text(lifecycle.end.how.clone()),
+        text(Some(&lifecycle.end.evidence), "no event recorded"),
     ]
 }
 
@@ -242,12 +242,12 @@ fn phases(subjects: &Subjects<'_>) -> Table {
          seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
-        let course = &subject.measured.course;
+        let lifecycle = &subject.measured.lifecycle;
         // The tick that found nobody any more is no phase.
         let of_time = |phase: &&PhaseSpan| {
-            phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended)
+            phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
-        let all: Vec<&PhaseSpan> = course.phases.iter().filter(of_time).collect();
+        let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(of_time).collect();
         phases.rows.extend(
             all.iter()
                 .take(MOST_PHASES)
@@ -265,10 +265,12 @@ fn phases(subjects: &Subjects<'_>) -> Table {
 }
 
 fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
-    let course = &subject.measured.course;
+    let lifecycle = &subject.measured.lifecycle;
     let (all, over) = (
-        course.until,
-        course.ended.is_some_and(|ended| phase.span.from >= ended),
+        lifecycle.until,
+        lifecycle
+            .ended
+            .is_some_and(|ended| phase.span.from >= ended),
     );
     let rss = summary(
         subject
@@ -338,7 +340,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
         stalls.rows.extend(
             subject
                 .measured
-                .course
+                .lifecycle
                 .stalls
                 .iter()
                 .take(MOST_EVENTS)
@@ -407,7 +409,7 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
         gaps.rows.extend(
             subject
                 .measured
-                .course
+                .lifecycle
                 .gaps
                 .iter()
                 .take(MOST_EVENTS)

@@ -47,7 +47,7 @@ impl Clock {
             offsets: BTreeMap::new(),
             stretches: Vec::new(),
         };
-        for (place, tick) in ticks.iter().enumerate() {
+        for (index, tick) in ticks.iter().enumerate() {
             let ahead = clock.stretches.last().map_or(0, |stretch| stretch.ahead);
             let offset = tick.unix_ns.saturating_sub(tick.uptime_ns);
             let base = *clock
@@ -55,7 +55,7 @@ impl Clock {
                 .entry(tick.session)
                 .or_insert(offset.saturating_sub(ahead));
             let at = base.saturating_add(tick.uptime_ns).saturating_sub(origin);
-            let (now, after) = (offset.saturating_sub(base), ticks.get(place + 1));
+            let (now, after) = (offset.saturating_sub(base), ticks.get(index + 1));
             // A single tick that is off was read while the daemon was held up.
             let lasts = after.is_none_or(|after| {
                 let later = after

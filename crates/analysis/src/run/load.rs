@@ -44,7 +44,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     let processes = recording.processes()?;
     let same = same(&processes);
     let ticks = ticks(&rows, &clock, &same);
-    let place: HashMap<i64, usize> = rows
+    let index_of: HashMap<i64, usize> = rows
         .iter()
         .enumerate()
         .map(|(index, row)| (row.id, index))
@@ -66,7 +66,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         stopped: stopped(&recording, &rows)?,
         binding_levels: binding_levels(&recording, &rows)?,
         signals: signals(&recording, &rows, Signal::ALL)?,
-        pools: pools(&recording, &place)?,
+        pools: pools(&recording, &index_of)?,
         points: points(&recording, &clock, &rows)?,
         slot_times: slot_times(&recording, &rows)?,
         ..Run::default()
@@ -298,11 +298,11 @@ fn slot_times(
     recording: &Recording,
     ticks: &[TickRow],
 ) -> Result<BTreeMap<usize, Duration>, Error> {
-    let places: HashMap<i64, usize> = (0..).zip(ticks).map(|(at, tick)| (tick.id, at)).collect();
+    let indices: HashMap<i64, usize> = (0..).zip(ticks).map(|(at, tick)| (tick.id, at)).collect();
     let rows = recording.series_of(&SLOT_SECONDS)?;
     let of_tick = rows.iter().filter_map(|row| {
         let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
-        Some((*places.get(&row.tick)?, slot_time))
+        Some((*indices.get(&row.tick)?, slot_time))
     });
     Ok(of_tick.collect())
 }
@@ -368,12 +368,12 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
 fn signals(
     recording: &Recording,
     ticks: &[TickRow],
-    asked: &[Signal],
+    wanted_signals: &[Signal],
 ) -> Result<Vec<Vec<Option<f64>>>, Error> {
     let mut signals = vec![vec![None; ticks.len()]; Signal::ALL.len()];
     for table in faultline_recording::Table::ALL {
         let wanted: Vec<(usize, &str)> = (Signal::ALL.iter().enumerate())
-            .filter(|(_, signal)| asked.contains(signal))
+            .filter(|(_, signal)| wanted_signals.contains(signal))
             .filter_map(|(index, signal)| {
                 let (metric, labels) = signal.metric();
                 column_of(metric, labels)
@@ -386,11 +386,11 @@ fn signals(
         }
         let names: Vec<&str> = wanted.iter().map(|(_, name)| *name).collect();
         let columns = recording.columns(table, &names)?;
-        let places = places(ticks, &columns.ticks);
+        let indices = indices(ticks, &columns.ticks);
         for ((index, _), values) in wanted.iter().zip(columns.values) {
-            for (place, value) in places.iter().zip(values) {
-                if let (Some(place), Some(value)) = (place, value) {
-                    signals[*index][*place] = Some(value);
+            for (index_of, value) in indices.iter().zip(values) {
+                if let (Some(index_of), Some(value)) = (index_of, value) {
+                    signals[*index][*index_of] = Some(value);
                 }
             }
         }
@@ -399,7 +399,7 @@ fn signals(
 }
 
 /// Where each row's tick is among all ticks; both ascend.
-fn places(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
+fn indices(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
     let mut next = 0;
     rows.iter()
         .map(|id| {
@@ -411,10 +411,10 @@ fn places(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
         .collect()
 }
 
-fn pools(recording: &Recording, place: &HashMap<i64, usize>) -> Result<Vec<Pool>, Error> {
+fn pools(recording: &Recording, index_of: &HashMap<i64, usize>) -> Result<Vec<Pool>, Error> {
     let mut pools: BTreeMap<Arc<str>, Vec<PoolRow>> = BTreeMap::new();
     for row in recording.pools()? {
-        let Some(&tick) = place.get(&row.tick) else {
+        let Some(&tick) = index_of.get(&row.tick) else {
             continue;
         };
         pools.entry(row.pool).or_default().push(PoolRow {

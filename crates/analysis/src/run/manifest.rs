@@ -71,11 +71,11 @@ impl SystemFacts {
             .first()
             .map_or(&nothing, |session| &session.manifest);
         // A wrapped command is seen before it becomes the validator.
-        let told = processes
+        let commands = processes
             .iter()
             .find(|process| process.manifest["validator"].is_object())
             .or(processes.last());
-        let process = told.map_or(&nothing, |process| &process.manifest);
+        let process = commands.map_or(&nothing, |process| &process.manifest);
         let host = &session["host"];
         let mut versions: Vec<String> = processes
             .iter()

@@ -357,16 +357,16 @@ impl System for Pretended {
         let age = state.age(run)?;
         let at = |what: &str, usual: f64| state.script.of(run, what).unwrap_or(usual);
         let executes = Some(at("executes", EXECUTES)).filter(|at| *at > 0.0 && age >= *at);
-        let told = state
+        let from_experiment = state
             .script
             .of(run, "silent")
             .map_or(age, |until| age.min(until));
         let moving = state
             .script
             .of(run, "slots")
-            .map_or(told, |until| told.min(until));
+            .map_or(from_experiment, |until| from_experiment.min(until));
         let began = state.began[&run].as_nanos();
-        let tick = tick(0.0, told);
+        let tick = tick(0.0, from_experiment);
         Some(Progress {
             last_tick: Some(tick),
             process: true,
@@ -480,8 +480,8 @@ impl Launched for Started {
         4711
     }
 
-    fn go(&mut self, told: &[u8]) -> Result<(), Error> {
-        assert!(told.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
+    fn go(&mut self, from_experiment: &[u8]) -> Result<(), Error> {
+        assert!(from_experiment.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
         self.log("go");
         let mut state = self.state.borrow_mut();
         let now = state.now;

@@ -147,9 +147,10 @@ impl Plain {
         let at = self.at(number);
         let process = vec![Reading::whole(&process::VIRTUAL, [], number * 1000)];
         // A fraction, in a column of whole numbers.
-        let mut told = vec![Reading::real(&validator::STORAGES, [], number as f64 / 2.0)];
+        let mut from_experiment =
+            vec![Reading::real(&validator::STORAGES, [], number as f64 / 2.0)];
         let phase = self.phases.iter().rev().find(|(from, _)| *from <= number);
-        told.extend(
+        from_experiment.extend(
             phase.map(|(_, phase)| Reading::whole(&validator::PHASE, [(*phase).into()], 1)),
         );
         let batch = |source, readings| {
@@ -161,7 +162,7 @@ impl Plain {
         };
         let batches = vec![
             batch(Source::Process, process),
-            batch(Source::Conclusions, told),
+            batch(Source::Conclusions, from_experiment),
         ];
         Tick {
             number,

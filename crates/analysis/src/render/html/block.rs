@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::look::Looks;
+use super::super::style::SeriesStyles;
 use super::super::svg::{self, Surface};
 use super::super::text::clean;
 use super::super::thin::thin;
@@ -85,16 +85,16 @@ struct EventView {
 
 /// Makes the views, counting the timelines.
 pub(super) struct Blocks<'a> {
-    looks: &'a Looks,
+    styles: &'a SeriesStyles,
     names: BTreeMap<&'a str, String>,
     timelines: usize,
     points: usize,
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(report: &'a Report, looks: &'a Looks, points: usize) -> Self {
+    pub(super) fn new(report: &'a Report, styles: &'a SeriesStyles, points: usize) -> Self {
         Self {
-            looks,
+            styles,
             names: run_names(report),
             timelines: 0,
             points,
@@ -122,7 +122,7 @@ impl<'a> Blocks<'a> {
         let narrow = if timeline.is_some() {
             String::new()
         } else {
-            svg::draw(figure, self.looks, Surface::Narrow)
+            svg::draw(figure, self.styles, Surface::Narrow)
         };
         let chart = timeline.map(|_| {
             self.timelines += 1;
@@ -136,7 +136,7 @@ impl<'a> Blocks<'a> {
                 .map(|timeline| self.thinned(timeline))
                 .unwrap_or_default(),
             chart,
-            wide: svg::draw(figure, self.looks, Surface::Wide),
+            wide: svg::draw(figure, self.styles, Surface::Wide),
             narrow,
             events: timeline
                 .map(|timeline| self.events(timeline))

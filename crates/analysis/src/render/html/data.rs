@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::{Number, Value, json};
 
-use super::super::look::{Look, Looks, each_run_once};
+use super::super::style::{SeriesStyle, SeriesStyles, each_run_once};
 use super::super::text::{clean, fitted};
 use super::super::thin::{Piece, thin};
 use crate::report::model::{Block, Chart, Figure, Report, Timeline};
@@ -20,14 +20,18 @@ pub(super) fn points_a_line(report: &Report) -> usize {
 }
 
 /// JSON that no text can break out of: it has no `<`, `>` or `&`.
-pub(super) fn script(report: &Report, looks: &Looks, points: usize) -> anyhow::Result<String> {
+pub(super) fn script(
+    report: &Report,
+    styles: &SeriesStyles,
+    points: usize,
+) -> anyhow::Result<String> {
     let runs: Vec<Value> = report
         .runs
         .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
     let charts: Vec<Value> = timelines(report)
-        .map(|(figure, one)| chart(figure, one, looks, points))
+        .map(|(figure, one)| chart(figure, one, styles, points))
         .collect();
     let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
@@ -59,29 +63,29 @@ fn timelines(report: &Report) -> impl Iterator<Item = (&Figure, &Timeline)> {
         })
 }
 
-fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> Value {
+fn chart(figure: &Figure, timeline: &Timeline, styles: &SeriesStyles, points: usize) -> Value {
     let lines: Vec<Value> = timeline
         .series
         .iter()
-        .zip(looks.lines(&timeline.series))
-        .map(|(line, look)| {
+        .zip(styles.lines(&timeline.series))
+        .map(|(line, style)| {
             let positive = |value: &f64| !timeline.log || *value > 0.0;
             let y: Vec<Option<f64>> = line.y.iter().map(|value| value.filter(positive)).collect();
             let (x, y) = arrays(&thin(&line.x, &y, points / 4).0);
             json!({
                 "name": clean(&line.name), "run": line.run, "x": x, "y": y,
-                "colour": look.class(), "dash": look.dashes(), "weight": look.thickness(),
+                "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
             })
         })
         .collect();
     let strips = !timeline.lanes().is_empty();
     let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
-        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": looks.band(&band.name, strips) })
+        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": styles.band(&band.name, strips) })
     });
     let lanes = timeline
         .lanes()
         .into_iter()
-        .map(|run| json!({ "run": run, "colour": colour(looks, run) }));
+        .map(|run| json!({ "run": run, "colour": colour(styles, run) }));
     let mut marks: Vec<_> = timeline
         .marks
         .iter()
@@ -89,7 +93,7 @@ fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> 
         .collect();
     marks.sort_by(|a, b| a.at.total_cmp(&b.at));
     let marks = marks.into_iter().map(|mark| {
-        let colour = looks.mark(timeline, &mark.run).class();
+        let colour = styles.mark(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
     });
     let (from, to) = timeline.span();
@@ -108,8 +112,8 @@ fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> 
     })
 }
 
-fn colour(looks: &Looks, run: &str) -> String {
-    looks.run(run).unwrap_or(Look::NEUTRAL).class()
+fn colour(styles: &SeriesStyles, run: &str) -> String {
+    styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class()
 }
 
 /// Times in whole milliseconds and values to six digits, more than a screen shows; a `null` between two pieces.

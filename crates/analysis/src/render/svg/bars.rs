@@ -1,14 +1,14 @@
 //! One value per category and series, with its interval.
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
+use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::{escaped, fitted, number, width};
 use super::frame::{Frame, below, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::Bars;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     let ends = |(value, interval): (f64, Option<(f64, f64)>)| {
         let (low, high) = interval.unwrap_or((value, value));
         [value, low, high]
@@ -23,20 +23,20 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
     let owners: Vec<String> = chart
         .series
         .iter()
-        .map(|series| looks.owner(&series.name, ""))
+        .map(|series| styles.owner(&series.name, ""))
         .collect();
-    let looks = looks.series(chart.series.iter().map(|series| (series.name.as_str(), "")));
+    let styles = styles.series(chart.series.iter().map(|series| (series.name.as_str(), "")));
     let base = frame.y(y.scale.at(0.0).unwrap_or(0.0).clamp(0.0, 1.0));
-    for (place, _) in chart.categories.iter().enumerate() {
-        category(sheet, &frame, &y, chart, (place, &looks, &owners, base));
+    for (index, _) in chart.categories.iter().enumerate() {
+        category(sheet, &frame, &y, chart, (index, &styles, &owners, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = names(sheet, &frame, chart);
     below(sheet, &frame, 10.0 + lines * 15.0, "");
-    let named = chart.series.iter().zip(&looks).zip(owners);
+    let named = chart.series.iter().zip(&styles).zip(owners);
     let entries: Vec<Entry> = named
-        .map(|((series, look), owner)| Entry {
-            swatch: Swatch::Filled(*look),
+        .map(|((series, style), owner)| Entry {
+            swatch: Swatch::Filled(*style),
             text: series.name.clone(),
             owner,
         })
@@ -45,10 +45,10 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
 }
 
 /// Where the slot of a category begins, and how wide it is.
-fn slot(frame: &Frame, chart: &Bars, place: usize) -> (f64, f64) {
-    let (place, of) = (place as f64, chart.categories.len().max(1) as f64);
+fn slot(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
+    let (index, of) = (index as f64, chart.categories.len().max(1) as f64);
     let wide = (frame.right - frame.left) / of;
-    (frame.left + wide * place, wide)
+    (frame.left + wide * index, wide)
 }
 
 fn category(
@@ -56,27 +56,27 @@ fn category(
     frame: &Frame,
     y: &Axis,
     chart: &Bars,
-    (place, looks, owners, base): (usize, &[Look], &[String], f64),
+    (index, styles, owners, base): (usize, &[SeriesStyle], &[String], f64),
 ) {
-    let (left, slot) = slot(frame, chart, place);
+    let (left, slot) = slot(frame, chart, index);
     let wide = (slot * 0.78 / chart.series.len().max(1) as f64).min(64.0);
     let mut x = left + (slot - wide * chart.series.len() as f64) / 2.0;
-    for ((series, look), owner) in chart.series.iter().zip(looks).zip(owners) {
+    for ((series, style), owner) in chart.series.iter().zip(styles).zip(owners) {
         sheet.add(format_args!("<g{owner}>"));
         let middle = x + wide / 2.0;
-        let value = series.values.get(place).copied().flatten();
+        let value = series.values.get(index).copied().flatten();
         match value.and_then(|(value, interval)| Some((value, interval, y.scale.at(value)?))) {
             Some((value, interval, at)) => {
                 let top = frame.y(at.clamp(0.0, 1.0));
                 let title = format!(
                     "{}, {}: {}",
                     series.name,
-                    chart.categories[place],
+                    chart.categories[index],
                     number(value, 3)
                 );
                 sheet.add(format_args!(
                     r#"<rect class="{} f" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>"#,
-                    look.class(),
+                    style.class(),
                     N(x + wide * 0.04),
                     N(top.min(base)),
                     N(wide * 0.92),
@@ -96,8 +96,8 @@ fn category(
 }
 
 fn whisker(sheet: &mut Sheet, frame: &Frame, y: &Axis, (x, low, high): (f64, f64, f64)) {
-    let place = |value: f64| frame.y(y.scale.at(value).unwrap_or(0.0).clamp(0.0, 1.0));
-    let (low, high) = (place(low), place(high));
+    let index = |value: f64| frame.y(y.scale.at(value).unwrap_or(0.0).clamp(0.0, 1.0));
+    let (low, high) = (index(low), index(high));
     let d = format!(
         "M{l} {a}H{r}M{l} {b}H{r}M{x} {a}V{b}",
         l = N(x - 4.0),
@@ -112,10 +112,10 @@ fn whisker(sheet: &mut Sheet, frame: &Frame, y: &Axis, (x, low, high): (f64, f64
 /// Names of the categories, in up to two lines each; how many lines that took.
 fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut most: f64 = 1.0;
-    for (place, name) in chart.categories.iter().enumerate() {
-        let (left, wide) = slot(frame, chart, place);
-        let room = (wide - 6.0).max(12.0) / TEXT_SIZE;
-        let (first, second) = halves(name, room);
+    for (index, name) in chart.categories.iter().enumerate() {
+        let (left, wide) = slot(frame, chart, index);
+        let space = (wide - 6.0).max(12.0) / TEXT_SIZE;
+        let (first, second) = halves(name, space);
         let middle = left + wide / 2.0;
         sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
         if let Some(second) = second {
@@ -126,19 +126,19 @@ fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     most
 }
 
-fn halves(name: &str, room: f64) -> (String, Option<String>) {
-    if width(name) <= room {
-        return (fitted(name, room), None);
+fn halves(name: &str, space: f64) -> (String, Option<String>) {
+    if width(name) <= space {
+        return (fitted(name, space), None);
     }
     let mut breaks = name
         .match_indices(' ')
         .map(|(at, _)| at)
-        .filter(|at| width(&name[..*at]) <= room);
+        .filter(|at| width(&name[..*at]) <= space);
     match breaks.next_back() {
         Some(at) => (
-            fitted(&name[..at], room),
-            Some(fitted(name[at..].trim_start(), room)),
+            fitted(&name[..at], space),
+            Some(fitted(name[at..].trim_start(), space)),
         ),
-        None => (fitted(name, room), None),
+        None => (fitted(name, space), None),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
+use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::{escaped, number, width};
 use super::frame::{Frame, horizontal, nothing, vertical};
 use super::legend::{self, Entry, Swatch};
@@ -11,7 +11,7 @@ use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Curve, Curves};
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let of_curve = |curve: &Curve| {
         let points = curve.points.iter().flat_map(|(_, (value, interval))| {
             let (low, high) = interval.unwrap_or((*value, *value));
@@ -39,44 +39,45 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
         .flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
     let sizes = of_points.chain(recorded.iter().copied());
     // A label keeps away from the next by a letter.
-    let room = |label: &str| (width(label) + 1.0) * TEXT_SIZE / (frame.right - frame.left).max(1.0);
-    let x = Axis::of_sizes(sizes, &recorded, room);
+    let space =
+        |label: &str| (width(label) + 1.0) * TEXT_SIZE / (frame.right - frame.left).max(1.0);
+    let x = Axis::of_sizes(sizes, &recorded, space);
     let owners: Vec<String> = chart
         .series
         .iter()
-        .map(|curve| looks.owner(&curve.name, &curve.run))
+        .map(|curve| styles.owner(&curve.name, &curve.run))
         .collect();
-    let looks = looks.series(
+    let styles = styles.series(
         chart
             .series
             .iter()
             .map(|curve| (curve.name.as_str(), curve.run.as_str())),
     );
-    for ((curve, look), owner) in chart.series.iter().zip(&looks).zip(&owners) {
+    for ((curve, style), owner) in chart.series.iter().zip(&styles).zip(&owners) {
         sheet.add(format_args!("<g{owner}>"));
-        self::curve(sheet, &frame, (&x, &y), (curve, stands_out(chart)), *look);
+        self::curve(sheet, &frame, (&x, &y), (curve, stands_out(chart)), *style);
         sheet.add(format_args!("</g>"));
     }
     horizontal(sheet, &frame, &x, &chart.x_label);
     if chart.series.iter().all(|curve| curve.points.is_empty()) {
         nothing(sheet, &frame);
     }
-    let named = chart.series.iter().zip(&looks).zip(owners);
+    let named = chart.series.iter().zip(&styles).zip(owners);
     let mut entries: Vec<Entry> = named
-        .map(|((curve, look), owner)| Entry {
-            swatch: Swatch::Line(*look),
+        .map(|((curve, style), owner)| Entry {
+            swatch: Swatch::Line(*style),
             text: curve.name.clone(),
             owner,
         })
         .collect();
     if chart.series.iter().any(|curve| curve.recorded.is_some()) {
-        let look = if let [one] = looks.as_slice() {
+        let style = if let [one] = styles.as_slice() {
             *one
         } else {
-            Look::NEUTRAL
+            SeriesStyle::NEUTRAL
         };
         entries.push(Entry {
-            swatch: Swatch::Point(look),
+            swatch: Swatch::Point(style),
             text: stands_out(chart).to_owned(),
             owner: String::new(),
         });
@@ -98,9 +99,9 @@ fn curve(
     frame: &Frame,
     (x, y): (&Axis, &Axis),
     (curve, point): (&Curve, &str),
-    look: Look,
+    style: SeriesStyle,
 ) {
-    let place =
+    let tick_at =
         |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
     let interval = |value: f64, ends: Option<(f64, f64)>| {
         ends.filter(|(low, high)| low.is_finite() && high.is_finite())
@@ -123,33 +124,33 @@ fn curve(
     let upper = curve
         .points
         .iter()
-        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).1));
+        .filter_map(|(size, (value, ends))| tick_at(*size, interval(*value, *ends).1));
     let lower = curve
         .points
         .iter()
         .rev()
-        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).0));
-    let (class, band) = (look.class(), path(&mut upper.chain(lower)));
+        .filter_map(|(size, (value, ends))| tick_at(*size, interval(*value, *ends).0));
+    let (class, band) = (style.class(), path(&mut upper.chain(lower)));
     let line = path(
         &mut curve
             .points
             .iter()
-            .filter_map(|(size, (value, _))| place(*size, *value)),
+            .filter_map(|(size, (value, _))| tick_at(*size, *value)),
     );
     if !line.is_empty() {
-        let dashes = if look.dashes().is_empty() {
+        let dashes = if style.dashes().is_empty() {
             "none"
         } else {
-            look.dashes()
+            style.dashes()
         };
-        let (thick, name) = (N(look.thickness()), escaped(&curve.name));
+        let (thick, name) = (N(style.thickness()), escaped(&curve.name));
         sheet.add(format_args!(r#"<path class="{class} area" d="{band}z"/>"#));
         sheet.add(format_args!(
             r#"<path class="{class} l" stroke-width="{thick}" stroke-dasharray="{dashes}" d="{line}"><title>{name}</title></path>"#
         ));
     }
     for (size, (value, ends)) in &curve.points {
-        let Some((px, py)) = place(*size, *value) else {
+        let Some((px, py)) = tick_at(*size, *value) else {
             continue;
         };
         let (low, high) = interval(*value, *ends);
@@ -167,7 +168,7 @@ fn curve(
         ));
     }
     if let Some((size, value)) = curve.recorded
-        && let Some((px, py)) = place(size, value)
+        && let Some((px, py)) = tick_at(size, value)
     {
         sheet.line(&format!("{class} mk"), (px, frame.top), (px, frame.bottom));
         let title = format!(
@@ -176,6 +177,6 @@ fn curve(
             number(size, 0),
             number(value, 2)
         );
-        legend::point(sheet, look, (px, py), &title);
+        legend::point(sheet, style, (px, py), &title);
     }
 }

@@ -62,8 +62,8 @@ pub(super) fn vertical(
 
 /// How many ticks fit below a box, when a label is about so many letters wide.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
-    let room = (frame.right - frame.left) / (letters * 0.64 * TEXT_SIZE + 26.0);
-    room.clamp(2.0, 12.0) as usize
+    let space = (frame.right - frame.left) / (letters * 0.64 * TEXT_SIZE + 26.0);
+    space.clamp(2.0, 12.0) as usize
 }
 
 /// Draws the horizontal axis and goes on below it.
@@ -78,8 +78,8 @@ pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
         // A label at the edge of the sheet moves inwards rather than out of it.
-        let place = x.min(sheet.width - half - 1.0);
-        sheet.text("m", "middle", (place, frame.bottom + 18.0), &tick.label);
+        let index = x.min(sheet.width - half - 1.0);
+        sheet.text("m", "middle", (index, frame.bottom + 18.0), &tick.label);
     }
     below(sheet, frame, 24.0, label);
 }

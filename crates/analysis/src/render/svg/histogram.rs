@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
+use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::{escaped, number};
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Entry, Swatch};
@@ -13,7 +13,7 @@ use crate::report::model::{Counts, Histogram};
 /// More series than this have outlines only.
 const MOST_FILLED: usize = 3;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyles) {
     let counts = || {
         chart
             .series
@@ -32,15 +32,15 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
         .series
         .iter()
         .map(|series| (series.name.as_str(), series.run.as_str()));
-    let owner = |series: &Counts| looks.owner(&series.name, &series.run);
-    let looks = looks.series(series);
+    let owner = |series: &Counts| styles.owner(&series.name, &series.run);
+    let styles = styles.series(series);
     let bars = chart.series.len() == 1;
-    for (series, look) in chart.series.iter().zip(&looks) {
+    for (series, style) in chart.series.iter().zip(&styles) {
         sheet.add(format_args!("<g{}>", owner(series)));
         if bars {
-            filled(sheet, &frame, (&x, &y), chart, (series, *look));
+            filled(sheet, &frame, (&x, &y), chart, (series, *style));
         } else {
-            outline(sheet, &frame, (&x, &y), chart, (series, *look));
+            outline(sheet, &frame, (&x, &y), chart, (series, *style));
         }
         sheet.add(format_args!("</g>"));
     }
@@ -48,11 +48,11 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
     if counts().all(|count| count <= 0.0) {
         nothing(sheet, &frame);
     }
-    let entry = |(series, look): (&Counts, &Look)| Entry {
+    let entry = |(series, style): (&Counts, &SeriesStyle)| Entry {
         swatch: if bars {
-            Swatch::Filled(*look)
+            Swatch::Filled(*style)
         } else {
-            Swatch::Line(*look)
+            Swatch::Line(*style)
         },
         text: if series.above > 0.0 {
             format!(
@@ -65,7 +65,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
         },
         owner: owner(series),
     };
-    let entries: Vec<Entry> = chart.series.iter().zip(&looks).map(entry).collect();
+    let entries: Vec<Entry> = chart.series.iter().zip(&styles).map(entry).collect();
     legend::draw(sheet, &entries);
 }
 
@@ -74,7 +74,7 @@ fn filled(
     frame: &Frame,
     (x, y): (&Axis, &Axis),
     chart: &Histogram,
-    (series, look): (&Counts, Look),
+    (series, style): (&Counts, SeriesStyle),
 ) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to), Some(top)) = (
@@ -98,7 +98,7 @@ fn filled(
         );
         sheet.add(format_args!(
             r#"<rect class="{} f" x="{}" y="{}" width="{}" height="{}"><title>{title}</title></rect>"#,
-            look.class(),
+            style.class(),
             N(left),
             N(top),
             N(wide),
@@ -112,7 +112,7 @@ fn outline(
     frame: &Frame,
     (x, y): (&Axis, &Axis),
     chart: &Histogram,
-    (series, look): (&Counts, Look),
+    (series, style): (&Counts, SeriesStyle),
 ) {
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
@@ -133,19 +133,19 @@ fn outline(
     if chart.series.len() <= MOST_FILLED {
         sheet.add(format_args!(
             r#"<path class="{} area" d="{path}V{}z"/>"#,
-            look.class(),
+            style.class(),
             N(frame.bottom)
         ));
     }
-    let dashes = if look.dashes().is_empty() {
+    let dashes = if style.dashes().is_empty() {
         "none"
     } else {
-        look.dashes()
+        style.dashes()
     };
     sheet.add(format_args!(
         r#"<path class="{} l" stroke-width="{}" stroke-dasharray="{dashes}" d="{path}V{}"><title>{}</title></path>"#,
-        look.class(),
-        N(look.thickness()),
+        style.class(),
+        N(style.thickness()),
         N(frame.bottom),
         escaped(&series.name)
     ));

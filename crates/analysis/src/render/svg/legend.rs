@@ -1,6 +1,6 @@
 //! What is what, in lines below a chart.
 
-use super::super::look::Look;
+use super::super::style::SeriesStyle;
 use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
@@ -10,28 +10,28 @@ const LINE: f64 = 19.0;
 /// How an entry is marked.
 pub(super) enum Swatch {
     /// A piece of its line.
-    Line(Look),
+    Line(SeriesStyle),
     /// A box in its colour.
-    Filled(Look),
+    Filled(SeriesStyle),
     /// A box of a class (a phase).
     Tint(String),
     /// A point that stands out from its line.
-    Point(Look),
+    Point(SeriesStyle),
 }
 
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
-    /// As [`Looks::owner`](super::super::look::Looks::owner) has it.
+    /// As [`SeriesStyles::owner`](super::super::look::Looks::owner) has it.
     pub(super) owner: String,
 }
 
 /// Draws the entries below what is there, as many in a line as fit.
 pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
     let mut x = 8.0;
-    let room = sheet.width - 16.0;
+    let space = sheet.width - 16.0;
     for entry in entries {
-        let text = fitted(&entry.text, (room - SWATCH - 8.0) / TEXT_SIZE);
+        let text = fitted(&entry.text, (space - SWATCH - 8.0) / TEXT_SIZE);
         let wide = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
         if x > 8.0 && x + wide > sheet.width - 8.0 {
             x = 8.0;
@@ -40,10 +40,10 @@ pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
         let (left, y) = (x, sheet.y + 10.0);
         sheet.add(format_args!("<g{}>", entry.owner));
         match &entry.swatch {
-            Swatch::Line(look) => line(sheet, *look, left, y),
-            Swatch::Filled(look) => square(sheet, &format!("{} f", look.class()), left, y),
+            Swatch::Line(style) => line(sheet, *style, left, y),
+            Swatch::Filled(style) => square(sheet, &format!("{} f", style.class()), left, y),
             Swatch::Tint(class) => square(sheet, class, left, y),
-            Swatch::Point(look) => point(sheet, *look, (left + SWATCH / 2.0, y), ""),
+            Swatch::Point(style) => point(sheet, *style, (left + SWATCH / 2.0, y), ""),
         }
         sheet.text("t", "start", (left + SWATCH + 5.0, y + 4.0), &text);
         sheet.add(format_args!("</g>"));
@@ -52,8 +52,8 @@ pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
     sheet.y += if entries.is_empty() { 2.0 } else { LINE + 4.0 };
 }
 
-fn line(sheet: &mut Sheet, look: Look, x: f64, y: f64) {
-    let (class, dashes, thick) = (look.class(), look.dashes(), N(look.thickness().max(1.4)));
+fn line(sheet: &mut Sheet, style: SeriesStyle, x: f64, y: f64) {
+    let (class, dashes, thick) = (style.class(), style.dashes(), N(style.thickness().max(1.4)));
     sheet.add(format_args!(
         r#"<path class="{class} l" stroke-dasharray="{}" stroke-width="{thick}" d="M{} {}h{SWATCH}"/>"#,
         if dashes.is_empty() { "none" } else { dashes },
@@ -70,8 +70,8 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
 }
 
 /// A diamond, with what it is for those who ask.
-pub(super) fn point(sheet: &mut Sheet, look: Look, (x, y): (f64, f64), title: &str) {
-    let (class, title) = (look.class(), escaped(title));
+pub(super) fn point(sheet: &mut Sheet, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
+    let (class, title) = (style.class(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
     sheet.add(format_args!(
         r#"<path class="{class} f halo" d="{d}"><title>{title}</title></path>"#

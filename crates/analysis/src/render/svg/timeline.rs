@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks, of_run};
+use super::super::style::{SeriesStyle, SeriesStyles, of_run};
 use super::super::text::{escaped, fitted, width};
 use super::super::thin::{Piece, thin};
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
@@ -17,7 +17,7 @@ const HEIGHT: f64 = 250.0;
 const ROWS: usize = 3;
 const ROW: f64 = 15.0;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
     let values = chart
         .series
@@ -49,11 +49,11 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
     let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
     let lanes = chart.lanes();
     if lanes.is_empty() {
-        bands(sheet, &frame, &x, chart, looks);
+        bands(sheet, &frame, &x, chart, styles);
     }
-    lines(sheet, &frame, (&x, &y), chart, looks);
-    marks(sheet, &frame, &placed, (chart, looks));
-    let below = strips(sheet, &frame, &x, chart, (&lanes, looks));
+    lines(sheet, &frame, (&x, &y), chart, styles);
+    marks(sheet, &frame, &placed, (chart, styles));
+    let below = strips(sheet, &frame, &x, chart, (&lanes, styles));
     horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
     if chart
         .series
@@ -62,17 +62,17 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
     {
         nothing(sheet, &frame);
     }
-    legend::draw(sheet, &entries(chart, looks));
+    legend::draw(sheet, &entries(chart, styles));
 }
 
-fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, looks: &Looks) {
+fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, styles: &SeriesStyles) {
     for band in &chart.bands {
         let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else {
             continue;
         };
         let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
         let (class, top, name) = (
-            looks.band(&band.name, false),
+            styles.band(&band.name, false),
             frame.top,
             escaped(&band.name),
         );
@@ -93,7 +93,7 @@ fn strips(
     frame: &Frame,
     x: &Axis,
     chart: &Timeline,
-    (lanes, looks): (&[&str], &Looks),
+    (lanes, styles): (&[&str], &SeriesStyles),
 ) -> Frame {
     let mut below = *frame;
     if lanes.is_empty() {
@@ -106,7 +106,10 @@ fn strips(
     );
     below.bottom += 4.0;
     for run in lanes {
-        let (class, owner) = (looks.run(run).unwrap_or(Look::NEUTRAL).class(), of_run(run));
+        let (class, owner) = (
+            styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class(),
+            of_run(run),
+        );
         let top = N(below.bottom);
         sheet.add(format_args!(
             r#"<g{owner}><rect class="{class} f" x="{}" y="{top}" width="5" height="4"/>"#,
@@ -119,7 +122,7 @@ fn strips(
             let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
             sheet.add(format_args!(
                 r#"<rect class="{} st" x="{}" y="{top}" width="{}" height="4"><title>{}</title></rect>"#,
-                looks.band(&band.name, true),
+                styles.band(&band.name, true),
                 N(from),
                 N((to - from).max(1.0)),
                 escaped(&band.name)
@@ -136,10 +139,10 @@ fn lines(
     frame: &Frame,
     (x, y): (&Axis, &Axis),
     chart: &Timeline,
-    looks: &Looks,
+    styles: &SeriesStyles,
 ) {
     let buckets = ((frame.right - frame.left) / 2.0) as usize;
-    for (line, look) in chart.series.iter().zip(looks.lines(&chart.series)) {
+    for (line, style) in chart.series.iter().zip(styles.lines(&chart.series)) {
         let y_values: Vec<Option<f64>> = line
             .y
             .iter()
@@ -151,15 +154,15 @@ fn lines(
             continue;
         }
         let (class, thick, run, name) = (
-            look.class(),
-            N(look.thickness()),
+            style.class(),
+            N(style.thickness()),
             of_run(&line.run),
             escaped(&line.name),
         );
-        let dashes = if look.dashes().is_empty() {
+        let dashes = if style.dashes().is_empty() {
             "none"
         } else {
-            look.dashes()
+            style.dashes()
         };
         sheet.add(format_args!(
             r#"<path class="{class} l"{run} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{name}</title></path>"#
@@ -216,20 +219,20 @@ impl Name {
 /// and so is a name that stands there already for a neighbour.
 fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
-    let mut said: Vec<(f64, String)> = Vec::new();
+    let mut labels: Vec<(f64, String)> = Vec::new();
     let mut sorted: Vec<&Mark> = marks
         .iter()
         .filter(|mark| x.scale.at(mark.at).is_some())
         .collect();
     sorted.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let mut place = |mark: &'a Mark| {
+    let mut put = |mark: &'a Mark| {
         let at = frame.x(x.scale.at(mark.at).unwrap_or(0.0));
         let text = fitted(&mark.name, 22.0);
         let wide = width(&text) * TEXT_SIZE + 6.0;
         let mut name = None;
-        if said
+        if labels
             .iter()
-            .any(|(x, said)| (at - x).abs() < 8.0 && *said == text)
+            .any(|(x, labels)| (at - x).abs() < 8.0 && *labels == text)
         {
             return Placed { mark, x: at, name };
         }
@@ -244,7 +247,7 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
                 .find(|from| fits(*from))
             {
                 taken.push((from, from + wide));
-                said.push((at, text.clone()));
+                labels.push((at, text.clone()));
                 name = Some(Name {
                     row,
                     x: from + 3.0,
@@ -255,18 +258,18 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
         }
         Placed { mark, x: at, name }
     };
-    sorted.into_iter().map(&mut place).collect()
+    sorted.into_iter().map(&mut put).collect()
 }
 
 fn marks(
     sheet: &mut Sheet,
     frame: &Frame,
     placed: &[Placed<'_>],
-    (chart, looks): (&Timeline, &Looks),
+    (chart, styles): (&Timeline, &SeriesStyles),
 ) {
     for mark in placed {
-        let look = looks.mark(chart, &mark.mark.run);
-        let (x, class, run) = (mark.x, look.class(), of_run(&mark.mark.run));
+        let style = styles.mark(chart, &mark.mark.run);
+        let (x, class, run) = (mark.x, style.class(), of_run(&mark.mark.run));
         sheet.add(format_args!(
             "<g{run}><title>{}</title>",
             escaped(&mark.mark.name)
@@ -293,11 +296,11 @@ fn marks(
     }
 }
 
-fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
-    let of_lines = chart.series.iter().zip(looks.lines(&chart.series));
+fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
+    let of_lines = chart.series.iter().zip(styles.lines(&chart.series));
     let mut entries: Vec<Entry> = of_lines
-        .map(|(line, look)| Entry {
-            swatch: Swatch::Line(look),
+        .map(|(line, style)| Entry {
+            swatch: Swatch::Line(style),
             text: line.name.clone(),
             owner: of_run(&line.run),
         })
@@ -306,7 +309,7 @@ fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
         entries.push(Entry {
-            swatch: Swatch::Tint(looks.band(&band.name, strips)),
+            swatch: Swatch::Tint(styles.band(&band.name, strips)),
             text: band.name.clone(),
             owner: String::new(),
         });

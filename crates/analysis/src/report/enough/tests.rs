@@ -49,7 +49,7 @@ fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
 }
 
 #[track_caller]
-fn said(run: Run) -> String {
+fn sentences(run: Run) -> String {
     let runs = [run];
     let subjects = Subjects::new(&runs, &Plan::default(), &[]);
     let blocks = blocks(&subjects);
@@ -69,7 +69,7 @@ fn said(run: Run) -> String {
 fn without_refaults_unreclaimable_memory_and_page_cache_are_proven_enough_and_no_minimum() {
     let expected = "420 GiB of memory are proven enough for what was recorded, 92 GiB (18 %) less than the 512 GiB that are installed. \
                     Less was not tried, and may be enough.";
-    assert_eq!(said(run()), expected);
+    assert_eq!(sentences(run()), expected);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn with_refaults_only_the_limit_is_proven() {
     set(&mut refaulting, Signal::RefaultFile, |second| {
         7.0 + 3.0 * (second / 100.0).floor()
     });
-    let text = said(refaulting);
+    let text = sentences(refaulting);
     assert!(
         text.starts_with("500 GiB of memory are proven enough"),
         "{text}"
@@ -89,7 +89,7 @@ fn with_refaults_only_the_limit_is_proven() {
     );
     let mut unknown = run();
     unknown.signals[Signal::RefaultFile as usize] = vec![None; 660];
-    assert!(said(unknown).contains("refaults were not recorded"));
+    assert!(sentences(unknown).contains("refaults were not recorded"));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn refaults_while_it_started_are_of_the_start() {
     set(&mut starting, Signal::RefaultFile, |second| {
         if second < 50.0 { second } else { 50.0 }
     });
-    assert!(!said(starting).contains("cannot be said"));
+    assert!(!sentences(starting).contains("cannot be said"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_recording_that_began_later_says_nothing_of_the_start() {
                 300.0 * GIB
             }
         });
-        let text = said(late);
+        let text = sentences(late);
         assert!(
             text.starts_with("420 GiB of memory are proven enough"),
             "{text}"
@@ -133,7 +133,7 @@ fn a_recording_that_began_later_says_nothing_of_the_start() {
             300.0 * GIB
         }
     });
-    let text = said(whole);
+    let text = sentences(whole);
     assert!(!text.starts_with("420 GiB"), "its start counts: {text}");
 }
 
@@ -143,17 +143,17 @@ fn what_did_not_keep_up_or_swapped_proves_nothing() {
     for tick in behind.ticks.iter_mut().skip(100) {
         tick.phase = Some("behind".into());
     }
-    assert!(said(behind).starts_with(
+    assert!(sentences(behind).starts_with(
         "No size of memory is proven enough by this recording. It cannot be said that what it had"
     ));
     let mut searched = run();
     set(&mut searched, Signal::Limit, |second| {
         (500.0 - second / 10.0) * GIB
     });
-    assert!(said(searched).contains("its limit was moved"));
+    assert!(sentences(searched).contains("its limit was moved"));
     let mut swapped = run();
     set(&mut swapped, Signal::Swap, |second| second);
-    assert!(said(swapped).contains("memory was swapped out"));
+    assert!(sentences(swapped).contains("memory was swapped out"));
 }
 
 #[test]

@@ -10,12 +10,16 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     /// Share of the time that is worth a word.
     const MUCH: f64 = 0.01;
     let share = |subject: &Subject<'_>| {
-        let told = subject.run.told.as_ref().and_then(|told| told.io_some);
-        let lasted = subject.measured.course.until;
-        let by_told = told
+        let from_experiment = subject
+            .run
+            .from_experiment
+            .as_ref()
+            .and_then(|from_experiment| from_experiment.io_some);
+        let lasted = subject.measured.lifecycle.until;
+        let by_experiment = from_experiment
             .filter(|_| lasted > 0.0)
             .map(|seconds| seconds / lasted);
-        subject.usual.io_some.mean().or(by_told)
+        subject.usual.io_some.mean().or(by_experiment)
     };
     let key = |subject: &'_ Subject<'_>| {
         let experiment = subject

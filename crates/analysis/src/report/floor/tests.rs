@@ -160,19 +160,19 @@ fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalen
 fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
     let report = report(&turns(3, -2.0, 2.5));
     assert_eq!(report.verdict.standing, VerdictKind::Inconclusive);
-    let said = format!("{:?}", report.verdict);
+    let shown = format!("{:?}", report.verdict);
     assert!(
-        said.contains("no difference beyond it is shown between 1024 and 512"),
-        "{said}"
+        shown.contains("no difference beyond it is shown between 1024 and 512"),
+        "{shown}"
     );
     assert!(
-        said.contains("not beyond the bias floor, so not called real"),
-        "{said}"
+        shown.contains("not beyond the bias floor, so not called real"),
+        "{shown}"
     );
     // By Welch's test of the runs it would differ: that is not said anywhere.
     for id in ["primary", "other-metrics"] {
         let table = table(&report, id);
-        let place = table
+        let found = table
             .columns
             .iter()
             .position(|column| column.title == "Conclusion")
@@ -184,7 +184,7 @@ fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
         assert!(
             cache
                 .into_iter()
-                .all(|row| !words(&row[place]).contains("lower")),
+                .all(|row| !words(&row[found]).contains("lower")),
             "{table:#?}"
         );
     }
@@ -209,14 +209,14 @@ fn an_a_a_pair_that_differs_is_not_called_equivalent() {
 fn one_turn_is_described_and_not_tested() {
     let report = report(&turns(1, -10.0, 0.0));
     assert_eq!(report.verdict.standing, VerdictKind::Described);
-    let said = format!("{:?}", report.verdict);
+    let shown = format!("{:?}", report.verdict);
     assert!(
-        said.contains("described, not tested: a test needs 3 turns"),
-        "{said}"
+        shown.contains("described, not tested: a test needs 3 turns"),
+        "{shown}"
     );
     assert!(
-        said.contains("equivalent within 5 % by the slots of one turn"),
-        "{said}"
+        shown.contains("equivalent within 5 % by the slots of one turn"),
+        "{shown}"
     );
 }
 
@@ -239,7 +239,7 @@ fn runs_are_paired_within_their_turn_and_with_no_other() {
 #[test]
 fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
     let mut runs = turns(1, 0.0, 0.0);
-    let said = |runs: &[Run]| -> String {
+    let shown = |runs: &[Run]| -> String {
         let caveats = report(runs).caveats;
         caveats
             .iter()
@@ -248,27 +248,27 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
             .collect()
     };
     assert!(
-        said(&runs).starts_with("Whether runs at the same time waited for I/O alike is not known"),
+        shown(&runs).starts_with("Whether runs at the same time waited for I/O alike is not known"),
         "{}",
-        said(&runs)
+        shown(&runs)
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
-        run.told = Some(FromExperiment {
+        run.from_experiment = Some(FromExperiment {
             io_some: Some(seconds),
             ..FromExperiment::default()
         });
     }
     assert_eq!(
-        said(&runs),
+        shown(&runs),
         "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time)."
     );
     for run in &mut runs {
-        run.told = Some(FromExperiment {
+        run.from_experiment = Some(FromExperiment {
             io_some: Some(1.0),
             ..FromExperiment::default()
         });
     }
-    assert_eq!(said(&runs), "");
+    assert_eq!(shown(&runs), "");
 }
 
 #[test]
@@ -302,18 +302,18 @@ fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
 #[test]
 fn slots_that_are_too_few_for_an_interval_show_neither_a_difference_nor_equivalence() {
     let report = report(&shortened(turns(1, -10.0, 0.0), 60));
-    let said = format!("{:?}", report.verdict);
+    let shown = format!("{:?}", report.verdict);
     assert!(
-        said.contains("no difference beyond it is shown between 1024 and 512"),
-        "{said}"
+        shown.contains("no difference beyond it is shown between 1024 and 512"),
+        "{shown}"
     );
     assert!(
-        said.contains("not called real, since the run is worth only"),
-        "{said}"
+        shown.contains("not called real, since the run is worth only"),
+        "{shown}"
     );
     assert!(
-        said.contains("not shown to be equivalent") && !said.contains(": equivalent"),
-        "{said}"
+        shown.contains("not shown to be equivalent") && !shown.contains(": equivalent"),
+        "{shown}"
     );
     let paired = table(&report, "paired");
     let difference = |row: &Vec<Cell>| matches!(row[2], Cell::Number { .. });

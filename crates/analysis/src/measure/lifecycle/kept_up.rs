@@ -1,6 +1,6 @@
 //! Whether the validator kept up with the tip.
 
-use super::{Course, KeptUp};
+use super::{KeptUp, Lifecycle};
 use crate::measure::span::Span;
 use crate::measure::timeline::Stall;
 use crate::run::{Run, Tick};
@@ -16,16 +16,19 @@ const OOM: &str = "the kernel's OOM killer killed it";
 
 /// The answer, from a course that has everything else. Time of which it is not known decides nothing: the answer is `None` as
 /// long as it depends on that.
-pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
-    let Some(time) = course.at_tip.and_then(|from| tip_time(run, course, from)) else {
-        return without_share(run, course);
+pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
+    let Some(time) = lifecycle
+        .at_tip
+        .and_then(|from| tip_time(run, lifecycle, from))
+    else {
+        return without_share(run, lifecycle);
     };
     let all = (time.at_tip + time.elsewhere + time.unknown).as_secs_f64();
     let (share, unknown) = (
         time.at_tip.as_secs_f64() / all,
         time.unknown.as_secs_f64() / all,
     );
-    if course.end.oom {
+    if lifecycle.end.oom {
         return KeptUp {
             answer: Some(false),
             why: OOM.to_owned(),
@@ -55,7 +58,7 @@ pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
             percent(unknown)
         ));
     }
-    if let Some(stalls) = stalls(run, &course.stalls) {
+    if let Some(stalls) = stalls(run, &lifecycle.stalls) {
         why.push_str(&format!("; {stalls}"));
     }
     KeptUp {
@@ -67,21 +70,21 @@ pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
 }
 
 /// Of a run that was never at the tip, or at its last tick only.
-fn without_share(run: &Run, course: &Course) -> KeptUp {
-    let is_known = course.phase_of.iter().any(Option::is_some);
+fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
+    let is_known = lifecycle.phase_of.iter().any(Option::is_some);
     let everything = Span {
         from: f64::NEG_INFINITY,
         to: f64::INFINITY,
     };
-    let ran = course.time_in(run, Phase::CatchingUp, everything);
-    let (answer, why) = match course.at_tip {
-        _ if course.end.oom => (Some(false), OOM),
+    let ran = lifecycle.time_in(run, Phase::CatchingUp, everything);
+    let (answer, why) = match lifecycle.at_tip {
+        _ if lifecycle.end.oom => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
         None if ran > CATCH_UP_LIMIT => (
             Some(false),
             "ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && course.ended.is_some() => {
+        None if ran > 0.0 && lifecycle.ended.is_some() => {
             (None, "was still catching up when it ended")
         }
         None if ran > 0.0 => (None, "was still catching up when the recording ended"),
@@ -100,13 +103,16 @@ fn without_share(run: &Run, course: &Course) -> KeptUp {
 
 /// The time since `from` in which a process was followed or was to be restarted, and which was recorded; `None` if there is none.
 /// A validator that was asked to end answers nothing while it does: that time is not in it.
-fn tip_time(run: &Run, course: &Course, from: f64) -> Option<TipTime> {
-    let stopped = run.told.as_ref().and_then(|told| told.stopped_unix_ns);
+fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
+    let stopped = run
+        .from_experiment
+        .as_ref()
+        .and_then(|from_experiment| from_experiment.stopped_unix_ns);
     let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
     let counts =
         |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
     let last = run.ticks.iter().rposition(counts)?;
-    let followed = run.ticks.get(..=last)?.iter().zip(&course.phase_of);
+    let followed = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_of);
     let mut time = TipTime::default();
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
@@ -141,11 +147,11 @@ fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::measure::course::course;
+    use crate::measure::lifecycle::lifecycle;
     use crate::run::{FromExperiment, Run, Session, Tick};
 
     /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
-    fn slow_to_end(told: Option<FromExperiment>) -> Run {
+    fn slow_to_end(from_experiment: Option<FromExperiment>) -> Run {
         let tick = |second: u32| Tick {
             at: f64::from(second),
             process: (second < 100).then_some(0),
@@ -159,19 +165,19 @@ mod tests {
         Run {
             ticks: (0..=101).map(tick).collect(),
             sessions,
-            told,
+            from_experiment,
             ..Run::default()
         }
     }
 
     #[test]
     fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
-        assert_eq!(course(&slow_to_end(None)).kept_up.answer, None);
-        let told = FromExperiment {
+        assert_eq!(lifecycle(&slow_to_end(None)).kept_up.answer, None);
+        let from_experiment = FromExperiment {
             stopped_unix_ns: Some(79_500_000_000),
             ..FromExperiment::default()
         };
-        let kept_up = course(&slow_to_end(Some(told))).kept_up;
+        let kept_up = lifecycle(&slow_to_end(Some(from_experiment))).kept_up;
         assert_eq!(
             (kept_up.answer, kept_up.share),
             (Some(true), Some(1.0)),

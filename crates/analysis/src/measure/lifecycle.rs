@@ -45,7 +45,7 @@ pub struct End {
 
 /// The course of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Course {
+pub struct Lifecycle {
     /// In order; gaps lie between them. What follows the run's end is among them.
     pub phases: Vec<PhaseSpan>,
     /// The phase from each tick to the next; `None` where no evidence shows it.
@@ -72,7 +72,7 @@ pub struct Course {
 }
 
 /// Follows a run from its first tick to its last.
-pub fn course(run: &Run) -> Course {
+pub fn lifecycle(run: &Run) -> Lifecycle {
     let gaps = gaps(run);
     let Timeline {
         phases: phase_of,
@@ -91,7 +91,10 @@ pub fn course(run: &Run) -> Course {
         },
     );
     // The recording cannot always tell a kill from one elsewhere on the host.
-    end.oom = run.told.as_ref().map_or(end.oom, |told| told.oom);
+    end.oom = run
+        .from_experiment
+        .as_ref()
+        .map_or(end.oom, |from_experiment| from_experiment.oom);
     let restarts = run.processes.len().saturating_sub(1);
     let first = phase_of
         .iter()
@@ -100,7 +103,7 @@ pub fn course(run: &Run) -> Course {
         .and_then(|first| run.ticks.get(first))
         .map(|tick| tick.at);
     let kept_up = KeptUp::default();
-    let mut course = Course {
+    let mut lifecycle = Lifecycle {
         phases,
         phase_of,
         stalls,
@@ -114,24 +117,24 @@ pub fn course(run: &Run) -> Course {
         restarts,
         validator,
     };
-    course.kept_up = kept_up::kept_up(run, &course);
-    match &run.told {
-        Some(told) => overruled(course, told),
-        None => course,
+    lifecycle.kept_up = kept_up::kept_up(run, &lifecycle);
+    match &run.from_experiment {
+        Some(from_experiment) => overruled(lifecycle, from_experiment),
+        None => lifecycle,
     }
 }
 
 /// An experiment watched from outside: what it says of the end holds over what the recording could see of it.
-fn overruled(mut course: Course, told: &FromExperiment) -> Course {
-    if let Some(answer) = told.kept_up {
-        course.kept_up.answer = Some(answer);
-        course.kept_up.why.clone_from(&told.why);
+fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Lifecycle {
+    if let Some(answer) = from_experiment.kept_up {
+        lifecycle.kept_up.answer = Some(answer);
+        lifecycle.kept_up.why.clone_from(&from_experiment.why);
     }
-    if !told.end.is_empty() {
-        course.end.how.clone_from(&told.end);
-        course.end.evidence.clone_from(&told.evidence);
+    if !from_experiment.end.is_empty() {
+        lifecycle.end.how.clone_from(&from_experiment.end);
+        lifecycle.end.evidence.clone_from(&from_experiment.evidence);
     }
-    course
+    lifecycle
 }
 
 /// Phases that the daemon gives to any process.
@@ -165,7 +168,7 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
     if broken(run, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let told = |event: &&crate::run::Event| {
+    let from_experiment = |event: &&crate::run::Event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
             && event.at <= gone.at
@@ -174,7 +177,7 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
         .events
         .iter()
         .rev()
-        .find(told)
+        .find(from_experiment)
         .map_or(gone.at, |event| event.at);
     Some((at, at.next_down()))
 }
@@ -217,7 +220,7 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
     phases
 }
 
-impl Course {
+impl Lifecycle {
     /// Recorded time in a phase within a part of the run, in seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: faultline_phase::Phase, window: Span) -> f64 {
         let pairs = run

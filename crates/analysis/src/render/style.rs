@@ -36,7 +36,7 @@ pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 /// How one line, bar or point looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct SeriesStyle {
     /// Index of the colour; `None` is neutral grey (limits, what belongs to no run).
     pub colour: Option<usize>,
     /// Index into [`DASHES`].
@@ -45,7 +45,7 @@ pub(crate) struct Look {
     pub weight: usize,
 }
 
-impl Look {
+impl SeriesStyle {
     pub(crate) const NEUTRAL: Self = Self {
         colour: None,
         dash: 4,
@@ -80,44 +80,47 @@ impl Look {
 
 /// The looks of everything that has a name in a report.
 #[derive(Debug, Clone, Default)]
-pub struct Looks {
-    runs: BTreeMap<String, Look>,
+pub struct SeriesStyles {
+    runs: BTreeMap<String, SeriesStyle>,
     /// By the name of a run or an arm; with the attribute that says whose it is.
-    names: BTreeMap<String, (Look, String)>,
+    names: BTreeMap<String, (SeriesStyle, String)>,
     arms: Vec<String>,
     /// Names of phases by tint.
     phases: BTreeMap<String, usize>,
 }
 
-impl Looks {
+impl SeriesStyles {
     /// Arms in the order of their first run.
     pub fn of(report: &Report) -> Self {
-        let mut looks = Self::default();
+        let mut styles = Self::default();
         let mut sizes: Vec<usize> = Vec::new();
         for run in &report.runs {
-            let arm = looks
+            let arm = styles
                 .arms
                 .iter()
                 .position(|arm| *arm == run.arm)
                 .unwrap_or_else(|| {
-                    looks.arms.push(run.arm.clone());
+                    styles.arms.push(run.arm.clone());
                     sizes.push(0);
-                    looks.arms.len() - 1
+                    styles.arms.len() - 1
                 });
-            let look = Look {
+            let style = SeriesStyle {
                 weight: sizes[arm].min(WEIGHTS.len() - 1),
-                ..Look::nth(arm)
+                ..SeriesStyle::nth(arm)
             };
             sizes[arm] += 1;
-            looks.runs.insert(run.id.clone(), look);
-            looks
+            styles.runs.insert(run.id.clone(), style);
+            styles
                 .names
-                .insert(run.name.clone(), (look, of_run(&run.id)));
+                .insert(run.name.clone(), (style, of_run(&run.id)));
         }
-        for (index, arm) in looks.arms.iter().enumerate() {
-            looks.names.insert(
+        for (index, arm) in styles.arms.iter().enumerate() {
+            styles.names.insert(
                 arm.clone(),
-                (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))),
+                (
+                    SeriesStyle::nth(index),
+                    format!(r#" data-arm="{}""#, escaped(arm)),
+                ),
             );
         }
         for block in report.sections.iter().flat_map(|section| &section.blocks) {
@@ -128,10 +131,10 @@ impl Looks {
                     .bands
                     .iter()
                     .filter(|band| band.name != "gap")
-                    .for_each(|band| looks.tint(&band.name));
+                    .for_each(|band| styles.tint(&band.name));
             }
         }
-        looks
+        styles
     }
 
     /// Gives a phase the tint that it has in every report, another one where that is taken.
@@ -162,7 +165,7 @@ impl Looks {
         &self.arms
     }
 
-    pub(crate) fn run(&self, id: &str) -> Option<Look> {
+    pub(crate) fn run(&self, id: &str) -> Option<SeriesStyle> {
         self.runs.get(id).copied()
     }
 
@@ -178,13 +181,16 @@ impl Looks {
     }
 
     /// Of series that are known by run, else by a name that is a run's or an arm's, else by their place.
-    pub(crate) fn series<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Look> {
+    pub(crate) fn series<'a>(
+        &self,
+        series: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<SeriesStyle> {
         series
             .enumerate()
             .map(|(index, (name, run))| {
                 self.run(run)
                     .or_else(|| Some(self.names.get(name)?.0))
-                    .unwrap_or_else(|| Look::nth(index))
+                    .unwrap_or_else(|| SeriesStyle::nth(index))
             })
             .collect()
     }
@@ -200,7 +206,7 @@ impl Looks {
     }
 
     /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
-    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> Look {
+    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
         let mut runs = timeline
             .series
             .iter()
@@ -208,15 +214,15 @@ impl Looks {
             .filter(|run| !run.is_empty());
         let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
         if single {
-            Look::NEUTRAL
+            SeriesStyle::NEUTRAL
         } else {
-            self.run(run).unwrap_or(Look::NEUTRAL)
+            self.run(run).unwrap_or(SeriesStyle::NEUTRAL)
         }
     }
 
     /// Of the lines of one timeline. Where each run has one line the runs' looks; where a single run has several, one
     /// for each; where several runs have several, the run's colour and a dash for each.
-    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<Look> {
+    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let several = !each_run_once(lines);
         let mut runs = lines
@@ -230,18 +236,18 @@ impl Looks {
             .iter()
             .map(|line| {
                 if line.run.is_empty() && of_runs {
-                    return Look::NEUTRAL;
+                    return SeriesStyle::NEUTRAL;
                 }
-                let place = seen.entry(&line.run).or_default();
-                *place += 1;
+                let at = seen.entry(&line.run).or_default();
+                *at += 1;
                 nth += 1;
                 match self.run(&line.run) {
-                    Some(look) if !several => look,
-                    Some(look) if !single => Look {
-                        dash: (*place - 1) % DASHES.len(),
-                        ..look
+                    Some(style) if !several => style,
+                    Some(style) if !single => SeriesStyle {
+                        dash: (*at - 1) % DASHES.len(),
+                        ..style
                     },
-                    _ => Look::nth(nth - 1),
+                    _ => SeriesStyle::nth(nth - 1),
                 }
             })
             .collect()
