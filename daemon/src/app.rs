@@ -1,4 +1,5 @@
-//! Builds everything first (sockets bound, files opened), then starts it, and ends it in the order of the data.
+//! Binds sockets and opens files before it starts anything. Stops the stages in the order of the
+//! data flow.
 
 mod live;
 mod permanent_errors;
@@ -41,26 +42,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long each stage may take to end.
 const GRACE: Duration = Duration::from_secs(7);
-/// Blocking calls of one runtime at the same time.
+/// Maximum concurrent blocking calls of one runtime.
 const CALLS: usize = 4;
 
-/// Loads the configuration again as it was loaded first: the file with the command line over it.
 pub type Reload = Box<dyn Fn() -> Result<Config, Vec<Mistake>> + Send + Sync>;
 
-/// What `run` needs to know besides the configuration.
 #[derive(Default)]
 pub struct Options {
-    /// For SIGHUP; `None` if there is no file to read again.
+    /// `None` without a configuration file to reload.
     pub reload: Option<Reload>,
-    /// Starts the built-in stand-in and follows it.
     pub demo: bool,
-    /// Sockets from systemd; where there are any, they are listened on instead of the configured address.
+    /// Sockets from systemd replace the configured listen addresses.
     pub inherited: Inherited,
 }
 
-/// Everything, built and not started.
 pub struct App {
     live: Live,
     clock: Clock,
@@ -74,15 +70,11 @@ pub struct App {
     recording: Option<recording::Recording>,
     flight: Option<flight::Handle>,
     web: web::Server,
-    /// Last, so that it ends last.
+    /// Declared last, so that it is dropped last.
     demo: Option<Demo>,
 }
 
 impl App {
-    /// Binds every socket and opens every file.
-    ///
-    /// # Errors
-    /// The first thing that cannot work, in words for the operator.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
         let (clock, budget) = (Clock::start(), Budget::default());
@@ -196,10 +188,7 @@ impl App {
         })
     }
 
-    /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
-    ///
-    /// # Errors
-    /// A thread cannot be started, signals cannot be heard, or the ready file cannot be written.
+    /// Runs until a stop signal. True if every stage ended in time.
     pub fn run(self, ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let runtime = runtime()?;
         let outcome = runtime.block_on(self.live(ready_file));
@@ -210,7 +199,7 @@ impl App {
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let demo = self.demo;
-        // Before other programs are told that it is ready: what they send first may be a signal.
+        // Before the ready file exists: another program may send a signal at once.
         let signals = Signals::hear()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
@@ -221,7 +210,8 @@ impl App {
         );
         let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
         let (page, following) = (self.web.page(), self.finder.following());
-        // Before anything runs that would have to be ended in order. Clients wait in the sockets until it does.
+        // Before anything starts that needs an orderly stop. Clients queue in the sockets
+        // meanwhile.
         ready_file
             .as_mut()
             .map(|file| file.appear(metrics, pushes))
@@ -264,7 +254,7 @@ impl App {
             never = ready_file::keep(ready_file, following) => match never {},
         };
         signals::stopping();
-        // Listens from the first stage's end to the last one's: a signal between two stages counts too.
+        // Created before the first stage ends, so that a signal between two stages counts.
         let mut forced = std::pin::pin!(signals::forced(self.clock));
         for stage in stages {
             let name = stage.name();
@@ -281,7 +271,6 @@ impl App {
     }
 }
 
-/// The configuration if nothing is wrong with it; `read` has what was found so far.
 pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
     let (config, mut mistakes) = read;
     mistakes.extend(self::mistakes(&config, &mistakes));
@@ -292,8 +281,8 @@ pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
     }
 }
 
-/// What is wrong with a configuration beyond the form of its keys: files it names, addresses it opens to others. `known`
-/// was found already; nothing is told that only follows from it.
+/// Checks what parsing cannot: files and public addresses. Omits errors that only follow from
+/// `known`.
 pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
     let right = |keys: &[&str]| {
         !known
@@ -329,7 +318,6 @@ pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
         .collect()
 }
 
-/// What an operator should know of a configuration although the daemon starts with it.
 pub fn warnings(config: &Config) -> Vec<String> {
     places::warnings(config)
         .into_iter()
@@ -338,7 +326,6 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// What an operator should know of secrets and certificates although nothing is wrong.
 pub fn exposures(config: &Config) -> Vec<String> {
     let (told, files) = web::warnings(&config.metrics, Clock::start().now().unix);
     told.into_iter()
@@ -349,7 +336,7 @@ pub fn exposures(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Two workers: one may parse a large push while the other hears the other senders.
+/// Two workers: one may parse a large push while the other serves the other senders.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -360,7 +347,6 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the runtime cannot be started")
 }
 
-/// What this machine calls itself.
 fn host_name(root: &HostRoot) -> Option<String> {
     let name = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
@@ -368,7 +354,6 @@ fn host_name(root: &HostRoot) -> Option<String> {
     name.ok()
 }
 
-/// Where the kernel's folders are.
 pub(crate) fn root(config: &Config) -> HostRoot {
     let paths = config.paths.clone();
     HostRoot {
@@ -378,8 +363,8 @@ pub(crate) fn root(config: &Config) -> HostRoot {
     }
 }
 
-/// Starts the built-in stand-in, which pushes to `ingest`, and has it followed. Its start is short and so is the time
-/// after which it counts as at the tip.
+/// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
+/// the at-tip times to match its short start.
 fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
     let ingest =
         ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
@@ -393,13 +378,12 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
     Ok(demo)
 }
 
-/// Says whom the pollers ask: only a validator can be.
 pub(crate) fn whom(following: &Following) -> WhomToAsk {
     let following = following.clone();
     Box::new(move || {
         let target = following.current()?;
         let validator = target.validator.as_ref()?;
-        // It serves JSON-RPC there unless told otherwise; the others serve none.
+        // A test validator serves JSON-RPC on 8899 by default; the others serve none.
         let default = (validator.program == Program::TestValidator).then_some(8899);
         let rpc_port = validator.rpc_port.or(default);
         Some(Asked {
@@ -468,7 +452,6 @@ fn exporter(
     web::Server::from_sockets(inherited, config, state)
 }
 
-/// Says that an address which was asked for is not listened on, because systemd listens elsewhere.
 fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
     if asked != default
         && !inherited

@@ -1,5 +1,3 @@
-//! Wrong passwords: counted for each listener, and logged at a bounded rate.
-
 use crate::socket::Peer;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::AUTH_FAILURES;
@@ -7,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// From one line of the log to the next, at least.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// The failures of one listener. Clones share them.
+/// Failures of one listener. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct AuthFailures(Arc<Counts>);
 
@@ -18,12 +15,11 @@ pub struct AuthFailures(Arc<Counts>);
 struct Counts {
     listener: &'static str,
     count: AtomicU64,
-    /// The uptime of the last line of the log, and the count in it.
     logged: Mutex<Option<(Duration, u64)>>,
 }
 
 impl AuthFailures {
-    /// None yet. The listener is `metrics` or `ingest`.
+    /// `listener` is `metrics` or `ingest`.
     pub fn new(listener: &'static str) -> Self {
         AuthFailures(Arc::new(Counts {
             listener,
@@ -32,7 +28,6 @@ impl AuthFailures {
         }))
     }
 
-    /// Counts a request of `peer` with a wrong user or password, and logs it unless a line was logged lately.
     pub(crate) fn note(&self, peer: Peer, now: Duration) {
         let count = self.0.count.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(failures) = self.to_log(count, now) {
@@ -46,7 +41,6 @@ impl AuthFailures {
         }
     }
 
-    /// Failures since the last line, if there may be one now.
     fn to_log(&self, count: u64, now: Duration) -> Option<u64> {
         let mut logged = self.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match *logged {
@@ -58,7 +52,6 @@ impl AuthFailures {
         Some(count.saturating_sub(before))
     }
 
-    /// `faultline_auth_failures_total`.
     pub fn reading(&self) -> Reading {
         Reading::counter(
             &AUTH_FAILURES,

@@ -145,7 +145,7 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// The file's configuration, with every mistake in it; the defaults without a file.
+    /// Returns every error too. Uses the defaults without a file.
     pub fn read(&self) -> (Config, Vec<Mistake>) {
         self.config.as_deref().map(config::load).unwrap_or_default()
     }
@@ -192,7 +192,6 @@ impl TargetArgs {
 }
 
 impl RunArgs {
-    /// The file's configuration with the command line over it.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
         let (config, mistakes) = self.read();
         if mistakes.is_empty() {
@@ -202,7 +201,7 @@ impl RunArgs {
         }
     }
 
-    /// The same with every mistake; what is wrong has its default.
+    /// Returns every error too. Invalid values have their defaults.
     pub fn read(&self) -> (Config, Vec<Mistake>) {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();
@@ -272,7 +271,6 @@ impl RunArgs {
 }
 
 impl OnceArgs {
-    /// The file's configuration with the command line over it.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();

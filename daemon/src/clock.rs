@@ -1,5 +1,3 @@
-//! The only module that reads clocks, and the schedule of ticks.
-
 #![expect(
     clippy::disallowed_methods,
     reason = "this module is where clocks are read"
@@ -9,24 +7,20 @@ use faultline_catalog::Stamp;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Both clocks, counted from the daemon's start.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock whose uptime begins now.
     pub fn start() -> Self {
         Clock {
             origin: Instant::now(),
         }
     }
 
-    /// Now, on both clocks. A wall clock set before 1970 reads as 1970.
-    ///
-    /// The uptime is the kernel's `CLOCK_MONOTONIC`: it never jumps, and stands still while the machine is suspended, as the
-    /// validator does.
+    /// A wall clock before 1970 reads as 1970. The uptime is `CLOCK_MONOTONIC`: it stops while the
+    /// machine is suspended, as the validator does.
     pub fn now(&self) -> Stamp {
         let (uptime, unix) = together(|| self.origin.elapsed(), SystemTime::now);
         Stamp {
@@ -35,22 +29,22 @@ impl Clock {
         }
     }
 
-    /// How long the machine was suspended since it booted.
+    /// Time suspended since boot.
     pub fn suspended() -> Duration {
         let read = |clock| move || Duration::try_from(clock_gettime(clock)).unwrap_or_default();
         let (monotonic, boot) = together(read(ClockId::Monotonic), read(ClockId::Boottime));
         boot.saturating_sub(monotonic)
     }
 
-    /// A time on the kernel's monotonic clock, in nanoseconds since it began, as one on ours: negative before the start.
+    /// Converts `CLOCK_MONOTONIC` nanoseconds to uptime nanoseconds; negative before the daemon's
+    /// start.
     pub fn of_monotonic(&self, nanos: i64) -> i64 {
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
         let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         nanos.saturating_sub(signed(now.saturating_sub(self.origin.elapsed())))
     }
 
-    /// The wall clock minus the kernel's monotonic clock now, in nanoseconds: what turns the times of other tools into
-    /// ours.
+    /// Wall clock minus `CLOCK_MONOTONIC`, in nanoseconds. Converts the timestamps of other tools.
     pub fn offset_ns() -> i64 {
         let [real, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(|clock| {
             let now = clock_gettime(clock);
@@ -61,13 +55,12 @@ impl Clock {
         real.saturating_sub(monotonic)
     }
 
-    /// The instant at which `uptime` is or was reached, for waiting.
     pub fn instant(&self, uptime: Duration) -> Instant {
         self.origin + uptime
     }
 }
 
-/// Two clocks at one moment: read again if the thread did not get on between them.
+/// Reads two clocks at one moment. Reads again if the thread was descheduled in between.
 fn together<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     const AT_MOST: Duration = Duration::from_millis(50);
     let mut tries = 0;
@@ -81,16 +74,16 @@ fn together<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     }
 }
 
-/// Finds out when the wall clock was set: it moved by a second more or less than time passed. A clock that is slewed, as
-/// time services do with small differences, was not set; nor was it while the machine was suspended.
+/// Detects when the wall clock was set: it moved at least a second more or less than the time
+/// passed. Slewing and suspension do not count.
 #[derive(Debug, Default)]
 pub struct Steps {
     last: Option<(Stamp, Duration)>,
 }
 
 impl Steps {
-    /// Whether it was set since the last call, and by how many seconds: positive if forward. `suspended` is how long the
-    /// machine has been suspended.
+    /// Seconds by which the clock was set since the last call; positive is forward. `suspended` is
+    /// the total suspended time.
     pub fn look(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
         /// Time services slew by no more than a tenth.
         const MOST_SLEW: f64 = 0.1;
@@ -102,28 +95,23 @@ impl Steps {
     }
 }
 
-/// An absolute schedule: tick n is due at n intervals, however late the ones before it were, so that lateness does not
-/// add up. Ticks whose time has passed are missed, not squeezed in.
+/// An absolute schedule: tick n is due after n intervals, so that lateness does not add up. Late
+/// ticks are skipped, not squeezed in.
 #[derive(Debug)]
 pub struct Schedule {
     interval: Duration,
-    /// How many intervals after the start the last tick was due.
     last: u64,
 }
 
-/// What the schedule says once a tick's time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// The tick's number: intervals since the start.
     pub number: u64,
-    /// How much later than planned it begins.
     pub lateness: Duration,
-    /// Ticks left out since the last one.
+    /// Ticks skipped since the last one.
     pub missed: u64,
 }
 
 impl Due {
-    /// The tick at the start, before the schedule's first.
     pub const START: Due = Due {
         number: 0,
         lateness: Duration::ZERO,
@@ -132,7 +120,7 @@ impl Due {
 }
 
 impl Schedule {
-    /// A schedule whose first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
+    /// The first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
     pub fn every(interval: Duration) -> Self {
         Schedule {
             interval: interval.max(Duration::from_millis(1)),
@@ -140,12 +128,11 @@ impl Schedule {
         }
     }
 
-    /// The uptime at which the next tick is due.
     pub fn next(&self) -> Duration {
         nth(self.interval, self.last + 1)
     }
 
-    /// Takes the tick that is due at `uptime`; `None` if none is due yet.
+    /// `None` if no tick is due yet.
     pub fn take(&mut self, uptime: Duration) -> Option<Due> {
         let number =
             u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! The configuration: a TOML file, then the command line over it. Every mistake is reported, not just the first.
+//! The TOML file with the command line over it. Every error is reported, not just the first.
 
 mod asked;
 mod datapoints;
@@ -24,48 +24,34 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// No tick is shorter.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Everything that can be configured, with its defaults in place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     pub target: Target,
     pub sampling: Sampling,
     pub threads: Threads,
     pub metrics: Metrics,
-    /// Labels that say which cluster and which experiment this is.
     pub labels: Labels,
-    /// The listener for the validator's pushes.
     pub ingest: Ingest,
-    /// The validator's log as the other way in.
     pub log: Option<Log>,
-    /// The upstream Influx server.
     pub forward: Option<Forward>,
-    /// JSON-RPC.
     pub rpc: Rpc,
-    /// Requests of a client to JSON-RPC, to time them.
     pub probe: Probe,
-    /// Votes, leader slots and the cluster.
     pub validator: Validator,
     pub admin: Admin,
-    /// What the node may run out of.
     pub host: Host,
-    /// Thresholds of the phases.
     pub phase: Phase,
     pub datapoints: Datapoints,
-    /// What is kept, and where.
     pub record: Record,
-    /// The last minutes, always.
     pub flight: Flight,
-    /// Where the kernel's folders are.
     pub paths: Paths,
-    /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
 }
 
 impl Config {
-    /// Switches off what a target that is no validator cannot have: pushes, a log of datapoints, JSON-RPC, the socket.
+    /// Disables what a non-validator target cannot have: pushes, a datapoint log, JSON-RPC, the
+    /// admin socket.
     pub(crate) fn settle(&mut self) {
         if matches!(self.target.find, Find::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
@@ -75,36 +61,34 @@ impl Config {
     }
 }
 
-/// How the target is found: at most one way is given, else the processes are scanned.
+/// At most one search method is set; the default scans the processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Find {
-    /// Scan /proc for a validator.
     #[default]
     Scan,
     Pid(u32),
-    /// The validator among this process and its descendants; the process itself until there is one.
+    /// The validator among this process and its descendants; the process itself until a validator
+    /// appears.
     ProcessTree(u32),
-    /// The process that serves `admin.rpc` of this ledger, or holds its lock.
+    /// The process that serves this ledger's `admin.rpc`, or holds its lock.
     Ledger(PathBuf),
     /// The main process of this systemd unit, or the validator in its cgroup.
     Unit(String),
-    /// Any process of this name; no validator's sources.
     ProcessName(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
-    /// How it is found.
     pub find: Find,
-    /// Its identity, for validators that cannot be asked (no RPC port, no right on the admin socket).
+    /// For validators that cannot be queried (no RPC port, no right on the admin socket).
     pub identity: Option<PublicKey>,
-    /// Entries of the program cache, for builds whose capacity differs from their version's.
+    /// For builds whose capacity differs from their version's default.
     pub program_cache_entries: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
-    /// From tick to tick, 100 ms at least.
+    /// At least 100 ms.
     pub interval: Duration,
 }
 
@@ -118,11 +102,9 @@ impl Default for Sampling {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Threads {
-    /// Whether they are read at all.
     pub enabled: bool,
-    /// From one reading of all threads to the next.
     pub interval: Duration,
-    /// From one reading of the context switches to the next; they cost as much as all the rest.
+    /// Context switches cost as much to read as everything else.
     pub switches_interval: Duration,
 }
 
@@ -138,15 +120,13 @@ impl Default for Threads {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where it listens; loopback unless a web config file protects it.
+    /// Loopback unless a web config file protects it.
     pub listen: SocketAddr,
-    /// TLS and basic auth, in the exporter-toolkit's format.
+    /// TLS and basic auth in the exporter-toolkit's format.
     pub web_config: Option<PathBuf>,
-    /// Put the constant labels on every `agave_` series, not only on `agave_target_info`.
+    /// Puts the constant labels on every `agave_` series, not only on `agave_target_info`.
     pub constant_labels_everywhere: bool,
-    /// Send protobuf with native histograms to scrapers that prefer it.
     pub native_histograms: bool,
-    /// Further names under which it is asked for, in lower case.
     pub hosts: Vec<String>,
 }
 
@@ -162,21 +142,15 @@ impl Default for Metrics {
     }
 }
 
-/// Labels of `agave_target_info` and of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Labels {
-    /// mainnet-beta, testnet, devnet, or a name of your own.
     pub cluster: Option<String>,
-    /// The experiment this run belongs to.
     pub experiment: Option<String>,
-    /// The arm of the experiment.
     pub arm: Option<String>,
-    /// The run of the arm.
     pub run: Option<String>,
 }
 
 impl Labels {
-    /// Those that are set, by name.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let all = [
             ("cluster", &self.cluster),
@@ -188,7 +162,6 @@ impl Labels {
             .filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 
-    /// The label of this name; `None` if it is none of these.
     pub fn by_name(&mut self, name: &str) -> Option<&mut Option<String>> {
         match name {
             "cluster" => Some(&mut self.cluster),
@@ -200,17 +173,16 @@ impl Labels {
     }
 }
 
-/// The listener for the validator's pushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingest {
     pub enabled: bool,
-    /// Where; loopback only, unless `beyond_loopback`.
+    /// Loopback only, unless `beyond_loopback`.
     pub listen: SocketAddr,
-    /// Whether other machines may push; they then need the credentials.
+    /// Other machines may push; they need the credentials.
     pub beyond_loopback: bool,
-    /// db, user and password that a push must name. `None`: the sender's user decides.
+    /// Every push must have this db, user and password. `None`: the sender's user id decides.
     pub credentials: Option<Credentials>,
-    /// Users whose pushes are taken beside those of the validator's user, where no password decides.
+    /// Accepts pushes of these user ids besides the validator's, if no password decides.
     pub allow_users: Vec<u32>,
 }
 
@@ -226,7 +198,6 @@ impl Default for Ingest {
     }
 }
 
-/// What a push carries in its query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub db: String,
@@ -244,29 +215,23 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Where the validator's log is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Log {
-    /// A file, followed over rotation.
+    /// Follows the file over rotation.
     File(PathBuf),
     /// The journal of this unit.
     Journal(String),
 }
 
-/// The upstream Influx server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
-    /// Its address, without `/write`.
+    /// Without `/write`.
     pub url: String,
-    /// db, user and password there.
     pub credentials: Credentials,
-    /// Bytes that may wait for it.
     pub queue_bytes: u64,
-    /// How long one push is retried before it is given up.
     pub give_up_after: Duration,
 }
 
-/// Thresholds of the phases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     /// At the tip: at most this many slots behind ...
@@ -290,21 +255,18 @@ impl Default for Phase {
     }
 }
 
-/// The recording of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// The file; `None`: nothing is recorded.
+    /// `None`: nothing is recorded.
     pub file: Option<PathBuf>,
-    /// Labels of the recording beside those of [`Labels`], by name.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Where the kernel's folders are, for containers that mount the host's elsewhere.
+/// Mount points of the kernel's file systems, for containers with other paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
     pub procfs: PathBuf,
     pub sysfs: PathBuf,
-    /// The cgroup file system.
     pub cgroup: PathBuf,
 }
 

@@ -1,7 +1,5 @@
-//! The connections of a listener: their timeouts, and which of them is closed when the connection limit is reached.
-//!
-//! Every new connection is accepted: neither silence nor slowness keeps others out, and a request that comes at once is
-//! over before its connection is the one to close.
+//! Timeouts of a listener's connections, and which one closes at the limit. Every new connection is
+//! accepted, so that idle or slow ones keep nobody out.
 
 use crate::clock::Clock;
 use crate::socket::Peer;
@@ -14,24 +12,18 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Requests that take longer are slow: a scraper's head and a validator's push take milliseconds.
+/// Slower requests count as slow: a scraper's head and a validator's push take milliseconds.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// At least this long between two log messages about a reached limit.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Waiting for a request.
     Idle,
-    /// The first bytes of a request are there.
     Head,
-    /// A request is being served.
     Serving,
 }
 
-/// How long each phase may last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) idle: Duration,
@@ -42,13 +34,12 @@ pub(crate) struct Timeouts {
 #[derive(Debug, Clone, Copy)]
 struct State {
     phase: Phase,
-    /// The uptime at which the phase began.
     since: Duration,
-    /// Whether it has pushed, or requested, what it may.
+    /// Whether a push or request of it was accepted.
     useful: bool,
 }
 
-/// A connection as the listener sees it. Its task holds the only strong references while it is open.
+/// Only its task holds strong references while it is open.
 #[derive(Debug)]
 pub(crate) struct Connection {
     clock: Clock,
@@ -59,7 +50,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// One that begins in this phase.
     pub(crate) fn new(clock: Clock, peer: Peer, phase: Phase) -> Self {
         let state = Mutex::new(State {
             phase,
@@ -79,55 +69,48 @@ impl Connection {
         self.peer
     }
 
-    /// Whether it waits for a request.
     pub(crate) fn is_idle(&self) -> bool {
         self.state().phase == Phase::Idle
     }
 
-    /// Whether a request of it was accepted.
     pub(crate) fn is_useful(&self) -> bool {
         self.state().useful
     }
 
-    /// Bytes came: the first ones begin a request, the others gain no time.
+    /// The first bytes begin a request; later bytes do not extend the timeout.
     pub(crate) fn heard(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
             self.change(|state| state.phase = Phase::Head);
         }
     }
 
-    /// The head of a request is complete.
     pub(crate) fn serving(&self) {
         self.change(|state| state.phase = Phase::Serving);
     }
 
-    /// A request was answered.
     pub(crate) fn answered(&self, useful: bool) {
         self.change(|state| (state.phase, state.useful) = (Phase::Idle, state.useful || useful));
     }
 
-    /// Asks it to end; it does so unless a request has come in the meantime.
+    /// Asks it to end; a request that arrives meanwhile keeps it open.
     pub(crate) fn close(&self) {
         self.close.notify_one();
     }
 
-    /// Resolves when it is asked to end.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
     }
 
-    /// Ends it, whatever it does.
     pub(crate) fn cut(&self) {
         self.cut.notify_one();
     }
 
-    /// Resolves when it has to end at once.
     pub(crate) async fn must_end(&self) {
         self.cut.notified().await;
     }
 
-    /// Resolves when a phase has lasted too long. The phase must change in the task that polls this, and before it is
-    /// polled: a change wakes nobody.
+    /// Resolves when a phase has lasted too long. A phase change wakes nobody, so the polling task
+    /// must change it before it polls.
     pub(crate) async fn expired(&self, timeouts: Timeouts) {
         let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
         poll_fn(|context| {
@@ -161,8 +144,8 @@ impl Connection {
     }
 }
 
-/// The open connections of one listener. Those on sockets in the file system are counted apart, so that what reaches a
-/// port cannot crowd them out.
+/// The open connections of one listener. File system sockets have their own limit, so that network
+/// clients cannot crowd them out.
 #[derive(Debug)]
 pub(crate) struct Connections {
     network: Limited,
@@ -170,7 +153,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// None yet, and so many at most. The name of the listener is for the log.
+    /// `network` and `file_system` are the limits; `listener` is for the log.
     pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
         let limited = |most| Limited {
             listener,
@@ -184,7 +167,7 @@ impl Connections {
         }
     }
 
-    /// Adds a connection; which one has to be closed for it.
+    /// Adds a connection and returns the one to close for it.
     pub(crate) fn admit(
         &mut self,
         newcomer: &Arc<Connection>,
@@ -204,7 +187,6 @@ struct Limited {
     listener: &'static str,
     most: usize,
     open: Vec<Weak<Connection>>,
-    /// When the reached limit was last logged.
     logged: Option<Duration>,
 }
 
@@ -225,8 +207,8 @@ impl Limited {
         closed
     }
 
-    /// Slow and idle ones before those of the last two seconds; among them, those that were never useful; among them, one
-    /// of the peer with the most connections; among them, the longest in its phase.
+    /// Order: slow and idle before those of the last two seconds; never useful; the peer with the
+    /// most connections; the longest in its phase.
     fn first_to_close(&self, now: Duration) -> Option<Arc<Connection>> {
         let open: Vec<Arc<Connection>> = self.open.iter().filter_map(Weak::upgrade).collect();
         let mut of_peer: HashMap<Peer, usize> = HashMap::new();

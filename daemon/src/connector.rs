@@ -1,4 +1,4 @@
-//! TCP connections of hyper's clients, to whichever address of a host answers first.
+//! Connects hyper's clients to the first address of a host that answers.
 
 use faultline_net::ConnectError;
 use hyper::Uri;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-/// Connects within `limit`.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     pub(crate) limit: Duration,

@@ -1,9 +1,6 @@
-//! `run --demo`: a stand-in for a validator, for machines where none runs.
-//!
-//! The daemon starts itself a second time, under the name and with the arguments of `agave-validator`. That child holds
-//! real memory, takes real page faults, has threads named as the validator's, and tells through the validator's own
-//! ways (datapoint pushes, JSON-RPC, admin socket, ledger lock) of a start, a catch-up and then a steady load. What it
-//! pushes was recorded from a validator; nothing is validated.
+//! `run --demo`: a mock validator for machines without one. The daemon starts itself again with the
+//! name and arguments of `agave-validator`. The child has real memory, page faults and thread
+//! names, and replays recorded datapoints. It validates nothing.
 
 mod child;
 mod memory;
@@ -25,32 +22,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use tempfile::TempDir;
 
-/// Set in the stand-in's environment only; its value is the process id of the daemon that started it.
+/// Set only in the child's environment: the process id of its daemon.
 const MARK: &str = "FAULTLINE_DEMO_TARGET";
-/// Where the stand-in is told to push, as a validator is.
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-/// What the stand-in writes to its standard output once it can be followed.
+/// The child writes it to standard output once it can be followed.
 const READY: &str = "ready";
-/// The stand-in's identity. A valid public key that nobody has the private key of.
+/// A valid public key without a known private key.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 
-/// What it votes with, as mainnet-beta does.
+/// As mainnet-beta.
 const CONSENSUS: Consensus = Consensus::Alpenglow;
 
-/// A running stand-in. Dropping it ends the process and removes its folder.
+/// A running mock validator. Dropping it ends the process and removes its folder.
 #[derive(Debug)]
 pub struct Demo {
     child: Child,
     folder: TempDir,
 }
 
-/// Starts the stand-in, which pushes to `ingest`, and waits until it can be followed (some milliseconds).
-///
-/// Call it from a thread that lives as long as the daemon: the kernel ends the stand-in together with the thread that
-/// started it, so that not even a killed daemon leaves one behind.
+/// Starts the mock validator, which pushes to `ingest`, and waits some milliseconds until it can be
+/// followed. The calling thread must live as long as the daemon: the kernel kills the child when
+/// that thread ends.
 ///
 /// # Errors
-/// No folder can be made, the daemon's own program cannot be started, or it ended at once; why is on standard error.
+/// No folder can be made, or the child cannot start or ends at once; standard error has its reason.
 pub fn start(ingest: SocketAddr) -> anyhow::Result<Demo> {
     start_program(
         &std::env::current_exe().context("the daemon's own program is not known")?,
@@ -58,10 +53,6 @@ pub fn start(ingest: SocketAddr) -> anyhow::Result<Demo> {
     )
 }
 
-/// [`start`] with the daemon's program given.
-///
-/// # Errors
-/// As [`start`].
 pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo> {
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
@@ -72,7 +63,7 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
         .args(["--rpc-port", &port.to_string()])
         .arg("--identity")
         .arg(folder.path().join("demo-keypair.json"))
-        // No machine has so many CPUs: it pins no thread, and nobody has to keep off one.
+        // No machine has so many CPUs, so nothing is pinned and no CPU is reserved.
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(MARK, std::process::id().to_string())
@@ -82,7 +73,7 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
         )
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
-        // Ctrl-C is for the daemon; it ends the stand-in when it has stopped watching.
+        // Ctrl-C is for the daemon, which then ends the child.
         .process_group(0)
         .spawn()
         .with_context(|| format!("the demo, {}, cannot be started", program.display()))?;
@@ -91,12 +82,11 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
     Ok(demo)
 }
 
-/// Whether this process was started as a stand-in: then `main` does nothing but [`child_main`].
 pub fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Is the stand-in until it is killed. Call it from the main thread, before anything else.
+/// Runs until it is killed. Call it from the main thread, before anything else.
 pub fn child_main() -> ExitCode {
     match child::run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -108,12 +98,10 @@ pub fn child_main() -> ExitCode {
 }
 
 impl Demo {
-    /// The stand-in's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its ledger folder, which holds `admin.rpc` and `ledger.lock`.
     pub fn ledger(&self) -> &Path {
         self.folder.path()
     }
@@ -138,7 +126,8 @@ impl Drop for Demo {
     }
 }
 
-/// Takes a port of the loopback without listening at it: a validator's JSON-RPC is closed until its services run.
+/// Binds a loopback port without listening: a validator's JSON-RPC is closed until its services
+/// run.
 fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
     let socket = net::socket_with(
         AddressFamily::INET,
@@ -151,7 +140,6 @@ fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
     Ok((socket, address.port()))
 }
 
-/// The stand-in's ledger: a new folder that only this user may enter, removed with the value.
 fn new_folder() -> anyhow::Result<TempDir> {
     let parent = parent_folder();
     let mode = Permissions::from_mode(0o700);
@@ -162,7 +150,7 @@ fn new_folder() -> anyhow::Result<TempDir> {
     folder.with_context(|| format!("the demo needs a folder in {}", parent.display()))
 }
 
-/// A folder for temporary files, on a disk if there is one: a file in memory has no major faults to offer.
+/// A temporary folder, preferably on disk: a file in memory causes no major faults.
 fn parent_folder() -> PathBuf {
     const TMPFS: i64 = 0x0102_1994;
     let on_disk =

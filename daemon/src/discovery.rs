@@ -1,8 +1,8 @@
-//! Finds the validator and follows it: which process it is now, that it has ended, and why its successor came.
+//! Finds the validator, follows it, and notices its end and the reason.
 //!
-//! A target is one life of a process, (pid, start time). While there is none, one look a second searches for it in the
-//! configured way; while there is one, its end is waited for. Every way refuses a validator's program that does something
-//! else (`monitor`, `exit`), and follows nobody rather than the wrong one.
+//! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
+//! once a second. Every method rejects a validator's program that does something else (`monitor`,
+//! `exit`), and prefers no target to a wrong one.
 
 mod choose;
 mod descendants;
@@ -39,59 +39,53 @@ use std::time::Duration;
 use watch::{Waited, Watch};
 use way::Way;
 
-/// From look to look, while searching, and while following without a pidfd.
+/// Interval of searches, and of checks while following without a pidfd.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same while following a validator with a pidfd, which becomes readable at its end: only a new program in it is left to notice.
+/// Check interval with a pidfd. The pidfd reports the end, so a check only needs to notice an exec.
 const LOOK_EVERY_WITH_PIDFD: Duration = Duration::from_secs(5);
-/// A search that is shorter is not logged.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
-/// One life of a process. A process that executes another program in place is a new target of the same process.
+/// One lifetime of a process. An exec in place makes a new target of the same process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its number and its start.
     pub process: ProcessId,
-    /// Its name, at most 15 bytes.
+    /// At most 15 bytes.
     pub comm: String,
-    /// Its program's file; `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    /// `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
     pub exe: Option<PathBuf>,
-    /// What its arguments say; `None` for a program that is not known as a validator.
+    /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Its ledger folder, absolute in its own file system. `None` for Frankendancer, which names it in a file, and for a
-    /// relative path whose beginning may not be read.
+    /// Absolute in the process's own file system. `None` for Frankendancer, which names it in a
+    /// file, and for a relative path whose working directory is unreadable.
     pub ledger: Option<PathBuf>,
-    /// What led to it: `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    /// `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or
+    /// `process_name`.
     pub found_by: &'static str,
 }
 
 impl Target {
-    /// Whether `before` was followed only until this validator, its descendant, was found.
+    /// True if `before` was a wrapper that was followed only until this descendant appeared.
     pub fn succeeds_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
 }
 
-/// What a way of finding may look at.
 struct Around<'a> {
     root: &'a HostRoot,
     clock: Clock,
     now: Stamp,
-    /// Who was followed before.
     before: Option<&'a Target>,
-    /// Whether the numbers in `procfs` are those of this daemon's own pid namespace: else they mean nothing to system
+    /// False if `procfs` belongs to another pid namespace: its pids are then invalid for system
     /// calls.
     own_procfs: bool,
-    /// Whether there will be another look.
+    /// False if there will be no further search.
     patient: bool,
     stop: &'a Stop,
-    /// For what touches a path of a validator.
     paths: &'a PathThread,
 }
 
-/// The target, or why there is none.
 type Found = Result<Target, Vec<Problem>>;
 
-/// Searches and follows; a thread of its own.
 #[derive(Debug)]
 pub struct Finder {
     root: HostRoot,
@@ -100,15 +94,13 @@ pub struct Finder {
     following: Following,
     own_procfs: bool,
     ended: Option<(Arc<Target>, Reason)>,
-    /// The first look without a result since a process was followed.
+    /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
-    /// What was logged last while waiting.
     said: String,
     paths: PathThread,
 }
 
 impl Finder {
-    /// Looks at nothing yet.
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
         let own = std::fs::read_link(root.procfs.join("self"));
         let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
@@ -127,18 +119,16 @@ impl Finder {
         }
     }
 
-    /// What is found, for everybody who needs it.
     pub fn following(&self) -> Following {
         self.following.clone()
     }
 
-    /// Looks once, and does not wait for a candidate to prove itself.
+    /// Searches once, without waiting for a candidate's threads.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
         let found = self.look(false, &Stop::new())?;
         Some(self.publish(found))
     }
 
-    /// Searches and follows until told to stop.
     pub fn run(mut self, stop: Stop) {
         while !stop.is_set() {
             let followed = match self.look(true, &stop) {
@@ -148,14 +138,14 @@ impl Finder {
                     false
                 }
             };
-            // A successor may be there already, but is not looked for at once if there was none to follow.
+            // A successor may exist already, but an immediate search needs a target that was
+            // followed.
             if !followed {
                 stop.sleep(LOOK_EVERY);
             }
         }
     }
 
-    /// One look, which replaces the problems of the last one.
     fn look(&mut self, patient: bool, stop: &Stop) -> Option<Target> {
         let now = self.clock.now();
         let around = Around {
@@ -194,7 +184,7 @@ impl Finder {
         found
     }
 
-    /// Follows a process to its end or until told to stop; false if it was gone before it could be followed.
+    /// Follows a process until its end or `stop`; false if it ended before.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
@@ -252,7 +242,7 @@ impl Finder {
         true
     }
 
-    /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
+    /// Checks for an exec in place; `Err` if the new program does not match the search.
     fn look_again(
         &mut self,
         current: &Arc<Target>,
@@ -260,7 +250,7 @@ impl Finder {
         now: Stamp,
     ) -> Result<Arc<Target>, ()> {
         let print = print.look(&self.root);
-        // A process that is being torn down, which takes a large one seconds, has neither a program nor arguments any more.
+        // During exit, which takes a large process seconds, it has neither a program nor arguments.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
         let same =
             print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
@@ -275,7 +265,7 @@ impl Finder {
             (state.report.looked_at, state.report.took) = (Some(now), took);
         }
         match fresh {
-            // Of another life the watch will tell.
+            // The watch reports a reused pid.
             Some(seen) if seen.target.process == current.process && seen.target != **current => {
                 if self.way.is_still(current, &seen.target) {
                     Ok(self.publish(seen.target))
@@ -287,8 +277,8 @@ impl Finder {
         }
     }
 
-    /// Whether a validator runs below the followed process, which is none. Otherwise it is reported if its descendants have the
-    /// memory.
+    /// True if a validator runs below a followed non-validator. If none does, reports descendants
+    /// that hold the memory.
     fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
@@ -322,7 +312,7 @@ impl Finder {
         false
     }
 
-    /// Makes it the current target, and counts it if it has come in the place of another.
+    /// Sets the current target. Counts a restart if it replaced another process.
     fn publish(&mut self, found: Target) -> Arc<Target> {
         let target = Arc::new(found);
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
@@ -367,15 +357,15 @@ impl Finder {
         self.ended = Some((target, reason));
     }
 
-    /// A wrapper that was left for a validator below it, and had none when it was searched again, has ended with it.
+    /// A wrapper whose validator ended before the new search counts as ended too.
     fn end_left_wrapper(&mut self) {
         if let Some(wrapper) = self.following.current() {
             self.end(wrapper, Reason::Unknown);
         }
     }
 
-    /// What is to be logged of a search without a result: a change, once the search has lasted for [`LOG_AFTER`]. A program that
-    /// starts the daemon before the validator expects nothing else.
+    /// Logs a changed reason once the search has lasted for [`LOG_AFTER`]: a daemon that starts
+    /// before its validator must wait anyway.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let began = *self.searching_since.get_or_insert(now);
         let words = problems

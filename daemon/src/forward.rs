@@ -1,16 +1,18 @@
-//! Passes pushes on to the Influx server that the operator already reports to: an Agave validator knows one sink only.
+//! Forwards pushes to the operator's Influx server, because an Agave validator supports one sink
+//! only.
 //!
-//! * What is passed on: the body of every push that was answered 204, byte for byte, in the coding in which it came and
-//!   with its precision; also points that the daemon itself has no use for, and those of other validators and tools.
-//!   Path, database, user and password are the upstream's own.
-//! * In order and one at a time. A push is sent again until the upstream has answered it, so that one whose answer got
-//!   lost arrives twice; Influx overwrites a point with the same point.
-//! * Connection errors, timeouts, 408, 429 and 5xx are tried again (after `Retry-After` if the upstream names a number of
-//!   seconds, else 0.5 s doubling to 30 s, less up to half of it at random), until the push is `give_up_after` old. Any
-//!   other answer but 2xx refuses the push for good; redirects are not followed.
-//! * When the queue is full the oldest waiting push is dropped. A push that does not fit at all is not copied.
-//! * Every push answered 204 while forwarding is on is counted exactly once, as sent, lost or refused, unless it still
-//!   waits. Bodies that were cut or refused are no part of this.
+//! Forwards the body of every push that got 204, byte for byte with its coding and precision, also
+//! points that the daemon does not use. Path, database, user and password are the upstream's own.
+//! One push at a time, in order.
+//!
+//! A push whose response is lost arrives twice; Influx overwrites equal points. Connection errors,
+//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The pause is
+//! `Retry-After` in seconds, else 0.5 s doubling to 30 s, less up to half of it at random. Any
+//! other non-2xx response rejects the push for good; redirects are not followed.
+//!
+//! A full queue drops its oldest waiting push. A push that does not fit at all is not copied. Every
+//! push with 204 counts exactly once as sent, lost or refused, unless it still waits. Cut or
+//! refused bodies do not count.
 
 mod client;
 mod health;
@@ -32,26 +34,21 @@ use queue::{Queue, RESULTS};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The unit of the timestamps in a body, as its `precision` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// `n` or `ns`, what Agave sends and what Influx assumes.
+    /// `n` or `ns`: Agave's unit and Influx's default.
     #[default]
     Nanoseconds,
     /// `u`, `us` or `µ`.
     Microseconds,
-    /// `ms`.
     Milliseconds,
-    /// `s`.
     Seconds,
-    /// `m`.
     Minutes,
-    /// `h`.
     Hours,
 }
 
 impl Precision {
-    /// The precision a query names, with percent escapes undone; `None` for a word that Influx does not know either.
+    /// The percent-decoded precision of a query; `None` for a word that Influx does not know.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "" | "n" | "ns" => Precision::Nanoseconds,
@@ -64,7 +61,6 @@ impl Precision {
         })
     }
 
-    /// The word for the upstream's query.
     pub const fn word(self) -> &'static str {
         match self {
             Precision::Nanoseconds => "n",
@@ -77,29 +73,27 @@ impl Precision {
     }
 }
 
-/// How pushes get into the queue, and what can be said about it. Clones share it.
+/// The sending half of the queue, with its state. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Handle(Arc<Shared>);
 
-/// What the handle and the task have in common.
 #[derive(Debug)]
 struct Shared {
     queue: Queue,
     health: Mutex<Health>,
-    /// Scheme, host and port: what may be shown of the upstream's address.
+    /// Scheme, host and port: the part of the URL that may be shown.
     upstream: String,
     give_up_after: Duration,
 }
 
-/// Whether pushes can be forwarded as configured; connects to nothing.
 pub fn check(config: &config::Forward) -> Result<(), Error> {
     Upstream::new(config).map(drop)
 }
 
-/// Prepares forwarding; connects to nothing.
+/// Does not connect.
 ///
 /// # Errors
-/// The address cannot be used, or it is https and this system has no root certificates.
+/// The URL is unusable, or it is https and this system has no root certificates.
 pub fn build(
     config: &config::Forward,
     clock: Clock,
@@ -119,12 +113,11 @@ pub fn build(
 }
 
 impl Handle {
-    /// Begins the copy of a body, which is queued when it is complete and forgotten when it is dropped before.
+    /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
     pub fn copy(&self, precision: Precision, gzip: bool) -> Copy {
         Copy::new(self.clone(), precision, gzip)
     }
 
-    /// `faultline_forward_*`.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
         for result in RESULTS {
@@ -143,7 +136,6 @@ impl Handle {
         out.push(Reading::whole(&FORWARD_QUEUE, [], queue.waiting().1));
     }
 
-    /// What keeps the upstream from taking pushes; empty while nothing does.
     pub fn problems(&self) -> Vec<(Status, String)> {
         let health = self
             .0

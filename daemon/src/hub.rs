@@ -1,15 +1,12 @@
-//! One tick to all sinks.
-
 use faultline_catalog::Tick;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Someone who is handed every tick. Called on the tick's thread: it stores or enqueues and returns at once.
+/// Called on the tick's thread: it stores or enqueues and returns at once.
 pub trait Sink: Send {
-    /// Takes the tick; what the sink has no room for it drops and counts itself.
+    /// A sink that is full drops the tick and counts it.
     fn tick(&mut self, tick: &Arc<Tick>);
 }
 
-/// The sinks, in the order in which they are told.
 #[derive(Default)]
 pub struct Hub {
     sinks: Vec<Box<dyn Sink>>,
@@ -20,7 +17,6 @@ impl Hub {
         Hub { sinks }
     }
 
-    /// Hands the same tick to every sink.
     pub fn publish(&mut self, tick: &Arc<Tick>) {
         for sink in &mut self.sinks {
             sink.tick(tick);
@@ -28,7 +24,7 @@ impl Hub {
     }
 }
 
-/// A value that one thread replaces and others look at; nobody holds the lock longer than it takes to copy a pointer.
+/// A shared value that one thread replaces. The lock is only held to copy a pointer.
 #[derive(Debug)]
 pub struct Latest<T>(Arc<Mutex<Option<Arc<T>>>>);
 
@@ -45,7 +41,6 @@ impl<T> Default for Latest<T> {
 }
 
 impl<T> Latest<T> {
-    /// The newest value; `None` before the first.
     pub fn get(&self) -> Option<Arc<T>> {
         self.0
             .lock()
@@ -53,7 +48,7 @@ impl<T> Latest<T> {
             .clone()
     }
 
-    /// Replaces it; the old value is dropped outside the lock.
+    /// Drops the old value outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
         let old = std::mem::replace(
             &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),

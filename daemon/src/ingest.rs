@@ -1,22 +1,26 @@
-//! The validator's metrics sink: an HTTP listener that takes what an Agave validator pushes to `SOLANA_METRICS_CONFIG`.
+//! The HTTP listener for the pushes of `SOLANA_METRICS_CONFIG`.
 //!
-//! * A push is `POST <anything>/write?db=&u=&p=&precision=n`. Its body is split into lines while it arrives and is never
-//!   held whole; plain or gzip. The answer, 204, follows the last byte and waits for nobody.
-//! * A bad line costs itself. A well-formed push is refused for three reasons only: 401 (other credentials than the
-//!   configured ones), 403 (below) and 413 (more than [`MAX_BODY`] bytes). What cannot be read at all is 400 (broken gzip, unknown
-//!   precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]); a body that breaks off is counted as
-//!   `cut`. Lines that arrived before any of these count.
-//! * Timestamps are nanoseconds, which is what Agave sends and Influx assumes. The lines of a push in another precision
-//!   are not Agave's: each counts as bad, the push is answered 204 and passed on with its precision.
-//! * Bodies answered with 204 are passed on if forwarding is configured, see [`crate::forward`].
-//! * Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle connection is kept for
-//!   [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. Of [`MAX_CONNECTIONS`], one makes room for
-//!   each new one at once, slow ones first (`connection_limit`): nobody keeps a push out by holding on. One that idles is told and
-//!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
-//! * A push of a page in a browser is refused (403): other sites may send one without asking.
-//! * Where no password is configured, so is one of another user than the validator's, and one whose user is not known.
+//! A push is `POST <anything>/write?db=&u=&p=&precision=n`, plain or gzip. The body is split into
+//! lines while it arrives and is never held whole. 204 follows the last byte at once.
 //!
-//! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::push_memory`] allows.
+//! A bad line costs only itself. Rejections are 401 (wrong credentials), 403 (below), and 413 (more
+//! than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip, unknown precision), 415
+//! (another coding) and 408 (not complete within [`BODY_TIME`]). A body that breaks off counts as
+//! `cut`. Lines that arrived before any of these count.
+//!
+//! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
+//! counts as bad; the push gets 204 and is forwarded with its precision.
+//!
+//! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
+//! connection lives [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. At
+//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). An
+//! idle one gets a short grace time; one in a request is cut, and its complete lines count.
+//!
+//! Pushes from browser pages get 403: other sites can send them. Without a password, so do senders
+//! with another or unknown user id than the validator's.
+//!
+//! Memory: a read buffer of at most 16 KiB per connection; [`crate::push_memory`] limits the
+//! pushes.
 
 mod connection;
 mod decode;
@@ -45,39 +49,36 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
-/// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
+/// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
-/// What is answered to who asks for `/health`.
 pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
-/// How many connections are served at once: as many as there is memory for ([`crate::push_memory`]).
+/// As many as there is memory for ([`crate::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
-/// Of these, on sockets in the file system,
+/// Share of the connections for file system sockets.
 const FILE_SYSTEM: usize = 16;
-/// and such as are told to leave and are heard on for a moment.
+/// Share for connections in their grace time before closing.
 const LEAVING: usize = 16;
-/// Connections that are cut and have not ended yet, at most.
+/// Maximum cut connections that have not ended yet.
 const CUT: usize = 64;
-/// How long a connection may wait for its next request: well above Agave's 10 s, because a connection closed in the
-/// moment of a push loses that push.
+/// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
+/// loses it.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
-/// How long the head of a request may take from its first byte.
+/// Maximum time for a request's head from its first byte.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long a body may take. Agave itself gives up after 5 s.
+/// Maximum time for a body. Agave itself gives up after 5 s.
 pub const BODY_TIME: Duration = Duration::from_secs(60);
-/// How long pushes in progress may go on after the signal to stop: the validator does not repeat them.
+/// Maximum time for running pushes after the stop signal: the validator does not repeat them.
 const GRACE: Duration = Duration::from_secs(2);
-/// How many connections that wait in a socket of our own are still let in after the signal to stop.
+/// Maximum queued connections of our own socket to accept after the stop signal.
 const LATECOMERS: usize = 64;
 
-/// Why the listener cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Others could push, and nobody has said that they may.
+    /// Other machines could push without permission in the configuration.
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
     NotLoopback(ListenAddress),
-    /// Somebody else listens there.
     #[error(
         "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
     )]
@@ -85,18 +86,14 @@ pub enum Error {
     #[error("ingest.listen: cannot listen on {address}: {source}")]
     Listen {
         address: SocketAddr,
-        /// What the system said.
         source: io::Error,
     },
 }
 
-/// What a listener works with.
 pub struct IngestParts<I> {
     pub intake: I,
-    /// Tells the time of a push.
     pub clock: Clock,
     pub budget: Budget,
-    /// Where bodies are passed on to, if they are.
     pub forward: Option<forward::Handle>,
 }
 
@@ -105,7 +102,6 @@ pub struct Listener<I> {
     shared: Arc<Shared<I>>,
 }
 
-/// What all connections have in common.
 struct Shared<I> {
     parts: IngestParts<I>,
     config: config::Ingest,
@@ -113,7 +109,6 @@ struct Shared<I> {
     limits: Limits,
 }
 
-/// Times and sizes; others in tests.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     body: u64,
@@ -131,15 +126,15 @@ const LIMITS: Limits = Limits {
     body_time: BODY_TIME,
 };
 
-/// Whether the configured address may be listened on; binds nothing.
+/// Binds nothing.
 ///
 /// # Errors
-/// Not a loopback address, and nobody has said that others may push.
+/// The address is not loopback, and the configuration does not allow others.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
     allowed(config, &ListenAddress::Tcp(config.listen))
 }
 
-/// Whether pushes of a validator with this configuration carry the wanted credentials.
+/// True if pushes of a validator with this configuration have the required credentials.
 pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
@@ -155,10 +150,8 @@ fn allowed(config: &config::Ingest, place: &ListenAddress) -> Result<(), Error> 
 }
 
 impl<I: Intake> Listener<I> {
-    /// Binds the configured address.
-    ///
     /// # Errors
-    /// Not a loopback address, or the system does not give it.
+    /// The address is not loopback or cannot be bound.
     pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
         check(config)?;
         let address = config.listen;
@@ -169,10 +162,10 @@ impl<I: Intake> Listener<I> {
         Self::from_sockets(vec![bound], config, parts)
     }
 
-    /// Takes sockets that somebody else has bound, such as systemd.
+    /// Uses sockets bound by another process such as systemd.
     ///
     /// # Errors
-    /// One of them is not on a loopback address.
+    /// A socket is not on a loopback address.
     pub fn from_sockets(
         sockets: Vec<Bound>,
         config: &config::Ingest,
@@ -190,23 +183,20 @@ impl<I: Intake> Listener<I> {
         Ok(Listener { sockets, shared })
     }
 
-    /// Where it listens, with the ports the system chose if 0 was configured.
     pub fn places(&self) -> Vec<String> {
         socket::places(&self.sockets)
     }
 
-    /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         socket::first_tcp(&self.sockets)
     }
 
-    /// What it counts, for as long as the daemon lives.
     pub fn meter(&self) -> Meter {
         self.shared.meter.clone()
     }
 
-    /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Who waits in a socket that was handed
-    /// over is left to the next process. Connections are tasks that end with this one.
+    /// Serves until `stop`, then lets running pushes go on for at most 2 s. Queued connections of
+    /// an inherited socket wait for the next process. Connection tasks end with this one.
     pub async fn run(self, stop: Stop) {
         let mut sockets = match ListeningSockets::open(self.sockets) {
             Ok(sockets) => sockets,
@@ -220,11 +210,12 @@ impl<I: Intake> Listener<I> {
                 accepted = sockets.accept(), if open.takes_more() => match accepted {
                     Ok(stream) => {
                         open.admit(stream, &self.shared, &stop);
-                        // Who was let in is to be heard before others come: in a rush it would be out again unheard.
+                        // Lets accepted connections read before others come: in a rush they would
+                        // be closed unread.
                         tokio::task::yield_now().await;
                     }
                     Err(error) => {
-                        // Out of file descriptors, mostly: trying again at once would only burn the processor.
+                        // Usually out of file descriptors: an immediate retry would only burn CPU.
                         tracing::debug!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
@@ -255,7 +246,6 @@ impl<I: Intake> Listener<I> {
 struct Open {
     tasks: JoinSet<()>,
     connections: Connections,
-    /// Told to leave: the first ones first.
     leaving: VecDeque<Weak<Connection>>,
     most: usize,
 }
@@ -272,12 +262,12 @@ impl Open {
         }
     }
 
-    /// Whether those that were cut have mostly ended: they need to be polled once more for it.
+    /// True if most cut connections have ended: each needs one more poll for it.
     fn takes_more(&self) -> bool {
         self.tasks.len() < self.most
     }
 
-    /// Serves a connection; if there is no place for it, another one goes.
+    /// Serves a connection; without a free slot, closes another one.
     fn admit<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
         let clock = shared.parts.clock;
         let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Idle));
@@ -291,7 +281,7 @@ impl Open {
         if !other.is_idle() {
             return other.cut();
         }
-        // A push may be on its way: it is listened on for a moment.
+        // A push may be in transit: the connection gets a grace time.
         other.close();
         self.leaving
             .retain(|connection| connection.strong_count() > 0);
@@ -310,7 +300,7 @@ impl Open {
         shared: &Arc<Shared<I>>,
         stop: &Stop,
     ) {
-        // At once: a sender that has closed its socket has no user any more.
+        // At once: after the sender closes its socket, its user is unknown.
         let user = PeerUser::of(&stream, &shared.config);
         self.tasks.spawn(connection::serve(
             (stream, user),

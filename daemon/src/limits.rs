@@ -1,9 +1,7 @@
-//! The daemon's own limits.
-
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, since two are held for each of the validator's threads; how many
-/// may be open then.
+/// Raises the soft limit of open files to the hard one, because each validator thread needs two.
+/// Returns the limit.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -16,7 +14,8 @@ pub fn raise_open_files() -> u64 {
     }
 }
 
-/// Lets the kernel keep no image of this process's memory, should it be killed for standing still: it holds passwords.
+/// Disables core dumps of this process, which a watchdog kill would write: its memory contains
+/// passwords.
 pub fn keep_no_core() {
     let none = Rlimit {
         current: Some(0),

@@ -1,5 +1,3 @@
-//! Arguments, logging, configuration, build, run, exit code.
-
 use clap::{CommandFactory, Parser};
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
@@ -12,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Stopped by force: something did not end in time.
+/// A task did not stop in time.
 const FORCED: u8 = 2;
 /// Wrong usage or configuration, as in sysexits.h.
 const USAGE: u8 = 64;
@@ -24,7 +22,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not mistakes.
+            // Help and version are not errors.
             let usage = error.use_stderr();
             let _ = error.print();
             return if usage {
@@ -127,7 +125,6 @@ fn check(args: &ConfigArgs) -> ExitCode {
     }
 }
 
-/// `1 mistake`, `2 mistakes`.
 fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{}", if number == 1 { "" } else { "s" })
 }
@@ -147,7 +144,7 @@ fn manual(folder: &Path) -> ExitCode {
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
-/// State changes only: journald adds time and priority where it reads standard error.
+/// journald adds time and priority to standard error.
 fn log_to_stderr() {
     let filter =
         EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -157,13 +154,13 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(terminal)
         .with_target(false)
-        // What cannot be written there cannot be complained of there either.
+        // A failed write to the log cannot be logged.
         .log_internal_errors(false)
         .init();
 }
 
 fn print(text: &str) -> ExitCode {
-    // A reader that has gone away, as in `| head`, is no failure.
+    // A closed pipe, as with `| head`, is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
@@ -178,7 +175,7 @@ fn refuse(mistakes: &[Mistake]) -> ExitCode {
 fn fail(error: &anyhow::Error) -> ExitCode {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Some errors tell their cause themselves.
+        // Some errors include their cause.
         if !said.contains(&cause) {
             said += if said.is_empty() { "" } else { ": " };
             said += &cause;
@@ -192,7 +189,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// On standard error, to whoever still listens: it may be a file on a full disk.
+/// Ignores write errors: standard error may be a file on a full disk.
 fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }

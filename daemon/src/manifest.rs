@@ -1,7 +1,7 @@
-//! What a recording says of itself beside its numbers: the machine, the system, the process and its limits.
+//! The recording's metadata: the machine, the system, the process and its limits.
 //!
-//! Read once for each session and each process, never on a tick. Secrets are taken out before anything is kept
-//! ([`redact`]); the contents of keys and of configuration files are never read. A key that is missing is unknown.
+//! Read once per session and process, never on a tick. [`redact`] removes secrets; keys and
+//! configuration files are never read. A missing key is unknown.
 
 mod binary;
 mod follow;
@@ -20,9 +20,9 @@ use faultline_kernel::parse::pid_limits;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The manifest of a session: `host`, `clock`, `daemon`, `demo`, and `problems` if something could not be read.
-/// `clock_offset_ns` is the wall clock minus the kernel's monotonic clock, in nanoseconds; `demo` says that the built-in
-/// stand-in is followed.
+/// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
+/// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds. `demo`:
+/// the target is the built-in mock validator.
 pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: bool) -> Value {
     let mut hardware = Hardware::read(root);
     live::describe(root, &mut hardware);
@@ -42,7 +42,6 @@ pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: boo
     all.into()
 }
 
-/// What the daemon was told to do, as far as it explains what a recording holds.
 fn daemon(root: &HostRoot, config: &Config) -> Value {
     let (way, what) = match &config.target.find {
         Find::Scan => ("scan", None),
@@ -79,7 +78,6 @@ fn daemon(root: &HostRoot, config: &Config) -> Value {
     all
 }
 
-/// Adds what is known.
 fn put(to: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         to.insert(key.to_owned(), value.into());

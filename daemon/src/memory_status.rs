@@ -1,39 +1,36 @@
-//! The memory headroom of a tick in words, for the landing page and `once`.
+//! A tick's memory headroom as text, for the landing page and `once`.
 
 use faultline_catalog::metrics::memory as m;
 use faultline_catalog::{Metric, Tick};
 use faultline_text::bytes;
 
-/// A level is nearly full above this share. AgaveOomAhead uses the same threshold.
+/// Nearly full above this share. AgaveOomAhead uses the same threshold.
 const NEARLY_FULL: f64 = 0.95;
 
-/// What limits the validator's memory, and how much is left.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemoryStatus {
-    /// Each level, the validator's own first. Never empty.
+    /// The validator's own level first. Never empty.
     pub(crate) levels: Vec<LevelStatus>,
-    /// What else matters: swap, `memory.high`, strict overcommit, systemd-oomd. One sentence each.
+    /// Other facts, one sentence each: swap, `memory.high`, strict overcommit, systemd-oomd.
     pub(crate) notes: Vec<String>,
 }
 
-/// One level, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelStatus {
-    /// Such as `cgroup /validator.slice`.
+    /// For example `cgroup /validator.slice`.
     pub(crate) title: String,
     pub(crate) limit: f64,
     pub(crate) unreclaimable: f64,
     pub(crate) headroom: f64,
-    /// Unreclaimable memory of others, as far as it is known.
+    /// Unreclaimable memory of other processes, if known.
     pub(crate) others: Option<f64>,
-    /// Droppable memory that must be written first.
+    /// Reclaimable memory that must be written first.
     pub(crate) dirty: Option<f64>,
-    /// Whether it has the least headroom of all.
     pub(crate) binds: bool,
 }
 
 impl LevelStatus {
-    /// Share of the limit that cannot be dropped, at most 1.
+    /// Unreclaimable share of the limit, at most 1.
     pub(crate) fn share(&self) -> f64 {
         if self.limit > 0.0 {
             (self.unreclaimable / self.limit).clamp(0.0, 1.0)
@@ -46,7 +43,7 @@ impl LevelStatus {
         self.share() > NEARLY_FULL
     }
 
-    /// Who else is in it; `None` where nobody is, or it is not known.
+    /// Other users of this level; `None` if there are none or it is unknown.
     pub(crate) fn others_text(&self) -> Option<String> {
         let others = self.others.filter(|others| *others > 0.0)?;
         Some(format!("{} of it belong to others", bytes(others as u64)))
@@ -54,7 +51,6 @@ impl LevelStatus {
 }
 
 impl MemoryStatus {
-    /// `None` where no level is known.
     pub(crate) fn of(tick: &Tick) -> Option<Self> {
         let levels: Vec<LevelStatus> = readings(tick, &m::HEADROOM)
             .filter_map(|(level, headroom)| level_status(tick, level, headroom))
@@ -63,10 +59,8 @@ impl MemoryStatus {
         (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
     }
 
-    /// Why no level binds, for people.
     pub(crate) const UNKNOWN: &str = "a level that limits it cannot be read";
 
-    /// A level that is nearly full: the binding one if it is.
     pub(crate) fn nearly_full(&self) -> Option<&LevelStatus> {
         self.binding()
             .into_iter()
@@ -143,7 +137,6 @@ fn readings<'a>(
         .filter_map(|reading| Some((reading.labels.first()?.as_str(), reading.value.number()?)))
 }
 
-/// The path of a level; empty if it is not known.
 fn path<'a>(tick: &'a Tick, level: &str) -> &'a str {
     tick.readings()
         .filter(|reading| std::ptr::eq(reading.metric, &raw const m::LEVEL_INFO))

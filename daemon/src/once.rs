@@ -1,6 +1,5 @@
-//! One short look for the terminal: which process the daemon would follow, what it may read of it, and who answers.
-//!
-//! It uses the daemon's own ways of finding, reading and asking, with short timeouts; listens nowhere, and writes nothing.
+//! One short check for the terminal: the target, the readable files, and the reachable interfaces.
+//! It uses the daemon's own code with short timeouts, listens nowhere and writes nothing.
 
 mod asked;
 mod disks;
@@ -22,15 +21,13 @@ use rights::ProcessLook;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long procfs and systemd may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long everything that was started may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Checks everything. Takes some seconds at most, whoever does not answer.
+/// Takes some seconds at most.
 ///
 /// # Errors
-/// The checks themselves cannot be made: procfs cannot be read, or a thread cannot be started.
+/// procfs is unreadable, or a thread cannot start.
 pub fn examine(config: &Config) -> anyhow::Result<Report> {
     let runtime = app::runtime()?;
     let report = runtime.block_on(check(config));
@@ -88,7 +85,7 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     })
 }
 
-/// Looks on a thread: a process that hangs in the kernel can hold its files in procfs for as long as it hangs.
+/// Runs on a thread, because procfs reads of a process that hangs in the kernel can block.
 async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
     let mut stage = Stage::new("once", &Handle::current());
     let (send, seen) = tokio::sync::oneshot::channel();
@@ -109,7 +106,6 @@ async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
     }
 }
 
-/// Whether the daemon would start with this configuration.
 fn configuration(config: &Config) -> Check {
     match app::mistakes(config, &[]).as_slice() {
         [] => Check::ok("config", "the daemon can start with this configuration"),

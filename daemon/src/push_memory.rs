@@ -1,30 +1,30 @@
-//! How many bytes pushes may occupy in the daemon, however many arrive and however long the upstream is down.
+//! Limits the memory of pushes, however many arrive and however long the upstream is down. Three
+//! separate shares, 34 MiB together:
 //!
-//! Three shares that never lend to each other, 34 MiB together:
+//! **pushes** (8 MiB): memory to parse a body. A push takes it once before it reads its body and
+//! returns it with its response. Without free memory it waits, and so does the sender, whose bytes
+//! stay in the socket.
 //!
-//! * **pushes** (8 MiB): what it takes to parse a body from the stream. A push takes its share once, before the first
-//!   byte of its body is read, and gives it back with its answer. When there is none it waits, and so does the sender,
-//!   whose bytes stay in the socket.
-//! * **decoders** (2 MiB): what a packed body takes beyond that, taken before it. Packed bodies wait for each other here,
-//!   so that no plain one waits for them, however slowly they come: a validator's are plain.
-//! * **copies** (24 MiB): bodies kept for the upstream Influx server. Taking from it never waits: a copy that finds no
-//!   room drops older ones, and if that is not enough it is given up and counted as lost.
+//! **decoders** (2 MiB): extra memory of a gzip body, taken first. Slow gzip bodies wait here for
+//! each other, so that plain ones, as a validator's, never wait for them.
 //!
-//! Why this cannot deadlock: copies do not wait at all; a push waits only at its beginning, for a decoder with empty
-//! hands and for the rest with at most a decoder, which those who have the rest do not wait for; and whoever holds
-//! parsing memory gives it back in bounded time, because a body has a deadline and its answer waits for no sink.
+//! **copies** (24 MiB): bodies for the upstream Influx server. A copy never waits: without free
+//! memory it drops older copies, else it is given up and counts as lost.
 //!
-//! Not charged: the connections' read buffers (2 MiB for all, see `ingest`), and what the allocator rounds up.
+//! No deadlock: copies never wait. A push waits only at its start, for a decoder while it holds
+//! nothing, then for the rest. Holders of the rest do not wait for decoders. Every holder returns
+//! its memory in bounded time: a body has a deadline, and its response waits for no sink.
+//!
+//! Not charged: read buffers of the connections (2 MiB, see `ingest`) and the allocator's rounding.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub const PUSHES: u32 = 8 * 1024 * 1024;
 pub const DECODERS: u32 = 2 * 1024 * 1024;
-/// Bytes for copies. The configuration allows a queue of 24,000,000 bytes, which fits.
+/// The configuration allows a queue of 24,000,000 bytes, which fits.
 pub const COPIES: u32 = 24 * 1024 * 1024;
 
-/// The shares. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Budget {
     pushes: Share,
@@ -32,7 +32,7 @@ pub struct Budget {
     copies: Share,
 }
 
-/// Bytes taken from a share; given back when dropped.
+/// Bytes of a share, returned on drop.
 #[derive(Debug)]
 #[must_use = "the bytes are given back when this is dropped"]
 pub struct Permit(Option<OwnedSemaphorePermit>);
@@ -50,7 +50,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget with shares of these sizes, and the usual one for decoders.
+    /// Shares of these sizes, and the default share for decoders.
     pub fn new(pushes: u32, copies: u32) -> Self {
         Budget {
             pushes: Share::new(pushes),
@@ -59,17 +59,17 @@ impl Budget {
         }
     }
 
-    /// Bytes for parsing a push; waits until they are free. Asking for more than the whole share gets the whole share.
+    /// Waits for free bytes. A request above the share's size gets the whole share.
     pub async fn push(&self, bytes: u32) -> Permit {
         self.pushes.take(bytes).await
     }
 
-    /// The same for the decoder of a packed one, which is asked for first.
+    /// The same for a gzip decoder. Call it before [`Budget::push`].
     pub async fn decoder(&self, bytes: u32) -> Permit {
         self.decoders.take(bytes).await
     }
 
-    /// Bytes for a copy; `None` if they are not free now.
+    /// `None` if the bytes are not free now.
     pub fn copy(&self, bytes: u32) -> Option<Permit> {
         Arc::clone(&self.copies.free)
             .try_acquire_many_owned(bytes)
@@ -77,21 +77,19 @@ impl Budget {
             .map(|permit| Permit(Some(permit)))
     }
 
-    /// Bytes taken from all shares.
     pub fn in_use(&self) -> u64 {
         self.pushes.taken() + self.decoders.taken() + self.copies.taken()
     }
 }
 
 impl Permit {
-    /// How many bytes it stands for.
     pub fn bytes(&self) -> u64 {
         self.0
             .as_ref()
             .map_or(0, |permit| permit.num_permits() as u64)
     }
 
-    /// Adds another permit of the same share to this one.
+    /// Both permits must be of the same share.
     pub(crate) fn add(&mut self, other: Permit) {
         match (&mut self.0, other.0) {
             (Some(mine), Some(other)) => mine.merge(other),
@@ -100,7 +98,6 @@ impl Permit {
         }
     }
 
-    /// Gives back what is above `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let surplus = usize::try_from(self.bytes().saturating_sub(bytes)).unwrap_or(0);
         drop(self.0.as_mut().and_then(|permit| permit.split(surplus)));
@@ -116,7 +113,7 @@ impl Share {
     }
 
     async fn take(&self, bytes: u32) -> Permit {
-        // Fails only for a closed semaphore, and nobody closes this one.
+        // Fails only for a closed semaphore, which this one never is.
         Permit(
             Arc::clone(&self.free)
                 .acquire_many_owned(bytes.min(self.bytes))

@@ -1,8 +1,7 @@
-//! The ready file: where the daemon listens and which process it follows, as JSON, for programs that start the daemon.
+//! The ready file: listen addresses and target as JSON, for programs that start the daemon.
 //!
-//! It is there from the moment the listeners are bound until the daemon is told to stop, and whole at any time: a new file
-//! in the same folder takes its name. What had the name is replaced and never written through, so that a symbolic link
-//! leads a privileged daemon nowhere.
+//! It exists from the bind of the listeners until the stop signal. Each update renames a new file
+//! over it, so that it is always complete and a symbolic link never redirects a privileged daemon.
 
 use crate::discovery::Following;
 use faultline_kernel::ProcessId;
@@ -17,12 +16,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Of the contents. Keys may be added to a format; one that changes or goes makes another format.
+/// Format version. Added keys keep it; changed or removed keys raise it.
 const FORMAT: u32 = 1;
-/// From try to try to write it once that has failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The file cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("--ready-file {}: {source}; name a file in a folder that exists and that this user may write", path.display())]
 pub struct Error {
@@ -31,7 +28,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Whether it will not go away by itself, as a full disk may.
+    /// True if it needs the operator, unlike a full disk.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self.source.kind(),
@@ -44,14 +41,12 @@ impl Error {
 struct Contents {
     format: u32,
     pid: u32,
-    /// Addresses with their ports; a socket in the file system by its path.
+    /// Addresses with ports; paths for file system sockets.
     metrics: Vec<String>,
-    /// The same; `None` if no pushes are accepted.
     ingest: Option<Vec<String>>,
     target: Option<Target>,
 }
 
-/// One life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 struct Target {
     pid: u32,
@@ -67,11 +62,11 @@ impl From<ProcessId> for Target {
     }
 }
 
-/// The file. Dropping it removes it.
+/// Dropping it removes the file.
 #[derive(Debug)]
 pub struct ReadyFile {
     path: PathBuf,
-    /// Held open: later files are in this folder, whatever becomes of the names on the way to it.
+    /// An open folder: later files are in it, even if its path changes.
     folder: OwnedFd,
     name: OsString,
     contents: Contents,
@@ -79,10 +74,10 @@ pub struct ReadyFile {
 }
 
 impl ReadyFile {
-    /// Finds out whether it can be written, and leaves what has its name as it is.
+    /// Checks that the file can be written; does not change an existing one.
     ///
     /// # Errors
-    /// It cannot: its folder is not there or may not be written, or something else than a file has its name.
+    /// The folder is missing or not writable, or the name belongs to something other than a file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let with_path = |source: io::Error| Error {
             path: path.to_owned(),
@@ -108,7 +103,6 @@ impl ReadyFile {
         Ok(file)
     }
 
-    /// Writes it for the first time: no process is followed yet.
     pub fn appear(
         &mut self,
         metrics: Vec<String>,
@@ -123,8 +117,8 @@ impl ReadyFile {
         Ok(())
     }
 
-    /// Keeps up with the followed process. Never ends by itself; dropped, it removes the file. Each file is written at
-    /// once: on the daemon's main task that delays signals, and neither ticks nor answers.
+    /// Updates it at every change of target. Never returns; dropping the future removes the file.
+    /// Writes block the daemon's main task, which delays only signals.
     pub async fn keep(mut self, following: Following) -> Infallible {
         let mut process = following.process();
         loop {
@@ -138,7 +132,7 @@ impl ReadyFile {
         }
     }
 
-    /// A file that cannot be written is removed: rather none than one that names the wrong process.
+    /// Removes the file if it cannot be written: no file is better than one with the wrong process.
     fn update(&mut self, target: Option<Target>) {
         if self.there && self.contents.target == target {
             return;
@@ -166,10 +160,10 @@ impl ReadyFile {
         written.inspect_err(|_| self.remove(&part))
     }
 
-    /// A new file, as nothing but one that is not there yet can be.
+    /// Never opens an existing file.
     fn new_part(&self) -> io::Result<File> {
         let part = self.part();
-        // In a container every daemon has the same pid: one that was killed may have left this.
+        // Daemons in containers have the same pid: a killed one may have left this file.
         self.remove(&part);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -184,7 +178,7 @@ impl ReadyFile {
     }
 
     fn remove(&self, name: &OsStr) {
-        // What is not there, or not ours any more, is as good as removed.
+        // The file may be gone or replaced.
         let _ = unlinkat(&self.folder, name, AtFlags::empty());
     }
 }
@@ -197,7 +191,6 @@ impl Drop for ReadyFile {
     }
 }
 
-/// Keeps the file if there is one; see [`ReadyFile::keep`].
 pub async fn keep(file: Option<ReadyFile>, following: Following) -> Infallible {
     match file {
         Some(file) => file.keep(following).await,
@@ -205,7 +198,8 @@ pub async fn keep(file: Option<ReadyFile>, following: Following) -> Infallible {
     }
 }
 
-/// The folder and the name in it, which a file, a symbolic link or nothing has: a device would be lost to the system.
+/// The folder and the file name. Rejects existing names that are not files or links: renaming over
+/// a device would destroy it.
 fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let name = path.file_name().ok_or(Errno::ISDIR)?;
     let folder = path

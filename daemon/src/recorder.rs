@@ -1,8 +1,8 @@
-//! Keeps what the daemon sees: ticks, the validator's points with their own time, and events, in files for the lab.
+//! Records ticks, the validator's points with their own time, and events, in files for the lab.
 //!
-//! Ticks, points and marks wait in a bounded queue. One thread takes them once a second, derives the events, and hands
-//! all of it to every [`RecordingSink`], which writes it in one transaction. Nobody waits for the thread: what finds no room is
-//! dropped and counted.
+//! Ticks, points and marks enter a bounded queue. Once a second one thread takes them, derives the
+//! events and passes everything to each [`RecordingSink`] for one transaction. Producers never
+//! wait: a full queue drops and counts.
 
 mod account;
 pub mod disks;
@@ -31,44 +31,37 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// From transaction to transaction: a killed daemon loses no more.
+/// Transaction interval: a killed daemon loses no more.
 const TURN: Duration = Duration::from_secs(1);
 
-/// How long after the tick its turn comes, so that what the tick tells is on disk soon.
+/// Delay after the tick, so that the tick is on disk soon.
 const AFTER_THE_TICK: Duration = Duration::from_millis(250);
 
-/// Why entries are missing that found no room.
 const LOST: &str =
     "the recorder did not keep up, or the validator's identity was unknown for too long";
 
-/// One thing to keep.
 #[derive(Debug, Clone)]
 pub enum Entry {
-    /// What follows belongs to this process, or to none.
+    /// The following entries belong to this process, or to none.
     Process(Option<Arc<Followed>>),
-    /// A tick.
     Tick(Arc<Tick>),
-    /// A point of the followed validator.
     Point(Box<Point>),
     Event(Event),
-    /// More became known about the process that is followed, or it executes another program now.
+    /// New facts about the followed process, or an exec in place.
     Known(Arc<Described>),
 }
 
-/// A process that is followed.
 #[derive(Debug)]
 pub struct Followed {
     pub target: Arc<Target>,
-    /// When it started, since 1970; `None` if the kernel did not say.
+    /// Unix time; `None` if the kernel did not report it.
     pub started_unix: Option<Duration>,
-    /// The tick at which it was first there.
     pub seen: Stamp,
-    /// What else is known of it.
     pub manifest: Value,
 }
 
 impl Followed {
-    /// The same process with what became known; `None` if that is about another one.
+    /// The same process with the new manifest; `None` if it belongs to another process.
     pub fn described_as(&self, described: &Described) -> Option<Followed> {
         let target = Arc::clone(&described.target);
         let (started_unix, seen, manifest) =
@@ -82,16 +75,14 @@ impl Followed {
     }
 }
 
-/// Where entries go. Called on the recorder's thread, once a second, with nothing to report if nothing came.
+/// Called on the recorder's thread once a second, also without entries.
 pub trait RecordingSink: Send {
-    /// Takes what came since the last turn, in order; what it cannot keep it counts itself.
+    /// Takes the entries since the last call, in order; the sink counts its own losses.
     fn take(&mut self, entries: &[Entry], now: Stamp);
 
-    /// The daemon stops: nothing more comes.
     fn finish(self: Box<Self>, now: Stamp);
 }
 
-/// What others hold of a recorder. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: Arc<Queue>,
@@ -105,7 +96,6 @@ impl Handle {
         Box::new(self.clone())
     }
 
-    /// For the validator's points.
     pub fn points(&self) -> Points {
         let queue = Arc::clone(&self.queue);
         Points::new(move |what| match what {
@@ -114,7 +104,7 @@ impl Handle {
         })
     }
 
-    /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
+    /// Polled before the tick reaches the sinks. `more` adds readings.
     pub fn source(
         &self,
         following: Following,
@@ -138,7 +128,7 @@ impl Handle {
         })
     }
 
-    /// Sets a mark, which is counted by its kind; false if there is no room for it.
+    /// Counts the mark by kind; false if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let set = self.queue.push(Message::Mark(at, name));
         if set {
@@ -164,17 +154,15 @@ pub struct Recorder {
     queue: Arc<Queue>,
     events: Events,
     describe: Describe,
-    /// What became known since, and what of it was told.
     news: Latest<Described>,
     known: Option<Arc<Described>>,
-    /// What had found no room in the queue by the last turn.
     lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
 impl Recorder {
-    /// A recorder without a sink. `accounts` are those of the sinks to come. `describe` says of a process what its
-    /// manifest holds; it is asked on the recorder's thread, once for each process.
+    /// `accounts` are those of the sinks to come. `describe` returns a process's manifest; it runs
+    /// on the recorder's thread, once per process.
     pub fn new(
         clock: Clock,
         accounts: Vec<Arc<Account>>,
@@ -204,19 +192,17 @@ impl Recorder {
         )
     }
 
-    /// The same, told by `news` what became known of the process that is followed.
     pub fn with_news(mut self, news: Latest<Described>) -> Self {
         self.news = news;
         self
     }
 
-    /// The same with a sink more.
     pub fn with(mut self, sink: Box<dyn RecordingSink>) -> Self {
         self.sinks.push(sink);
         self
     }
 
-    /// Takes turns until told to stop, then finishes every sink. Whoever adds has stopped before.
+    /// Runs until `stop`, then finishes every sink. Stop all producers before.
     pub fn run(mut self, stop: Stop) {
         while !stop.sleep(until_next(self.clock.now().uptime)) {
             self.turn();
@@ -226,7 +212,7 @@ impl Recorder {
         self.sinks.into_iter().for_each(|sink| sink.finish(now));
     }
 
-    /// What became known of the process that is followed, once.
+    /// Returns each completed manifest of the followed process once.
     fn news(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
         let news = self.news.get().filter(|news| news.target == *followed)?;
@@ -267,7 +253,6 @@ impl Recorder {
     }
 }
 
-/// From `uptime` to the next turn.
 fn until_next(uptime: Duration) -> Duration {
     let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
     let left = (TURN + AFTER_THE_TICK).saturating_sub(into);

@@ -1,4 +1,2 @@
-//! Where ticks go.
-
 pub mod history;
 pub mod prometheus;

@@ -1,5 +1,5 @@
-//! Sockets that are listened on: bound here, or handed over by systemd. Those outlive the daemon, so that nobody is
-//! refused while it is started anew: the kernel keeps who comes meanwhile.
+//! Listening sockets, bound here or inherited from systemd. Inherited ones outlive the daemon:
+//! during a restart the kernel queues new connections.
 
 mod inherited;
 mod owner;
@@ -20,17 +20,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio_util::either::Either;
 
-/// Where a socket listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// An address with its real port.
     Tcp(SocketAddr),
-    /// A socket in the file system; its permissions say who may connect.
+    /// A file system socket; its permissions decide who may connect.
     Unix(PathBuf),
 }
 
 impl ListenAddress {
-    /// Whether only this machine reaches it.
+    /// True if only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -38,7 +36,6 @@ impl ListenAddress {
         }
     }
 
-    /// The address; `None` for a socket in the file system.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             ListenAddress::Tcp(address) => Some(*address),
@@ -56,8 +53,8 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Connects to a socket in the file system. Never waits for a listener that has stopped accepting, but for a file system
-/// that does not answer.
+/// Connects to a file system socket. Never waits for a listener that stopped accepting; may wait
+/// for an unresponsive file system.
 pub(crate) fn connect(path: &Path) -> Result<UnixStream, Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -66,7 +63,6 @@ pub(crate) fn connect(path: &Path) -> Result<UnixStream, Errno> {
     Ok(UnixStream::from(socket))
 }
 
-/// Several places, in words.
 pub fn places(sockets: &[Bound]) -> Vec<String> {
     sockets
         .iter()
@@ -74,7 +70,6 @@ pub fn places(sockets: &[Bound]) -> Vec<String> {
         .collect()
 }
 
-/// A socket that listens and does not block.
 #[derive(Debug)]
 pub struct Bound {
     place: ListenAddress,
@@ -116,7 +111,6 @@ impl Bound {
         })
     }
 
-    /// Where it listens; the port is known also if 0 was asked for.
     pub fn place(&self) -> &ListenAddress {
         &self.place
     }
@@ -124,27 +118,23 @@ impl Bound {
 
 #[cfg(test)]
 impl Bound {
-    /// As if systemd had handed it over.
     pub(crate) fn handed_over(socket: TcpListener) -> Bound {
         Self::new(Socket::Tcp(socket), true).unwrap()
     }
 
-    /// The same in the file system.
     pub(crate) fn handed_over_unix(socket: UnixListener) -> Bound {
         Self::new(Socket::Unix(socket), true).unwrap()
     }
 }
 
-/// The first address among them.
 pub fn first_tcp(sockets: &[Bound]) -> Option<SocketAddr> {
     sockets.iter().find_map(|socket| socket.place.tcp())
 }
 
-/// Listening sockets on a runtime, one of which has a connection next.
 #[derive(Debug)]
 pub(crate) struct ListeningSockets {
     sockets: Vec<ListeningSocket>,
-    /// Who is asked first the next time, so that none is starved by another.
+    /// The socket to poll first, so that none starves another.
     first: usize,
 }
 
@@ -164,7 +154,7 @@ impl ListeningSockets {
     /// Needs a runtime with I/O.
     ///
     /// # Errors
-    /// The runtime cannot watch one of them.
+    /// The runtime cannot watch a socket.
     pub(crate) fn open(bound: Vec<Bound>) -> io::Result<ListeningSockets> {
         let open = |bound: Bound| {
             let accepting = match bound.socket {
@@ -184,7 +174,7 @@ impl ListeningSockets {
         })
     }
 
-    /// The next connection. Dropped before its end, it has taken none.
+    /// Cancel-safe: a dropped future has accepted nothing.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
@@ -212,10 +202,10 @@ impl ListeningSockets {
         Poll::Pending
     }
 
-    /// Closes those that nobody keeps open behind us. Before that, who waits in them is let in, at most `most`: closing
-    /// would turn them away. Who waits in a socket that was handed over is the next process's.
+    /// Closes our own sockets. First accepts at most `most` queued connections, which closing would
+    /// reset. Connections queued in inherited sockets wait for the next process.
     pub(crate) async fn close(mut self, most: usize) -> Vec<Stream> {
-        /// A connection that is there is given within this time.
+        /// A queued connection is accepted within this time.
         const QUIET: Duration = Duration::from_millis(20);
         self.sockets.retain(|socket| !socket.inherited);
         let mut waiting = Vec::new();
@@ -229,19 +219,18 @@ impl ListeningSockets {
     }
 }
 
-/// A connection: over the network, loopback mostly, or through the file system.
+/// A TCP connection, usually loopback, or a file system socket's.
 pub(crate) type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
-/// Who is at the other end, as far as shares go: an address, or the 64 leading bits of a longer one, of which a single
-/// machine has plenty.
+/// The peer for fair sharing: an address. Only the first 64 bits of IPv6 count, because a machine
+/// has many such addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// Somebody in the file system.
+    /// A file system socket's peer.
     pub(crate) const LOCAL: Peer = Peer(None);
 
-    /// Whoever has this address.
     pub(crate) fn at(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
             IpAddr::V6(long) => {
@@ -251,16 +240,16 @@ impl Peer {
         }))
     }
 
-    /// Whether no network lies between.
+    /// True for a file system socket.
     pub(crate) fn is_local(self) -> bool {
         self == Peer::LOCAL
     }
 
-    /// Whether it is a process of this host: a socket in the file system, or loopback.
+    /// True for a process of this host: a file system socket or loopback.
     pub(crate) fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
-            // ::1, of which the first half is kept.
+            // ::1; its first half is kept.
             IpAddr::V6(network) => network.is_unspecified(),
         })
     }
@@ -276,10 +265,9 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Who is at the other end.
 pub(crate) fn peer(stream: &Stream) -> Peer {
     match stream {
-        // One that is gone already has no address any more.
+        // A closed socket has no peer address.
         Either::Left(stream) => stream
             .peer_addr()
             .map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| {
@@ -289,7 +277,7 @@ pub(crate) fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Sends at once what is written; where there is no network nothing is held back.
+/// Sends writes at once; file system sockets need no option.
 pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),
@@ -297,7 +285,7 @@ pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
     }
 }
 
-/// Ends what is written to a connection: a second handle of it, while the first one is still read.
+/// A second handle that shuts down writing while the first is still read.
 #[derive(Debug)]
 pub(crate) struct Farewell(OwnedFd);
 
@@ -310,9 +298,8 @@ impl Farewell {
         descriptor.try_clone_to_owned().map(Farewell)
     }
 
-    /// The peer sees the end; what it has sent already can still be read.
+    /// The peer sees the end; data that it has sent remains readable.
     pub(crate) fn say(&self) {
-        // A peer that is gone needs no farewell.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
     }
 }

@@ -1,8 +1,9 @@
-//! Who is asked on a tick. A source says what it read and what it could not; the framework adds how long it took.
+//! The sources of a tick. A source returns readings and problems; the framework adds the time it
+//! took.
 //!
-//! Two kinds: a *polled* source reads the kernel when asked (process, threads, cgroup, host); a *listening* one fills a
-//! slot of its own and is only looked at here (datapoints, log, JSON-RPC, admin socket), so that a slow answer delays no
-//! tick.
+//! A *polled* source reads the kernel on the tick (process, threads, cgroup, host). A *listening*
+//! one is filled by its own task (datapoints, log, JSON-RPC, admin socket), so that a slow response
+//! delays no tick.
 
 pub mod admin;
 mod asking;
@@ -27,7 +28,7 @@ use crate::tick::Poll;
 use conclusions::Inputs;
 use faultline_kernel::HostRoot;
 
-/// The sources that are asked, in the order in which a tick asks them. Those that are told come after.
+/// In polling order. The listening sources follow.
 pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = vec![
         Box::new(listening::Target {
@@ -51,7 +52,7 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     sources
 }
 
-/// The sources that are told by the validator, then what concludes from all. `live` is the configuration in force.
+/// The listening sources, then the conclusions from all. `live` is the current configuration.
 pub fn told(
     config: &Config,
     datapoints: listening::Datapoints,

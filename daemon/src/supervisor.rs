@@ -1,4 +1,4 @@
-//! The only place that spawns: every thread and task has a name, a stage and an end.
+//! The only module that spawns: every thread and task has a name, a stage and an end.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,24 +18,24 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Longest time until the signal is noticed by who waits for a descriptor as well, if it has none of its own.
+/// Poll interval of the stop signal for waits on another descriptor, if the signal has none.
 const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(200);
 
-/// How long a thread that may hang is waited for at the end.
+/// Maximum time to wait at the end for a thread that may hang.
 const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Enough for a thread that reads and writes files.
 const THREAD_STACK: usize = 512 * 1024;
-/// What a worker of the runtime has.
+/// The default of a runtime worker.
 const TASK_STACK: usize = 2 * 1024 * 1024;
 
-/// Tells a part of the daemon to stop. Cloned freely; never taken back.
+/// A stop signal, which is never reset. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Stop {
     flag: Arc<(Mutex<bool>, Condvar)>,
     watch: watch::Receiver<bool>,
     sender: Arc<watch::Sender<bool>>,
-    /// Becomes readable with the signal. `None` when no descriptor was left for it.
+    /// Becomes readable with the signal. `None` if no descriptor was free.
     descriptor: Option<Arc<OwnedFd>>,
 }
 
@@ -46,7 +46,6 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// A signal that nobody has given yet.
     pub fn new() -> Self {
         let (sender, watch) = watch::channel(false);
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -63,7 +62,7 @@ impl Stop {
     pub fn set(&self) {
         *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.flag.1.notify_all();
-        // Before the descriptor: who is woken by it asks whether it is set.
+        // Before the descriptor: a woken thread checks whether the signal is set.
         self.sender.send_replace(true);
         if let Some(descriptor) = &self.descriptor {
             // It can only fail by overflow, after 2^64 signals.
@@ -71,18 +70,16 @@ impl Stop {
         }
     }
 
-    /// Whether it was given.
     pub fn is_set(&self) -> bool {
         *self.watch.borrow()
     }
 
-    /// Resolves when it is given.
     pub async fn wait(&self) {
         // The sender lives in self, so that the channel cannot close.
         let _ = self.watch.clone().wait_for(|stopped| *stopped).await;
     }
 
-    /// Blocks for `duration`, or until the signal; true if it was given.
+    /// Blocks for `duration` or until the signal; true if it is set.
     pub fn sleep(&self, duration: Duration) -> bool {
         let stopped = self.flag.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -92,7 +89,8 @@ impl Stop {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Blocks until `other` is readable, for `duration` at most, or until the signal; true if `other` is readable.
+    /// Blocks until `other` is readable, the signal is set, or `duration` is over; true if `other`
+    /// is readable.
     pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let own = self.descriptor.as_deref();
         let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
@@ -116,20 +114,17 @@ impl Stop {
     }
 }
 
-/// Threads and tasks that are stopped together.
 #[derive(Debug)]
 pub struct Stage {
     name: &'static str,
     stop: Stop,
     runtime: tokio::runtime::Handle,
     threads: Vec<(&'static str, JoinHandle<()>)>,
-    /// Threads that may hang for ever.
     path_threads: Vec<(&'static str, JoinHandle<()>)>,
     tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
 }
 
 impl Stage {
-    /// A stage without members.
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
         Stage {
             name,
@@ -145,15 +140,12 @@ impl Stage {
         self.name
     }
 
-    /// The stage's signal, for members that are built before they are started.
+    /// For members that are built before they start.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Starts a thread. Its name is cut to 15 bytes by the kernel.
-    ///
-    /// # Errors
-    /// The system has no room for another thread.
+    /// The kernel truncates the name to 15 bytes.
     pub fn thread(
         &mut self,
         name: &'static str,
@@ -164,8 +156,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts a thread that follows a path of the validator, whose file system may not answer. Then the thread is left
-    /// at the end.
+    /// For a thread that reads paths of the validator, whose file system may hang. A hanging thread
+    /// is abandoned at the end.
     pub fn path_thread(
         &mut self,
         name: &'static str,
@@ -176,11 +168,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts a task on a thread of its own. One that wakes every second there wakes no other thread, whereas a worker of
-    /// the runtime that finds something to do wakes another one. It may make as many blocking `calls` at a time.
+    /// Runs a task on its own thread. A wake-up every second there wakes no other thread, while a
+    /// runtime worker with work wakes another one. `calls` limits its concurrent blocking calls.
     ///
     /// # Errors
-    /// The system has no room for another thread or for what it waits with.
+    /// The system cannot start a thread or its event loop.
     pub fn task_thread<F>(
         &mut self,
         name: &'static str,
@@ -195,11 +187,11 @@ impl Stage {
             .max_blocking_threads(calls)
             .build()?;
         let thread = self.spawn(name, TASK_STACK, move |stop| {
-            // What is blocked on is woken through a descriptor, also by its own thread; a task is not.
+            // A descriptor wakes `block_on` even from its own thread, which would not wake a task.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");
-            // A password may still be checked; nobody waits for the answer.
+            // A password check may still run; nothing waits for its result.
             runtime.shutdown_background();
         })?;
         self.threads.push((name, thread));
@@ -219,7 +211,6 @@ impl Stage {
             .spawn(move || body(stop))
     }
 
-    /// Starts a task on the runtime.
     pub fn task<F>(&mut self, name: &'static str, body: impl FnOnce(Stop) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -228,7 +219,7 @@ impl Stage {
             .push((name, self.runtime.spawn(body(self.stop.clone()))));
     }
 
-    /// Whether a member has ended although nobody asked it to: a panic, which was logged when it happened.
+    /// A member that ended without a stop signal: a panic, which is logged already.
     pub fn broken(&self) -> Option<&'static str> {
         let thread = self
             .threads
@@ -244,7 +235,7 @@ impl Stage {
         })
     }
 
-    /// Stops the members and waits for them until `grace` is over; the names of those that did not end.
+    /// Stops the members; returns the names of those that did not end within `grace`.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         let (deadline, leave) = (
@@ -285,14 +276,13 @@ impl Stage {
     }
 }
 
-/// A program to be started by someone who may not spawn.
 pub fn program(name: &str) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(name);
     command.kill_on_drop(true);
     command
 }
 
-/// The same for someone on a thread, who sees to its end himself.
+/// For callers on a thread, which must reap the child themselves.
 pub fn program_sync(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     std::process::Command::new(name)
 }

@@ -1,8 +1,8 @@
-//! The validator's log as the second input: a file followed over rotation, or the journal of a unit.
+//! The validator's log as the second input: a file followed over rotation, or a unit's journal.
 //!
-//! The log prints the same datapoints that are pushed, so one of the two ways is enough. Reading begins where the log
-//! ends when the daemon starts: history is not counted. From there on every line is taken once, over rotations and over
-//! restarts of `journalctl`; what cannot be had is listed at `faultline_follow` and [`journal`].
+//! The log contains the same datapoints as the pushes, so one input is enough. It starts at the
+//! log's end, without history. Then every line counts once, over rotations and restarts of
+//! `journalctl`. `faultline_follow` and [`journal`] list the exceptions.
 
 pub mod file;
 pub mod journal;
@@ -19,27 +19,21 @@ use crate::clock::Clock;
 use crate::config::Log;
 use crate::validator::intake::Intake;
 
-/// What a follower needs of the rest of the daemon.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// Where the datapoints go.
     pub intake: Intake,
-    /// Stamps what is read.
     pub clock: Clock,
 }
 
-/// A follower, ready to run: a file blocks a thread, the journal is a task.
 #[derive(Debug)]
 pub enum LogTail {
-    /// `run` on a thread.
     File(FileTail),
-    /// `run` as a task.
     Journal(JournalTail),
 }
 
 impl LogTail {
-    /// A follower of the configured log. A file that cannot be read yet is a problem in the status and not an error:
-    /// the validator may create it later. What the log holds now is history and is never counted.
+    /// An unreadable file is a problem of the status and not an error: the validator may create it
+    /// later. The log's existing content never counts.
     pub fn build(config: &Log, parts: Parts) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, parts)),
@@ -47,7 +41,6 @@ impl LogTail {
         }
     }
 
-    /// How the follower fares, for the tick and the phase.
     pub fn status(&self) -> StatusHandle {
         match self {
             LogTail::File(tail) => tail.status(),

@@ -1,4 +1,4 @@
-//! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
+//! The tick: polls every due source on one dedicated thread, and passes the result to the hub.
 
 mod cpu_time;
 mod source;
@@ -17,18 +17,15 @@ use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first tick does not wait longer for the search: a file system that hangs may hold that up for ever.
+/// Maximum delay of the first tick: a hanging file system may block the search for ever.
 const FIRST_SEARCH: Duration = Duration::from_secs(1);
 
-/// A source and what it found last.
 struct Entry {
     source: Box<dyn Poll>,
-    /// The uptime from which it is due.
     due: Duration,
     last: Arc<Batch>,
 }
 
-/// The sources, in the order in which they are asked, and where ticks go.
 pub struct Ticker {
     clock: Clock,
     schedule: Schedule,
@@ -39,25 +36,20 @@ pub struct Ticker {
     book: Statistics,
     hub: Hub,
     followed: Option<ProcessId>,
-    /// As the kernel reported it last. Its file takes long to write on a machine of many processors.
+    /// Cached from the kernel. Its file is slow on a machine with many processors.
     boot_time: Option<Result<u64, ReadError>>,
 }
 
-/// What a ticker is made of.
 pub struct Parts {
     pub clock: Clock,
-    /// From tick to tick.
     pub interval: Duration,
     pub following: Following,
-    /// Where the kernel's files are.
     pub root: HostRoot,
     pub host: HostConstants,
-    /// In the order in which they are asked.
     pub sources: Vec<Box<dyn Poll>>,
 }
 
 impl Ticker {
-    /// A ticker that has not ticked.
     pub fn new(parts: Parts, hub: Hub) -> Self {
         let entry = |source: Box<dyn Poll>| {
             let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
@@ -81,7 +73,7 @@ impl Ticker {
         }
     }
 
-    /// Ticks until told to stop: first when the first search for the process is over, then on schedule.
+    /// Starts after the first search for the process, then follows the schedule.
     pub fn run(mut self, stop: Stop) {
         let until_next = |ticker: &Self| {
             let now = ticker.clock.now().uptime;
@@ -102,12 +94,11 @@ impl Ticker {
         }
     }
 
-    /// One tick, now.
     pub fn tick(&mut self, due: Due) -> Arc<Tick> {
         self.tick_at(self.clock.now(), due, self.following.current().as_deref())
     }
 
-    /// One tick that begins at `at` and looks at `target`. Only how long the sources take is by the clock.
+    /// One tick at `at` for `target`. Only the duration of the sources uses the clock.
     pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
         self.book.tick(due);
         let clock_was_set = self.book.clock(at, Clock::suspended());
@@ -117,11 +108,12 @@ impl Ticker {
             .filter(|known| known.is_ok() && !clock_was_set);
         let boot_time = boot_time.unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
-        // Another process, or none: every source looks at once, so that no series outlives its process.
+        // After a change of process every source is polled at once, so that no series outlives its
+        // process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
         let condition = Condition::default();
         let batches = self.entries.iter_mut().map(|entry| {
-            // Hundreds of files of threads would hold up the first page: the next tick opens them.
+            // Hundreds of thread files would delay the first page: the next tick opens them.
             let waits = due == Due::START && entry.source.source() == Source::Threads;
             if !waits && (changed || entry.due <= at.uptime) {
                 let (root, host) = (&self.root, &self.host);
@@ -152,7 +144,6 @@ impl Ticker {
 }
 
 impl Entry {
-    /// Looks, and tells how new that is which was found.
     fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> News {
         let (at, began) = (look.now, clock.now());
         let mut finding = self.source.look(look);
@@ -160,7 +151,8 @@ impl Entry {
         finding.readings.shrink_to_fit();
         let took = clock.now().since(began);
         if let Some(every) = self.source.every() {
-            // On a schedule of its own: a late look does not shift the next one, missed ones are left out.
+            // An absolute schedule: a late poll does not shift the next one, missed ones are
+            // skipped.
             let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
             self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }

@@ -1,5 +1,3 @@
-//! What the validator's own words add up to: sums of its datapoints, whose points count, what was missed, the phase.
-
 pub mod allowed;
 pub mod coverage;
 pub mod intake;

@@ -1,7 +1,7 @@
-//! The web face: `/metrics` for scrapers, `/` for people, `/healthz` and `/readyz` for whoever starts and watches.
+//! The web server: `/metrics`, `/`, `/healthz` and `/readyz`.
 //!
-//! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
-//! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).
+//! Responses use the newest tick, of which a request copies a pointer: a slow client never delays a
+//! tick. All connections are one task with limits on connections, time and cached pages.
 
 mod answer;
 mod auth;
@@ -42,59 +42,48 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Open connections at once; each one more closes another ([`crate::connection_limit`]).
+/// A new connection above this limit closes another ([`crate::connection_limit`]).
 const MOST_CONNECTIONS: usize = 64;
 
-/// Of these, on sockets in the file system.
+/// Share of file system sockets.
 const FILE_SYSTEM: usize = 16;
 
-/// Connections that have made room and have not ended yet, at most: they need to be polled once more for it.
+/// Maximum closed connections that have not ended yet: each needs one more poll for it.
 const LEAVING: usize = 64;
 
-/// How long requests may take to end once the server is told to stop.
+/// Maximum time for requests after the stop signal.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Pause after a connection could not be accepted (no descriptors left), so that the loop does not spin.
+/// Pause after a failed accept (no descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// What the pages are made of.
 #[derive(Debug, Clone)]
 pub struct WebState {
-    /// For ages and deadlines.
     pub clock: Clock,
-    /// From tick to tick; what counts as too old follows from it.
     pub interval: Duration,
-    /// The newest tick; register the same value as a sink of the hub.
+    /// Register the same value as a sink of the hub.
     pub ticks: Latest<Tick>,
-    /// The last minute; register the same value as a sink of the hub.
     pub history: History,
-    /// Labels for every `agave_` series; empty unless `metrics.constant_labels_everywhere` is set.
+    /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant: ConstantLabels,
-    /// What the landing page says beside the tick.
     pub page: Arc<PageInfo>,
-    /// What takes marks; `None` if nothing is recorded.
     pub recorder: Option<recorder::Handle>,
-    /// What saves the flight recording; `None` if it is off.
     pub flight: Option<flight::Handle>,
-    /// The machine's own name, by which it may be asked for too; `None` if it is not known.
+    /// An accepted `Host:` name; `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,
-    /// Counts series that pages leave out.
     pub dropped_series: DroppedSeries,
 }
 
-/// What the landing page says that is in no tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageInfo {
     pub version: &'static str,
-    /// How the validator is looked for, in words; ends a sentence that begins with "It is looked for".
+    /// Ends a sentence that begins with "It is looked for".
     pub search: String,
-    /// Address of the documentation; no link without it.
     pub docs: Option<String>,
 }
 
 impl PageInfo {
-    /// Describes the search as configured.
     pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
         let search = match find {
             Find::Scan => {
@@ -120,7 +109,7 @@ impl PageInfo {
     }
 }
 
-/// Reads the web config file and what it names, and binds nothing; every mistake.
+/// Reads the web config file and its files without binding; returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
     let Some(path) = &config.web_config else {
         return protected(config.listen, None).err().into_iter().collect();
@@ -133,8 +122,8 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
     mistakes
 }
 
-/// What an operator should know of the web config file although it can be used, at this time since 1970; and the files
-/// with secrets: itself, and the key it names.
+/// Warnings about a usable web config file at this Unix time. Also returns the files with secrets:
+/// itself and its key.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
         return Default::default();
@@ -149,7 +138,6 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
     (told, std::iter::once(path.clone()).chain(key).collect())
 }
 
-/// The web config file, if there is one.
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
     let web = config
         .web_config
@@ -173,7 +161,6 @@ fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), 
     }
 }
 
-/// A bound socket and everything needed to answer on it.
 #[derive(Debug)]
 pub struct Server {
     sockets: Vec<Bound>,
@@ -182,12 +169,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file and binds the socket. Nothing is answered before [`Server::run`], but clients can
-    /// connect from here on. Needs no runtime.
+    /// Loads the web config file and binds the socket. Clients can connect, but get no response
+    /// before [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
-    /// The address cannot be bound; it is not loopback and nothing protects it; the web config file, or a file it
-    /// names, cannot be read or used.
+    /// The address cannot be bound, or is public without protection. The web config file, or a file
+    /// it names, is unreadable or invalid.
     pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
         let listen = config.listen;
         let web = load(config)?;
@@ -195,7 +182,6 @@ impl Server {
         Self::with(vec![bound], web, config, state)
     }
 
-    /// The same with sockets that somebody else has bound, instead of the configured address.
     pub fn from_sockets(
         sockets: Vec<Bound>,
         config: &Metrics,
@@ -233,7 +219,7 @@ impl Server {
             ),
             None => Default::default(),
         };
-        // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
+        // With a password or a certificate, DNS rebinding gains nothing.
         let names = (tls.is_none() && users.is_none())
             .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
         let site = Site::new(state, users, headers)
@@ -246,29 +232,26 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports the system chose if the configuration says 0.
     pub fn places(&self) -> Vec<String> {
         socket::places(&self.sockets)
     }
 
-    /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         socket::first_tcp(&self.sockets)
     }
 
-    /// The address of its landing page; `None` if it listens in the file system only.
     pub fn page(&self) -> Option<String> {
         let scheme = if self.is_tls() { "https" } else { "http" };
         self.local_addr()
             .map(|address| format!("{scheme}://{address}/"))
     }
 
-    /// Whether it speaks TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
+    /// Serves until `stop`, then lets open requests finish for a second. Needs a tokio runtime with
+    /// I/O and time.
     pub async fn run(self, stop: Stop) {
         let places = self.places().join(",");
         let mut sockets = match ListeningSockets::open(self.sockets) {
@@ -287,7 +270,7 @@ impl Server {
                 Some(()) = open.next() => {}
                 accepted = sockets.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
                     Ok(stream) => {
-                        // TLS comes first, whose beginning is the client's.
+                        // A TLS handshake comes first, and the client starts it.
                         let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Head));
                         if let Some(other) = connections.admit(&connection, clock.now().uptime) {
                             other.cut();

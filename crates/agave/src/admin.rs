@@ -1,7 +1,5 @@
-//! `<ledger>/admin.rpc`: the unix socket on which a validator tells how far its start has come.
-//!
-//! The socket also takes orders (exit, change of identity, plugins). Nothing here can express one: a request is made
-//! from [`Method`] only, and [`READ_ONLY_METHODS`] are all its names.
+//! The admin socket `<ledger>/admin.rpc`. It also accepts exit and identity changes, but only
+//! read-only methods exist here.
 //!
 //! No framing: write the request, read until a newline.
 
@@ -17,7 +15,7 @@ use std::fmt;
 use crate::json::{self, Response};
 use crate::{Error, PublicKey};
 
-/// Everything this crate can ask on the socket.
+/// Indexed by [`Method`].
 pub const READ_ONLY_METHODS: [&str; 6] = [
     "startProgress",
     "startTime",
@@ -27,26 +25,22 @@ pub const READ_ONLY_METHODS: [&str; 6] = [
     "validatorAdmissionTicketStatus",
 ];
 
-/// A question to the admin socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// How far the start has come. All versions.
     StartProgress,
-    /// When the process started. All versions.
     StartTime,
-    /// Where JSON-RPC listens. All versions.
     RpcAddress,
-    /// The process id in the validator's own pid namespace. Since 3.0 and late 2.3; [`Error::NotOffered`] before.
+    /// Pid in the validator's own pid namespace. Since 3.0 and late 2.3; [`Error::NotOffered`]
+    /// before.
     Pid,
-    /// Identity and shred version. All versions; refused with [`Error::Rpc`] -32602 until start-up is complete;
-    /// solana-test-validator 2.1.14 refused it still after it said `Running`.
+    /// Refused with [`Error::Rpc`] -32602 until start-up is complete. solana-test-validator 2.1.14
+    /// still refused it after it reported `Running`.
     ContactInfo,
-    /// Whether the vote account may vote in this epoch and after the next one. Since 4.2.2.
+    /// Since 4.2.2.
     AdmissionStatus,
 }
 
 impl Method {
-    /// All of them, in the order of [`READ_ONLY_METHODS`].
     pub const ALL: [Self; 6] = [
         Self::StartProgress,
         Self::StartTime,
@@ -56,20 +50,14 @@ impl Method {
         Self::AdmissionStatus,
     ];
 
-    /// Its JSON-RPC name.
     pub fn name(self) -> &'static str {
         READ_ONLY_METHODS[self as usize]
     }
 
-    /// The request to write to the socket.
     pub fn request(self, id: u64) -> String {
         json!({"jsonrpc": "2.0", "id": id, "method": self.name(), "params": []}).to_string()
     }
 
-    /// Reads the answer to [`Method::request`] with the same id.
-    ///
-    /// # Errors
-    /// [`Error::Garbage`], [`Error::Unanswered`] (another id), [`Error::NotOffered`], [`Error::Rpc`], [`Error::Shape`].
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
         let method = self.name();
         let response: Response<'_> = json::read(body)?;
@@ -91,20 +79,14 @@ impl Method {
     }
 }
 
-/// What came back for a [`Method`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// To [`Method::StartProgress`].
     StartProgress(StartProgress),
-    /// To [`Method::StartTime`]: since the Unix epoch, by the validator's wall clock.
+    /// Since the Unix epoch, by the validator's wall clock.
     StartTime(Duration),
-    /// To [`Method::RpcAddress`]; `None` if the validator has no JSON-RPC.
     RpcAddress(Option<SocketAddr>),
-    /// To [`Method::Pid`].
     Pid(u32),
-    /// To [`Method::ContactInfo`].
     ContactInfo(ContactInfo),
-    /// To [`Method::AdmissionStatus`].
     AdmissionStatus(AdmissionStatus),
 }
 
@@ -121,47 +103,39 @@ impl SinceEpoch {
     }
 }
 
-/// `contactInfo`, the part worth having; the addresses differ between versions and are ignored.
+/// Part of `contactInfo`. The addresses differ between versions and are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ContactInfo {
     pub id: PublicKey,
-    /// `None` if the version does not tell.
     #[serde(default)]
     pub shred_version: Option<u16>,
 }
 
-/// `validatorAdmissionTicketStatus`, of the root bank. Each epoch begins with a check of all vote accounts; who fails it neither
-/// votes nor leads in the epoch after that one. `vote_account` is left out: it is an array of bytes, unlike other keys.
+/// `validatorAdmissionTicketStatus` of the root bank. Each epoch begins with a check of all vote
+/// accounts; a failed one neither votes nor leads in the epoch after that one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AdmissionStatus {
-    /// Whether it has a key to vote with: a standby and an RPC node have none.
+    /// Whether it has a vote key: a standby and an RPC node have none.
     pub voting_enabled: bool,
-    /// The epoch of the root bank.
     pub current_epoch: u64,
-    /// Whether the feature is active. 4.2.2 alone reports it.
+    /// Whether the feature is active. Only 4.2.2 reports it.
     #[serde(default)]
     pub vat_active: Option<bool>,
-    /// Whether it is admitted in this epoch.
     pub in_current_epoch_vat: bool,
-    /// Why it would fail the check at the beginning of the next epoch; `None` if it would pass.
     pub next_epoch_vat_failure_reason: Option<AdmissionFailure>,
 }
 
-/// Why a vote account fails the check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "FailureName")]
 pub enum AdmissionFailure {
-    /// There is no such account, or nobody has delegated to it.
+    /// The account does not exist, or has no delegated stake.
     NoVoteAccount,
-    /// It has no BLS key.
     NoBlsKey,
-    /// It has too little.
     Lamports {
         balance: u64,
-        /// What it needs: rent, the ticket, and rewards that are not paid out yet.
+        /// Rent, the ticket, and rewards that are not paid out yet.
         needed: u64,
     },
-    /// A reason that this crate does not know.
     Other,
 }
 
@@ -200,50 +174,39 @@ impl AdmissionFailure {
     }
 }
 
-/// How far the start has come. The states are not strictly ordered in time: `LoadingLedger` may appear twice.
+/// The states are not strictly ordered in time: `LoadingLedger` may appear twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartProgress {
-    /// The default; also between the download and the start proper.
+    /// The default; also between download and actual start.
     Initializing,
-    /// Searching gossip for a node to download from.
     SearchingForRpcService,
-    /// Downloading; the socket tells no bytes.
     DownloadingSnapshot {
-        /// The snapshot's slot.
         slot: Option<u64>,
         rpc_addr: Option<SocketAddr>,
     },
-    /// Shred-version clean-up of the blockstore.
     CleaningBlockStore,
-    /// Clearing old account folders.
     CleaningAccounts,
     /// Unpacking, rebuilding storages, generating the index, opening the blockstore.
     LoadingLedger,
-    /// Replaying what the local ledger holds; refreshed every 2 s.
+    /// Replay of the local ledger; refreshed every 2 s.
     ProcessingLedger {
-        /// Replayed up to here.
         slot: Option<u64>,
-        /// Holds data up to here.
         max_slot: Option<u64>,
     },
     StartingServices,
     /// `--dev-halt-at-slot`; until 3.1.
     Halted,
-    /// A cluster restart waits for stake.
     WaitingForSupermajority {
-        /// The slot restarted from.
         slot: Option<u64>,
-        /// Stake seen in gossip.
         gossip_stake_percent: Option<u64>,
     },
-    /// Services are up. Catching up with the network comes after this.
+    /// Catching up with the cluster comes after this.
     Running,
-    /// A state this crate does not know, by the letters and digits of its name.
+    /// Its name's letters and digits only.
     Other(String),
 }
 
 impl StartProgress {
-    /// The state's name as Agave spells it.
     pub fn name(&self) -> &str {
         match self {
             Self::Initializing => "Initializing",
@@ -261,7 +224,6 @@ impl StartProgress {
         }
     }
 
-    /// A state whose data cannot be read keeps its name.
     fn new(name: &str, data: Option<&RawValue>) -> Self {
         let data = data.and_then(|data| serde_json::from_str(data.get()).ok());
         let StateData {

@@ -1,8 +1,6 @@
-//! What a vote account pays to be admitted to an epoch of Alpenglow.
-//!
-//! The amounts are `vat_to_burn_per_epoch` of `slot_params.rs` (solana-runtime 4.4.0): 4 SOL for each second of a slot.
+//! The validator admission ticket of Alpenglow. The amounts are `vat_to_burn_per_epoch` of
+//! `slot_params.rs` (solana-runtime 4.4.0): 4 SOL for each second of a slot.
 
-/// Slot times that clusters can have, in seconds, and their tickets in lamports.
 const TICKETS: [(f64, u64); 5] = [
     (0.4, 1_600_000_000),
     (0.35, 1_400_000_000),
@@ -10,16 +8,16 @@ const TICKETS: [(f64, u64); 5] = [
     (0.25, 1_000_000_000),
     (0.2, 800_000_000),
 ];
-/// Slots are so much shorter at least, and so much longer at most, than they should be.
+/// Accepted range of measured slot times, relative to the nominal slot time.
 const SHORTER: f64 = 0.98;
 const LONGER: f64 = 1.24;
-/// Slots of 0.2 s were measured to be as short as 0.166 s on devnet. No shorter ones are planned.
+/// Slots of 0.2 s were as short as 0.166 s on devnet. No shorter ones are planned.
 const SHORTEST: f64 = 0.16;
 
-/// What a vote account must keep for its rent (3,762 bytes).
+/// Lamports of rent for the 3,762 bytes of a vote account.
 pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
 
-/// The ticket of one epoch, in lamports; `None` for a slot time that is no public cluster's.
+/// Lamports for one epoch; `None` if no public cluster has this slot time.
 pub fn ticket(slot_seconds: f64) -> Option<u64> {
     let longest = { TICKETS }
         .into_iter()
@@ -30,7 +28,7 @@ pub fn ticket(slot_seconds: f64) -> Option<u64> {
     Some(ticket)
 }
 
-/// Lamports that a vote account with this balance lacks. Rewards that are not paid out yet add to what it needs; only the validator
+/// Lamports that the account lacks. Unpaid rewards raise the requirement, but only the validator
 /// itself reports them.
 pub fn shortfall(balance: u64, slot_seconds: f64) -> Option<u64> {
     Some((VOTE_ACCOUNT_RENT + ticket(slot_seconds)?).saturating_sub(balance))

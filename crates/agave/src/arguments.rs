@@ -1,12 +1,9 @@
-//! What a validator's arguments say besides what it is: its folders and its ports.
-
 use crate::identify::{Program, Validator};
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a validator keeps in folders, and the options that name them; the log is a file.
 const FOLDERS: [(&str, &[&str]); 6] = [
     ("accounts", &["--accounts"]),
     (
@@ -22,12 +19,12 @@ const FOLDERS: [(&str, &[&str]); 6] = [
     ("log", &["--log", "-o"]),
 ];
 
-/// The ports that a validator takes its sockets from unless told otherwise.
+/// The range that a validator uses without `--dynamic-port-range`.
 const DYNAMIC_PORTS: RangeInclusive<u16> = 8000..=9999;
 const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
-/// The folders of a validator with this ledger, as given, and what each is to it. A folder that has several purposes is
-/// there several times. Snapshots of which nothing is said are in the ledger.
+/// The folders, as given, with their purposes. A folder with several purposes is listed several
+/// times. Snapshots default to the ledger folder.
 pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
@@ -46,7 +43,6 @@ pub fn folders<S: AsRef<OsStr>>(
         if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
             folders.push((what, ledger.join("accounts")));
         }
-        // A log that is `-` goes to standard error.
         folders.extend(
             given
                 .into_iter()
@@ -57,7 +53,7 @@ pub fn folders<S: AsRef<OsStr>>(
     folders
 }
 
-/// The ports of its UDP sockets. `None` for Frankendancer, whose ports are in a file.
+/// `None` for Frankendancer, whose ports are in a file.
 pub fn udp_ports<S: AsRef<OsStr>>(
     validator: &Validator,
     arguments: &[S],
@@ -68,7 +64,7 @@ pub fn udp_ports<S: AsRef<OsStr>>(
         _ => DYNAMIC_PORTS,
     };
     let one = |option| values(arguments, &[option]).into_iter().next();
-    // The upper end does not belong to it.
+    // The upper end is exclusive.
     let range = one("--dynamic-port-range").and_then(|range| {
         let (first, end) = range.to_str()?.split_once('-')?;
         Some(first.parse().ok()?..=end.parse::<u16>().ok()?.checked_sub(1)?)
@@ -85,7 +81,6 @@ pub fn udp_ports<S: AsRef<OsStr>>(
     )
 }
 
-/// The values of the options, in all their forms; several in one are separated by commas.
 fn values<'a, S: AsRef<OsStr>>(arguments: &'a [S], options: &[&str]) -> Vec<&'a OsStr> {
     let mut found = Vec::new();
     let mut rest = arguments

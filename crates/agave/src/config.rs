@@ -1,51 +1,39 @@
-//! `SOLANA_METRICS_CONFIG`, the one variable that makes a validator push its datapoints.
-
 use std::fmt;
 
 use thiserror::Error;
 
-/// Where to push: `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`.
-///
-/// Its `Debug` form does not show the password.
+/// `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The `Debug` form hides the
+/// password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MetricsConfig {
-    /// Scheme, host, port and an optional path prefix.
     pub host: String,
     pub db: String,
     pub username: String,
     pub password: String,
 }
 
-/// Why Agave would refuse the variable. Never tells the password: pairs are named by position and key.
+/// Why Agave would refuse the variable. Never contains the password: pairs are named by position
+/// and key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigMistake {
     /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
     #[error("empty")]
     Empty,
-    /// A pair must be `key=value` with exactly one `=`; so no value may hold a comma or an equals sign.
+    /// A pair must be `key=value` with exactly one `=`, so no value may hold a comma or an equals
+    /// sign.
     #[error(
         "pair {position} is not `key=value` with exactly one `=` (no value may contain `,` or `=`)"
     )]
-    NotAPair {
-        /// Which pair, from 1.
-        position: usize,
-    },
-    /// The only keys are `host`, `db`, `u` and `p`.
+    NotAPair { position: usize },
     #[error("pair {position} has an unknown key (known are host, db, u, p)")]
-    UnknownKey {
-        /// Which pair, from 1.
-        position: usize,
-    },
+    UnknownKey { position: usize },
     /// All four are required and must not be empty.
     #[error("`{key}` is missing or empty")]
     Missing { key: &'static str },
 }
 
 impl MetricsConfig {
-    /// Accepts exactly what Agave accepts. A key given twice: the last counts.
-    ///
-    /// # Errors
-    /// The first mistake, as Agave would find it.
+    /// Accepts exactly what Agave accepts. If a key occurs twice, the last one counts.
     pub fn parse(text: &str) -> Result<Self, ConfigMistake> {
         if text.is_empty() {
             return Err(ConfigMistake::Empty);
@@ -79,7 +67,7 @@ impl MetricsConfig {
         })
     }
 
-    /// Where Agave would POST to. Carries the password, and pastes every value unescaped, as Agave does.
+    /// The URL that Agave POSTs to. It contains the password; values are unescaped, as in Agave.
     pub fn write_url(&self) -> String {
         let Self {
             host,
@@ -101,7 +89,6 @@ impl fmt::Debug for MetricsConfig {
     }
 }
 
-/// A URL without `user:password@`.
 fn without_userinfo(url: &str) -> String {
     let (scheme, rest) = url
         .split_once("//")

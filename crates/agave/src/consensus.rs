@@ -1,23 +1,24 @@
-//! Which consensus a validator runs, by what it reports. Every protocol needs a sign: silence proves none.
+//! Infers the consensus protocol of a validator from what it reports. Missing evidence proves
+//! nothing.
 //!
-//! The rule, in the order of [`Sign`]: Alpenglow if one of its signs is there; else migrating, if the processed slot has reached
-//! the migration slot and no certificate exists; else Tower, if one of its signs is fresh. Read in the sources of 4.2.2 to
-//! 4.5.0-alpha.4; decision 30 has the reasons.
+//! The order of [`Sign`] decides. Alpenglow needs one of its signs. Migrating needs a processed
+//! slot at or after the migration slot, and no certificate. Tower needs a fresh sign. Sources:
+//! 4.2.2 to 4.5.0-alpha.4; decision 30 has the reasons.
 
 use crate::rpc::FeatureGate;
 
-/// How many slots after the slot that activated the feature the migration begins. Builds for tests have 32.
+/// Slots between the activation of the feature and the start of the migration. Test builds use 32.
 pub const MIGRATION_SLOT_OFFSET: u64 = 5_000;
-/// A Tower vote earns at most so many credits. More for each slot of an epoch are lamports.
+/// A Tower vote earns at most this many credits per slot. Larger values are lamports.
 pub const MAX_CREDITS_PER_SLOT: u64 = 16;
-/// Clusters that have migrated: genesis hash, and the last slot before Alpenglow.
+/// Migrated clusters: genesis hash, last slot before Alpenglow.
 const MIGRATED: [(&str, u64); 1] = [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", 459_652_999)];
 
-/// The consensus of a validator. In the order of a migration, which never goes back.
+/// In the order of a migration, which never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     Tower,
-    /// Blocks hold only votes and nothing is rooted, until the cluster has a genesis certificate.
+    /// Blocks hold only votes and nothing is rooted until the cluster has a genesis certificate.
     Migrating,
     Alpenglow,
 }
@@ -34,28 +35,27 @@ impl Protocol {
     }
 }
 
-/// What proved the protocol. Of several signs the first counts.
+/// What proved the protocol. The first of several signs counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sign {
     /// Alpenglow: `getAgGenesisCert` returns a certificate.
     Certificate,
     /// Alpenglow: Votor's event loop reports; it waits for the end of the migration.
     EventHandlerStats,
-    /// Alpenglow: `migration-complete`, or the same in the log.
+    /// Alpenglow: the point `migration-complete`, or its log line.
     MigrationComplete,
-    /// Migrating, or Tower before that slot: `migration-started`, or the same in the log.
+    /// Tower, or migrating from the migration slot on: `migration-started`, or its log line.
     MigrationStarted,
-    /// Alpenglow: a marker in `epochCredits`.
     CreditsMarker,
-    /// Alpenglow: the slot is above the Alpenglow genesis slot of a known cluster.
+    /// Alpenglow: the slot is above the known Alpenglow genesis slot of the cluster.
     KnownCluster,
-    /// Alpenglow: an epoch's credits that only lamports can reach.
+    /// Alpenglow: an epoch's credits exceed Tower's maximum.
     CreditsSize,
-    /// Tower, or migrating: the account of the feature gate.
+    /// Tower, or migrating: the feature gate's account.
     FeatureGate,
-    /// Tower: optimistic confirmation reports slots, which ends with the migration.
+    /// Tower: optimistic confirmation reports slots; it ends with the migration.
     OptimisticSlot,
-    /// Tower: slots are confirmed many slots before they are finalized, and both advance.
+    /// Tower: finalized slots lag many slots behind confirmed ones, and both advance.
     CommitmentGap,
 }
 
@@ -76,47 +76,37 @@ impl Sign {
     }
 }
 
-/// What the sources know. Every default means unknown.
+/// Every default means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evidence<'a> {
-    /// The slot of the block of `getAgGenesisCert`. An answer of null proves nothing alone.
+    /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
     pub certificate: Option<u64>,
-    /// `event_handler_stats` came.
     pub has_event_handler: bool,
-    /// `migration-complete` or its log line came.
     pub is_complete: bool,
-    /// The genesis slot that they reported.
     pub completed_at: Option<u64>,
-    /// The migration slot of `migration-started`, which comes some thousand slots before that slot.
+    /// The migration slot of `migration-started`, which is reported some thousand slots earlier.
     pub migration_slot: Option<u64>,
-    /// An account's `epochCredits` have the marker.
     pub has_marker: bool,
     pub genesis_hash: Option<&'a str>,
-    /// The most credits that an account earned in one epoch, and the slots of that epoch.
+    /// Credits, slots of the epoch.
     pub most_credits: Option<(u64, u64)>,
     /// The feature gate's account at `finalized`.
     pub gate: Option<FeatureGate>,
-    /// The processed or replayed slot.
     pub slot: Option<u64>,
-    /// `optimistic_slot` came lately.
     pub has_optimistic_slot: bool,
-    /// Confirmed slots were lately far ahead of finalized ones, and both advanced.
     pub has_commitment_gap: bool,
 }
 
-/// The protocol, and what is known of the migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Consensus {
     pub protocol: Protocol,
     pub sign: Sign,
-    /// The last slot before Alpenglow; 0 where a cluster began with it.
+    /// The last slot before Alpenglow; 0 if the cluster began with it.
     pub genesis_slot: Option<u64>,
-    /// From this slot on blocks hold only votes.
     pub migration_slot: Option<u64>,
 }
 
 impl Evidence<'_> {
-    /// What it proves; `None` if nothing.
     pub fn consensus(&self) -> Option<Consensus> {
         let (protocol, sign) = self
             .alpenglow()
@@ -183,7 +173,7 @@ impl Evidence<'_> {
             Some(FeatureGate::ActiveSince(slot)) => slot.checked_add(MIGRATION_SLOT_OFFSET),
             _ => None,
         };
-        // Where Alpenglow began with the cluster, nothing migrated.
+        // A cluster that began with Alpenglow has no migration.
         self.migration_slot
             .or(by_gate)
             .filter(|_| self.certificate != Some(0))
@@ -199,8 +189,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// What is true of one process after another judgement. A migration does not go back, although slots do when it ends, and
-    /// its points come once. Tower ends without a fresh sign.
+    /// Merges a new judgement of the same process. A migration does not go back, although slots do
+    /// when it ends, and its points come once. Tower ends without a fresh sign.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;

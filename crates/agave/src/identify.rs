@@ -1,5 +1,3 @@
-//! What a process is, from its name and its arguments.
-
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,31 +8,29 @@ use crate::PublicKey;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Process {
     Validator(Validator),
-    /// A validator's program doing something else under the same name: `monitor`, `exit`, `--version`.
+    /// A validator's program with another subcommand: `monitor`, `exit`, `--version`.
     Subcommand {
         program: Program,
         name: String,
     },
-    /// Anything else, also one whose arguments are gone (a zombie).
+    /// Anything else, including a process without arguments (a zombie).
     Other,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Program {
-    /// `agave-validator`; Jito's carries the same name.
+    /// Jito's binary has the same name.
     AgaveValidator,
-    /// `solana-validator`: before Agave, and some forks.
+    /// Name before Agave, and of some forks.
     SolanaValidator,
-    /// `jito-validator`.
     JitoValidator,
-    /// `solana-test-validator`.
     TestValidator,
-    /// `fdctl`: Frankendancer. Its settings come from a file, not from arguments.
+    /// Frankendancer. Its settings come from a file, not from arguments.
     Fdctl,
 }
 
 impl Program {
-    /// Name, as the kernel cuts it to 15 bytes, and the ledger folder without `--ledger`.
+    /// Name, cut to 15 bytes by the kernel, and the ledger folder without `--ledger`.
     const TABLE: [(Self, &'static str, Option<&'static str>); 5] = [
         (Self::AgaveValidator, "agave-validator", Some("ledger")),
         (Self::SolanaValidator, "solana-validator", Some("ledger")),
@@ -47,7 +43,7 @@ impl Program {
         (Self::Fdctl, "fdctl", None),
     ];
 
-    /// From a comm, cut to 15 bytes as the kernel does.
+    /// `comm` is cut to 15 bytes by the kernel.
     pub fn of_comm(comm: &str) -> Option<Self> {
         let cut = |name: &'static str| name.get(..15).unwrap_or(name);
         Self::TABLE
@@ -56,7 +52,6 @@ impl Program {
             .map(|&(program, ..)| program)
     }
 
-    /// The program's full name.
     pub fn name(self) -> &'static str {
         Self::TABLE
             .iter()
@@ -64,7 +59,7 @@ impl Program {
             .map_or("", |&(_, name, _)| name)
     }
 
-    /// The ledger folder used without `--ledger`, relative to the working directory. `None` for Frankendancer.
+    /// Relative to the working directory. `None` for Frankendancer.
     pub fn default_ledger(self) -> Option<&'static str> {
         Self::TABLE
             .iter()
@@ -73,36 +68,33 @@ impl Program {
     }
 }
 
-/// A running validator, as its arguments describe it. Paths are as given: relative ones are relative to its working
-/// directory.
+/// Paths are as given: relative ones are relative to the process's working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validator {
     pub program: Program,
-    /// `--ledger`, `-l`; `None` if not given, see [`Validator::ledger_or_default`].
     pub ledger: Option<PathBuf>,
-    /// `--identity`, `-i`: the keypair's path.
     pub identity: Option<PathBuf>,
-    /// `--rpc-port`; `None` if not given: no JSON-RPC, except for solana-test-validator, which then uses 8899.
+    /// `--rpc-port`. `None`: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
-    /// The address or host at which its JSON-RPC listens, if its arguments give one: `--rpc-bind-address`; else
-    /// 127.0.0.1 with `--private-rpc`; else the first `--bind-address`. Without any of them it listens everywhere.
+    /// Address or host of the JSON-RPC listener: `--rpc-bind-address`; else 127.0.0.1 with
+    /// `--private-rpc`; else the first `--bind-address`. `None` if it listens on all addresses.
     pub rpc_host: Option<String>,
-    /// `--vote-account`, if it is an address: of a keypair only the path is told.
+    /// `--vote-account`, if it is an address and not the path of a keypair.
     pub vote_account: Option<PublicKey>,
-    /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
+    /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, whose
+    /// option takes no value.
     pub log: Option<PathBuf>,
-    /// The CPU that the proof-of-history thread of a block producer is pinned to: `--poh-pinned-cpu-core` (since 4.4,
-    /// before with `experimental-` in front), else 0. `None` for Frankendancer and solana-test-validator.
+    /// CPU of a block producer's proof-of-history thread: `--poh-pinned-cpu-core` (before 4.4 with
+    /// prefix `experimental-`), else 0. `None` for Frankendancer and solana-test-validator.
     pub poh_cpu: Option<usize>,
-    /// Up to so many slots behind it calls itself healthy: `--health-check-slot-distance`, else 128.
+    /// Healthy up to this many slots behind: `--health-check-slot-distance`, else 128.
     pub health_distance: u64,
 }
 
-/// `--health-check-slot-distance` of a validator that was not given one.
 pub const HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
-    /// The ledger folder. `None` for Frankendancer, which names it in a file.
+    /// `None` for Frankendancer, which names it in a file.
     pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()
@@ -110,7 +102,6 @@ impl Validator {
     }
 }
 
-/// Subcommands of the validator's program; `run` is the validator itself.
 const SUBCOMMANDS: [&str; 15] = [
     "authorized-voter",
     "contact-info",
@@ -129,7 +120,7 @@ const SUBCOMMANDS: [&str; 15] = [
     "wait-for-restart-window",
 ];
 const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
-/// Options whose value might be a folder or file called like a subcommand.
+/// Options whose value might equal the name of a subcommand.
 const PATH_OPTIONS: [&str; 9] = [
     "--ledger",
     "-l",
@@ -142,7 +133,7 @@ const PATH_OPTIONS: [&str; 9] = [
     "--vote-account",
 ];
 
-/// Says what a process is, from `/proc/PID/comm` and `/proc/PID/cmdline` split at its zero bytes.
+/// `args` is `/proc/PID/cmdline` split at its zero bytes.
 pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
     let Some(program) = Program::of_comm(comm.trim_end_matches('\n')) else {
         return Process::Other;
@@ -151,7 +142,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
         return Process::Other;
     };
     let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
-    // No subcommand and no option has other letters.
+    // Subcommands and options are ASCII.
     let words: Vec<&str> = args.iter().map(|arg| arg.to_str().unwrap_or("")).collect();
     let path = |names: &[&str]| option(&args, names).map(PathBuf::from);
     let text = |names: &[&str]| option(&args, names)?.to_str();
@@ -202,7 +193,6 @@ fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<usize> {
     given.map_or(Some(0), |core| core.to_str()?.parse().ok())
 }
 
-/// What else than validating the program does with these arguments.
 fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     if program == Program::Fdctl {
         let first = args.first().copied().unwrap_or("");
@@ -217,7 +207,7 @@ fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     task.map(|(arg, _)| *arg)
 }
 
-/// The value of the first of these options, as `--x v`, `--x=v`, `-x v` or `-xv`.
+/// Value of the first of these options, as `--x v`, `--x=v`, `-x v` or `-xv`.
 fn option<'a>(args: &[&'a OsStr], names: &[&str]) -> Option<&'a OsStr> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -239,8 +229,8 @@ fn option<'a>(args: &[&'a OsStr], names: &[&str]) -> Option<&'a OsStr> {
     None
 }
 
-/// The `host_id` a validator pushes under until it knows its identity (solana-test-validator 2.1.14: always): base58 of
-/// the SHA-256 of the host name.
+/// The `host_id` that a validator pushes until it knows its identity: base58 of the SHA-256 of the
+/// host name. solana-test-validator 2.1.14 always uses it.
 pub fn startup_host_id(hostname: &str) -> String {
     bs58::encode(Sha256::digest(hostname.as_bytes())).into_string()
 }

@@ -1,6 +1,5 @@
-//! JSON-RPC 2.0, as both servers of the validator speak it.
-//!
-//! An answer may be hostile. What is read of it is borrowed from its body or small, and lists have an end.
+//! JSON-RPC 2.0 for the admin socket and the RPC port. Answers may be hostile: values are borrowed
+//! from the body or small, and lists are bounded.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -13,7 +12,8 @@ use std::marker::PhantomData;
 use crate::{Error, Excerpt};
 
 const METHOD_NOT_FOUND: i64 = -32601;
-/// The JSON reader copies texts with escapes, and notes each level of nesting. Bodies of this size need no check.
+/// serde_json copies strings with escapes and tracks each nesting level. Bodies up to this size
+/// need no check.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 128;
 /// mainnet-beta has 5,000 nodes.
@@ -23,10 +23,9 @@ const MAX_REASON_CHARS: usize = 160;
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub(crate) struct Response<'a, T = &'a RawValue> {
-    /// `None` when the request could not be read.
     #[serde(default, deserialize_with = "number")]
     pub(crate) id: Option<u64>,
-    // `"result": null` is an answer; a missing result is not.
+    // `"result": null` is valid; a missing result is not.
     #[serde(default = "missing", deserialize_with = "present")]
     result: Option<T>,
     #[serde(default, borrow)]
@@ -42,7 +41,6 @@ pub(crate) struct ErrorObject<'a> {
     pub(crate) data: Option<&'a RawValue>,
 }
 
-/// An id of ours is a number.
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(|id| id.get().parse().ok())
 }
@@ -83,7 +81,6 @@ impl ErrorObject<'_> {
     }
 }
 
-/// Reads a body; anything that is not the expected JSON is garbage.
 pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let read = check(body)
         .map_err(serde_json::Error::custom)
@@ -94,7 +91,6 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     })
 }
 
-/// Reads a result as the type its method promises.
 pub(crate) fn shape<'a, T: Deserialize<'a>>(
     method: &'static str,
     result: &'a RawValue,
@@ -106,14 +102,14 @@ pub(crate) fn shape<'a, T: Deserialize<'a>>(
     })
 }
 
-/// The JSON reader repeats what it did not expect.
+/// The message may quote the input.
 fn reason(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let shown = words.chars().filter(|c| !c.is_control());
     shown.take(MAX_REASON_CHARS).collect()
 }
 
-/// Refuses what makes the JSON reader copy a large part of the body.
+/// Refuses bodies that would make serde_json copy a large part of them.
 fn check(body: &[u8]) -> Result<(), &'static str> {
     if body.len() <= MAX_TEXT_BYTES {
         return Ok(());
@@ -134,7 +130,7 @@ fn check(body: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What follows the closing quote. A text without one is left to the JSON reader.
+/// The text after the closing quote. serde_json reports an unterminated string.
 fn after_text(text: &[u8]) -> Option<&[u8]> {
     let mut start = 0;
     while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..)?) {
@@ -150,7 +146,6 @@ fn after_text(text: &[u8]) -> Option<&[u8]> {
     (text.len() <= MAX_TEXT_BYTES).then_some(&[])
 }
 
-/// Reads a list, and refuses one of more than `MAX` entries.
 pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -178,8 +173,8 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: us
     deserializer.deserialize_seq(List::<T, MAX>(PhantomData))
 }
 
-/// Reads a field of one entry among many: `None` if it is null or not what it should be, and with `default` if it is
-/// missing. So one entry does not take the others away.
+/// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
+/// not discard the entry.
 pub(crate) fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -187,7 +182,6 @@ pub(crate) fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(serde_json::from_str(field.get()).ok())
 }
 
-/// Reads an object, and refuses one of more than [`MAX_ENTRIES`].
 pub(crate) fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
 where
     K: Deserialize<'de> + Eq + Hash,

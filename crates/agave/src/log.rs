@@ -26,18 +26,16 @@ const DATAPOINT: &str = "datapoint: ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// Unix nanoseconds; `None` without a head Agave would write.
+    /// Unix nanoseconds. `None`, like level and target, without Agave's line head.
     pub time_ns: Option<i64>,
-    /// `INFO`, `WARN`, ...; `None` without such a head.
     pub level: Option<&'a str>,
-    /// The module that logged; `None` without such a head.
     pub target: Option<&'a str>,
-    /// The message; the whole line without such a head.
+    /// The whole line without Agave's line head.
     pub message: &'a str,
 }
 
 impl<'a> LogLine<'a> {
-    /// Reads one line without its newline, or one record as [`LogSplitter`] joins them. Every line is a log line.
+    /// Parses one line without its newline, or one record of [`LogSplitter`]. It never fails.
     pub fn parse(line: &'a str) -> Self {
         Self::with_head(line).unwrap_or(Self {
             time_ns: None,
@@ -59,9 +57,8 @@ impl<'a> LogLine<'a> {
         })
     }
 
-    /// The datapoint this line prints. `None` if it prints none.
-    ///
-    /// Behind Agave's own head the message must begin with it; behind any other it is searched for.
+    /// Behind Agave's line head the message must begin with the datapoint. Behind any other head
+    /// the datapoint is searched for.
     pub fn point(&self) -> Option<Result<Point<'a>, BadLine>> {
         let text = match self.time_ns {
             Some(_) => self.message.strip_prefix(DATAPOINT)?,
@@ -70,22 +67,18 @@ impl<'a> LogLine<'a> {
         Some(Point::logged(text, self.time_ns))
     }
 
-    /// The step of a start this line tells of. `None` if it tells of none.
     pub fn progress(&self) -> Option<Progress> {
         Progress::of_message(self.message)
     }
 
-    /// The step of the migration to Alpenglow that this line reports. `None` if it reports none.
     pub fn migration(&self) -> Option<Migration> {
         Migration::of_message(self.message)
     }
 
-    /// The bank this line says is frozen. `None` if it says so of none.
     pub fn frozen(&self) -> Option<Frozen<'a>> {
         Frozen::of_message(self.message)
     }
 
-    /// The times of a replayed ledger this line prints. `None` if it prints none.
     pub fn replay_timings(&self) -> Option<ReplayTimings> {
         ReplayTimings::of_message(self.message)
     }

@@ -1,8 +1,8 @@
-//! The datapoints worth a type, from the push or from the log.
+//! Typed datapoints, from the push or the log.
 //!
-//! Every field is an `Option`: which fields a point carries depends on the version, the mode and the moment. A field
-//! that is there but cannot be what it should be (a negative number where none can be, which is how a wrapped `u64`
-//! arrives; another type; no value at all) is `None` too and is counted in [`Decoded::broken`].
+//! Every field is an `Option`, because the fields of a point depend on version, mode and moment. A
+//! field with an unusable value (wrong type, or a wrapped `u64` that arrives as a negative number)
+//! is `None` and counted in [`Decoded::broken`].
 
 mod accounts;
 mod fields;
@@ -23,13 +23,12 @@ use crate::BadLine;
 use crate::line::{Point, name_of};
 use fields::decode;
 
-/// A known datapoint, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     pub known: Known,
-    /// When it was made (push) or printed (log), in Unix nanoseconds; `None` if the text had no time.
+    /// Unix nanoseconds when the point was made (push) or printed (log); `None` if the text had no
+    /// time.
     pub time_ns: Option<i64>,
-    /// Wanted fields that were there but unreadable.
     pub broken: u32,
 }
 
@@ -76,59 +75,41 @@ macro_rules! known {
 }
 
 known! {
-    /// Program cache, once per created bank.
     "loaded-programs-cache-stats" => ProgramCache(ProgramCache),
-    /// A bank the replay stage completed.
     "replay-slot-stats" => ReplaySlot(ReplaySlot),
     "bank-forks_set_root" => SetRoot(SetRoot),
-    /// Times of the program cache that only an instrumented build reports.
+    /// Only from an instrumented build.
     "program-cache-times" => CacheTimes(CacheTimes),
-    /// A frozen bank's costs.
     "cost_tracker_stats" => CostTracker(CostTracker),
     "bank_frozen" => BankFrozen(BankFrozen),
-    /// The cluster confirmed a slot.
     "optimistic_slot" => OptimisticSlot(OptimisticSlot),
-    /// A slot was received completely.
     "shred_insert_is_full" => ShredInsertIsFull(ShredInsertIsFull),
-    /// The metrics agent about itself; ends every push.
+    /// The metrics agent's own point; ends every push.
     "metrics" => Agent(AgentStats),
-    /// Start-up is complete.
     "validator-new" => ValidatorNew(ValidatorNew),
-    /// The identity was set while it ran.
     "validator-set_identity" => SetIdentity(SetIdentity),
-    /// The heap; 4.2.2 has it, 3.1.12 has not.
+    /// 4.2.2 has it, 3.1.12 has not.
     "jemalloc_stats" => Jemalloc(JemallocStats),
     "accounts_db_store_timings" => ReadCache(ReadCache),
-    /// The write cache of accounts.
     "accounts_cache_size" => AccountsCacheSize(AccountsCacheSize),
-    /// The accounts index, every 10 s.
     "accounts_index" => AccountsIndex(AccountsIndex),
-    /// The accounts index while it is generated.
     "accounts_index_startup" => AccountsIndexStartup(AccountsIndex),
-    /// Where accounts were loaded from; since 4.1.
+    /// Since 4.1.
     "accounts_db_load_accounts" => AccountsLoads(AccountsLoads),
-    /// A background job of the accounts database begins or ends.
     "accounts_db_active" => AccountsActive(AccountsActive),
     "accounts_db-flush_accounts_cache" => WriteCacheFlush(WriteCacheFlush),
-    /// Repair was asked for.
     "repair_service-my_requests" => RepairRequests(RepairRequests),
     "blockstore-insert-shreds" => InsertedShreds(InsertedShreds),
-    /// Datagrams that sockets had no room for.
     "net-stats-validator" => NetStats(NetStats),
-    /// Account storage files, once per clean run.
     "accounts_db-stores" => AccountsDbStores(AccountsDbStores),
-    /// A vote of this node.
     "tower-vote" => TowerVote(TowerVote),
-    /// What the cluster has committed.
     "block-commitment-cache" => BlockCommitmentCache(BlockCommitmentCache),
     "event_handler_stats" => EventHandlerStats(EventHandlerStats),
-    /// A migration to Alpenglow lies ahead.
     "migration-started" => MigrationStarted(MigrationStarted),
     "migration-complete" => MigrationComplete(MigrationComplete),
 }
 
 impl Kind {
-    /// Of a pushed line, looking at its name only.
     #[inline]
     pub fn of_line(line: &[u8]) -> Option<Self> {
         Self::of_name(name_of(line)?)
@@ -136,8 +117,8 @@ impl Kind {
 }
 
 impl Known {
-    /// Reads a known datapoint. `None` if its name is not one of [`Kind`]; `Some(Err(_))` if its fields are malformed
-    /// as text, which makes the whole line untrustworthy.
+    /// `None` if the name is not one of [`Kind`]; `Some(Err(_))` if the fields are malformed, so
+    /// that the whole line is untrustworthy.
     pub fn parse(point: &Point<'_>) -> Option<Result<Decoded, BadLine>> {
         Kind::of_name(point.name().as_bytes()).map(|kind| Self::decode(kind, point))
     }

@@ -1,15 +1,14 @@
-//! Addresses: public keys and hashes of 32 bytes, written in base58.
+//! Addresses: public keys and hashes of 32 bytes in base58.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// An address. It is checked where it enters, so what comes from a node becomes a label only if it is one.
+/// An address, validated on input. So text from a node becomes a label only if it is an address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey([u8; 32]);
 
-/// A text that is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not a public key of 32 bytes in base58")]
 pub struct InvalidPublicKey;
@@ -19,7 +18,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
         let mut key = [0; 32];
-        // 32 bytes take 32 to 44 characters; longer texts are not worth decoding.
+        // 32 bytes take 32 to 44 characters; longer texts are not decoded.
         let is_key =
             (32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(key.len());
         is_key.then_some(Self(key)).ok_or(InvalidPublicKey)

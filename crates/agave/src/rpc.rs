@@ -1,7 +1,7 @@
-//! JSON-RPC over HTTP: what may be asked, and what comes back.
+//! JSON-RPC over HTTP.
 //!
-//! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
-//! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
+//! Agave answers JSON-RPC batches, so one POST carries a whole poll ([`Batch`]); answers are
+//! matched by id, not by order. RPC opens only after start-up, and only with `--rpc-port`.
 
 mod genesis;
 mod single;
@@ -23,10 +23,8 @@ use crate::json::{self, ErrorObject, Response};
 use crate::version::is_version;
 use crate::{Error, Excerpt, PublicKey};
 
-/// A batch has fewer calls.
 const MAX_ANSWERS: usize = 64;
 
-/// How settled the bank asked about is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Commitment {
     /// The node's heaviest bank: newest, may be abandoned.
@@ -38,7 +36,6 @@ pub enum Commitment {
 }
 
 impl Commitment {
-    /// Its name in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Processed => "processed",
@@ -48,25 +45,20 @@ impl Commitment {
     }
 }
 
-/// A question. All but [`Call::MaxShredInsertSlot`] belong to the minimal API, which every validator with RPC offers.
+/// All but [`Call::MaxShredInsertSlot`] belong to the minimal API, which every validator with RPC
+/// offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// `getEpochInfo` at `processed`: slot, height and transaction count of one bank.
     EpochInfo,
-    /// `getSlot`.
     Slot(Commitment),
-    /// `getHealth`.
     Health,
-    /// `getVersion`.
     Version,
-    /// `getIdentity`.
     Identity,
-    /// `getMaxShredInsertSlot`; needs `--full-rpc-api`, otherwise [`Error::NotOffered`].
+    /// Needs `--full-rpc-api`, otherwise [`Error::NotOffered`].
     MaxShredInsertSlot,
 }
 
 impl Call {
-    /// The JSON-RPC method.
     pub fn method(self) -> &'static str {
         match self {
             Self::EpochInfo => "getEpochInfo",
@@ -118,48 +110,38 @@ impl Call {
     }
 }
 
-/// What came back for a [`Call`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// To [`Call::EpochInfo`].
     EpochInfo(EpochInfo),
-    /// To [`Call::Slot`].
     Slot(u64),
-    /// To [`Call::Health`]. Being unhealthy is an answer, not an error.
+    /// An unhealthy node is an answer, not an error.
     Health(Health),
-    /// To [`Call::Version`].
     Version(NodeVersion),
-    /// To [`Call::Identity`].
     Identity(PublicKey),
-    /// To [`Call::MaxShredInsertSlot`]: the highest slot with stored shreds; 0 on a node that has received none.
+    /// Highest slot with stored shreds; 0 on a node that has received none.
     MaxShredInsertSlot(u64),
 }
 
-/// `getEpochInfo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EpochInfo {
-    /// The bank's slot.
     pub absolute_slot: u64,
     pub block_height: u64,
     pub epoch: u64,
-    /// Slots since the epoch began.
     pub slot_index: u64,
-    /// Length of the epoch in slots.
     pub slots_in_epoch: u64,
-    /// Transactions since genesis, votes and failures included; may fall at a fork switch and at a restart.
+    /// Since genesis, votes and failures included; may fall at a fork switch and at a restart.
     #[serde(default)]
     pub transaction_count: Option<u64>,
 }
 
-/// `getHealth`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// Within `--health-check-slot-distance` of the cluster.
     Ok,
     /// Error -32005.
     Unhealthy {
-        /// How far behind; `None` if the node does not know yet.
+        /// `None` if the node does not know yet.
         slots_behind: Option<u64>,
     },
 }
@@ -193,13 +175,10 @@ impl Health {
     }
 }
 
-/// `getVersion`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NodeVersion {
-    /// For [`Version::parse`](crate::version::Version::parse).
     pub solana_core: String,
-    /// The feature set's number.
     #[serde(default)]
     pub feature_set: Option<u32>,
 }
@@ -239,21 +218,19 @@ struct Responses<'a>(
     Vec<Response<'a, &'a RawValue>>,
 );
 
-/// Several calls in one body. Ids are the calls' positions, counted from 1.
+/// Ids are the positions of the calls, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     calls: Vec<Call>,
 }
 
 impl Batch {
-    /// These calls, in this order.
     pub fn new(calls: impl Into<Vec<Call>>) -> Self {
         Self {
             calls: calls.into(),
         }
     }
 
-    /// The calls, in order.
     pub fn calls(&self) -> &[Call] {
         &self.calls
     }
@@ -267,15 +244,14 @@ impl Batch {
             params: call.params(),
         };
         let requests: Vec<Request> = (1..).zip(&self.calls).map(request).collect();
-        // Numbers and names are always JSON.
         serde_json::to_string(&requests).unwrap_or_default()
     }
 
-    /// Reads the body that came back: one outcome for each call, in the order of the calls. Answers with unknown ids
-    /// are ignored; of several with the same id the first counts.
+    /// Returns one outcome for each call, in the order of the calls. Answers with unknown ids are
+    /// ignored; of several with the same id the first counts.
     ///
     /// # Errors
-    /// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Rpc`] if the whole batch was refused with one error object.
+    /// [`Error::Rpc`] if one error object refused the whole batch.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
         let mut responses = if body.trim_ascii_start().starts_with(b"{") {
             let response: Response<'_> = json::read(body)?;

@@ -1,18 +1,17 @@
-//! Which pool a thread belongs to.
-//!
-//! Agave names its threads, the kernel cuts names to 15 bytes, pools append an index of two or three digits. An unnamed
-//! thread inherits the name of the thread that made it.
+//! Thread pools by thread name. The kernel cuts names to 15 bytes, and pools append an index of two
+//! or three digits. An unnamed thread inherits the name of its creator.
 
 use std::borrow::Cow;
 
-/// The pool of a thread whose name is empty or nothing but digits and separators.
+/// For a name that is empty, or only digits and separators.
 pub const UNNAMED: &str = "unnamed";
 
-/// The pool of a thread, from its comm: the name without its index and the separator before that. Fit for a label:
-/// control characters and bytes that are not UTF-8 become U+FFFD.
+/// The thread name without its index and the separator before it. Fit for a label: control
+/// characters and bytes that are not UTF-8 become U+FFFD.
 ///
-/// `solScHandler07` is `solScHandler`, `solIdxFlusher10` (cut from `solIdxFlusher100`) is `solIdxFlusher`,
-/// `iou-wrk-1234` is `iou-wrk`, `net:0` is `net`; `rocksdb:low` and `tokio-runtime-w` stay.
+/// `solScHandler07` gives `solScHandler`, `solIdxFlusher10` (cut from `solIdxFlusher100`)
+/// `solIdxFlusher`, `iou-wrk-1234` `iou-wrk`, `net:0` `net`; `rocksdb:low` and `tokio-runtime-w`
+/// stay.
 pub fn pool(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
     let length = comm
@@ -45,7 +44,6 @@ fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// What a pool does, in a few words. `None` for pools not worth a word or not known.
 pub fn purpose(pool: &str) -> Option<&'static str> {
     PURPOSES
         .iter()
@@ -53,7 +51,7 @@ pub fn purpose(pool: &str) -> Option<&'static str> {
         .map(|(_, purpose)| *purpose)
 }
 
-/// Pools and what they do, 2.0.5 to 4.4.0, by subsystem.
+/// Pools of 2.0.5 to 4.4.0, by subsystem.
 pub const PURPOSES: &[(&str, &str)] = &[
     ("agave-validator", "main thread"),
     ("solana-validato", "main thread"),

@@ -1,28 +1,22 @@
-//! What is true of a release.
-//!
-//! The boundaries were read in the published sources from 2.0.5 to 4.5.0-alpha.4. A newer release gets the newest facts.
+//! Facts that depend on the release, from the sources of 2.0.5 to 4.5.0-alpha.4. A newer release
+//! gets the newest facts.
 
 use std::fmt;
 
 use crate::{Error, Excerpt};
 
-/// Who built the validator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
     Agave,
-    /// Jito-Solana.
     Jito,
-    /// Firedancer's network side with Agave's runtime.
     Frankendancer,
-    /// Firedancer alone: no Agave code.
+    /// No Agave code.
     Firedancer,
     SolanaLabs,
-    /// Another, by the name it gives itself.
     Other(String),
 }
 
 impl Client {
-    /// From the `client:` part of a version or a suffix.
     pub fn of_name(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
             "agave" => Self::Agave,
@@ -34,19 +28,19 @@ impl Client {
         }
     }
 
-    /// Whether its validator runs Agave's code, so that its version is one of Agave's.
+    /// Whether the client runs Agave's code, so that its version is an Agave version.
     pub fn runs_agave(&self) -> bool {
         match self {
             Self::Agave | Self::Jito | Self::Frankendancer | Self::SolanaLabs => true,
             Self::Firedancer => false,
-            // The other clients of Agave's list that do not run it.
+            // Other clients in Agave's list without its code.
             Self::Other(name) => !["harmonicfiredancer", "firebam", "sig"]
                 .iter()
                 .any(|other| name.eq_ignore_ascii_case(other)),
         }
     }
 
-    /// A short name, fit for a label.
+    /// Fit for a label.
     pub fn name(&self) -> &str {
         match self {
             Self::Agave => "agave",
@@ -59,35 +53,27 @@ impl Client {
     }
 }
 
-/// How finished a release is, in the order in which its builds appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Maturity {
-    /// `4.5.0-alpha.4`.
     Alpha(u32),
-    /// `4.5.0-beta.1`.
     Beta(u32),
-    /// `4.5.0-rc.1`.
     ReleaseCandidate(u32),
     Stable,
 }
 
-/// An Agave release. Releases are ordered by age: a prerelease comes before its release.
+/// Ordered by age: a prerelease comes before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     /// Major, minor, patch.
     pub number: (u32, u32, u32),
-    /// Whether it is a prerelease, and which.
     pub maturity: Maturity,
 }
 
-/// A version as a validator tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Major, minor, patch.
     pub number: (u32, u32, u32),
-    /// What follows them: `jito`, `beta.1`.
+    /// `jito`, `beta.1`.
     pub suffix: Option<String>,
-    /// Who built it; `None` if the text does not tell.
     pub client: Option<Client>,
 }
 
@@ -102,11 +88,8 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// Reads `2.1.14`, `2.1.14-jito`, `v2.1.14`, `2.1.14 (src:..; feat:.., client:Agave)`, and any of these behind a
-    /// program's name.
-    ///
-    /// # Errors
-    /// [`Error::Version`] if no word of the text begins with three numbers.
+    /// Parses `2.1.14`, `2.1.14-jito`, `v2.1.14`, `2.1.14 (src:..; feat:.., client:Agave)`, and any
+    /// of these behind a program's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
         let found = head.split_ascii_whitespace().find_map(numbered);
@@ -148,14 +131,14 @@ impl Version {
         self.release().number
     }
 
-    /// The Agave release whose facts apply: the own one, or for Frankendancer the embedded one (`0.503.20214` runs
-    /// Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
+    /// The Agave release whose facts apply. For Frankendancer it is the embedded one (`0.503.20214`
+    /// runs Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
     pub fn release(&self) -> Release {
         let release = unpacked(self.number, self.suffix.as_deref().unwrap_or_default());
         embedded(release).unwrap_or(release)
     }
 
-    /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
+    /// Maximum of compiled programs in the cache: a source constant of stock builds.
     pub fn program_cache_capacity(&self) -> u64 {
         match self.agave() {
             version if version < (2, 0, 16) || version == (2, 1, 0) => 256,
@@ -165,12 +148,11 @@ impl Version {
     }
 }
 
-/// What an eviction pass shrinks a cache of `capacity` entries to: 90 %, rounded down.
+/// Size after an eviction pass: 90 % of `capacity`, rounded down.
 pub fn shrink_target(capacity: u64) -> u64 {
     u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
 }
 
-/// A word that begins with three numbers, and what follows them.
 fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
     let word = word.strip_prefix('v').unwrap_or(word);
     let (major, rest) = word.split_once('.')?;
@@ -188,7 +170,7 @@ fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
     Some(((decimal(major)?, decimal(minor)?, decimal(patch)?), suffix))
 }
 
-// `parse` alone would take a plus sign.
+// `parse` alone would accept a plus sign.
 fn decimal(text: &str) -> Option<u32> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -196,7 +178,7 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 impl Maturity {
-    /// From a suffix: `beta.1`, `rc1`, `jito-rc.1`. A suffix that names no prerelease is a stable fork's.
+    /// From `beta.1`, `rc1`, `jito-rc.1`. A suffix without a prerelease belongs to a stable fork.
     fn of_suffix(suffix: &str) -> Self {
         let suffix = suffix.to_ascii_lowercase();
         let mut parts = suffix.split(['-', '+']);
@@ -229,8 +211,8 @@ impl Maturity {
     }
 }
 
-/// What numbers and suffix mean. In gossip, Agave since 4.0 keeps a prerelease in two bits of the minor number and in
-/// the patch number; a node before 4.0 shows these numbers as they are (`4.49157.4` is 4.5.0-alpha.4).
+/// In gossip, Agave since 4.0 encodes a prerelease in two bits of the minor number and in the patch
+/// number. A node before 4.0 shows these numbers undecoded (`4.49157.4` is 4.5.0-alpha.4).
 fn unpacked((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
     let packed = match minor >> MINOR_BITS {
         1 => Maturity::ReleaseCandidate(patch),
@@ -251,8 +233,8 @@ fn unpacked((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
 
 const MINOR_BITS: u32 = 14;
 
-/// The Agave release in a version of Frankendancer, which counts 0.x. Its third number holds Agave's version (20214 is
-/// 2.2.14). In a prerelease, the number of the prerelease holds it, and its last two digits are Agave's prerelease
+/// Agave's release in a Frankendancer version 0.x. The third number holds it (20214 is 2.2.14). In
+/// a prerelease the prerelease number holds it, with Agave's prerelease in the last two digits
 /// (40002 is 4.0.0-beta.2).
 fn embedded(release: Release) -> Option<Release> {
     let (0, _, patch) = release.number else {
@@ -274,8 +256,8 @@ fn embedded(release: Release) -> Option<Release> {
     })
 }
 
-/// Whether a text can be a version with its details, as `validator-new` and `getVersion` tell it: at most 128 printable ASCII
-/// characters. Whatever else a server sends must not become a label.
+/// Whether the text may become a label: 1 to 128 printable ASCII characters, as in `validator-new`
+/// and `getVersion`. Any other text from a server must not.
 pub fn is_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128

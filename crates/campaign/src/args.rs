@@ -1,5 +1,3 @@
-//! The command line of `campaign`.
-
 use clap::{Args, Subcommand};
 use faultline_experiments::args::Launching;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What is shown of releases, a sentence each: for the page and for feeds.
+//! One sentence per release change, for the page and the feeds.
 
 use crate::compare::{Group, Judged, Release};
 use crate::mark::Mark;
@@ -6,7 +6,6 @@ use faultline_analysis::report::{Scalar, releases};
 use faultline_experiments::folder::digest;
 use faultline_text::{number as grouped, p_value};
 
-/// A change that is published.
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) id: String,
@@ -14,23 +13,19 @@ pub(crate) struct Published {
     pub(crate) metric: &'static Scalar,
     pub(crate) mark: Mark,
     pub(crate) words: String,
-    /// When the newest run began that shows it, in nanoseconds since 1970.
+    /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub(crate) unix_ns: i64,
-    /// Where its runs are described, relative to the page.
+    /// Relative to the page.
     pub(crate) report: String,
 }
 
-/// A version of the list that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) version: String,
-    /// Why, in words.
     pub(crate) why: String,
-    /// When it was added to the list.
     pub(crate) added_unix_ns: i64,
 }
 
-/// Every change that is published, the newest release first.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     let mut all = Vec::new();
@@ -101,7 +96,6 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
                     "{} is {word} from {} on: {percent} against the releases before.",
                     metric.title, release.version
                 );
-                // Later releases show it.
                 all.push(one(
                     metric,
                     shift.mark,

@@ -1,5 +1,3 @@
-//! The rows of a round, from the journals and recordings of its experiments.
-
 use crate::page;
 use crate::programs::{Obtained, sha256};
 use crate::round::CampaignExperiment;
@@ -21,12 +19,9 @@ use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Bytes at the end of a program's output in which its last line is searched.
 const OUTPUT_TAIL: u64 = 4096;
-/// Characters of that line that are shown.
 const MAX_LAST_LINE_CHARS: usize = 300;
 
-/// A round whose experiments are finished.
 pub(crate) struct Round<'r> {
     pub(crate) version: &'r str,
     pub(crate) round: u32,
@@ -34,25 +29,20 @@ pub(crate) struct Round<'r> {
     pub(crate) conditions: &'r Conditions,
 }
 
-/// What a finished round is worth.
 pub(crate) enum Collected {
     Rows(Vec<RunRow>),
-    /// Results that do not count: their runs are void, and the experiments run them again. Why, in words.
+    /// The results do not count: the runs are void, and the experiments repeat them.
     Damaged(String),
-    /// No run of one of the programs started. All runs of the round are void. Why, in words.
+    /// One program started in none of its runs. All runs of the round are void.
     NotStarted(String),
 }
 
-/// A row, and whether its program started.
 struct Collecting {
     row: RunRow,
     started: bool,
 }
 
-/// The runs of a round, of programs that are still what they were at its beginning.
-///
-/// # Errors
-/// A journal cannot be read, the report or a journal cannot be written, or a program was replaced.
+/// Fails also if a program file has changed since the round began.
 pub(crate) fn collected(
     campaign: &Campaign,
     round: &Round<'_>,
@@ -95,7 +85,7 @@ pub(crate) fn collected(
     ))
 }
 
-/// Makes every result of these replicates void: the runs of a pair are repeated together.
+/// Voids all results of these replicates, because the runs of a pair are repeated together.
 fn void_runs(
     experiments: &[CampaignExperiment],
     why: &str,
@@ -126,7 +116,7 @@ fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
         .map_or(one.scheduled.replicate, |search| search.replicate)
 }
 
-/// Which program started in none of its runs, and the last line that it printed.
+/// Names the program that started in none of its runs, with its last line of output.
 fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[Collecting]) -> Option<String> {
     let arms = [
         (true, round.conditions.baseline.as_str()),
@@ -166,7 +156,6 @@ fn last_line(path: &Path) -> Option<String> {
     ))
 }
 
-/// Writes the report of a part of a round; its runs.
 fn collect(
     campaign: &Campaign,
     round: &Round<'_>,
@@ -201,11 +190,11 @@ fn collect(
         row.values
             .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
-        // The limit of a search was moved: nothing else that it measured is comparable.
+        // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
         all.push(Collecting { row, started });
     }
-    // Of whole runs alone: which part of them is compared depends on all.
+    // Only whole runs: the compared part of a run depends on all runs.
     let values = releases::values(&measured);
     let whole = all.iter_mut().map(|one| &mut one.row);
     for (row, values) in whole.filter(|row| row.is_whole()).zip(values) {
@@ -217,7 +206,6 @@ fn collect(
     Ok(all)
 }
 
-/// A recording without ticks says nothing of the machine; the others of its round do.
 fn name_machine(all: &mut [Collecting]) {
     let known = all.iter().map(|one| &one.row.machine);
     let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
@@ -230,7 +218,7 @@ fn name_machine(all: &mut [Collecting]) {
     }
 }
 
-/// Whether a program got as far as a validator has to: one that ends by itself before it was at the tip does not start.
+/// A program that exits before it reached the tip counts as not started.
 fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
@@ -241,7 +229,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     }
 }
 
-/// A run without its values. It is void if it completed and its recording cannot be read.
+/// A run without values is void if it completed but its recording cannot be read.
 fn row(
     campaign: &Campaign,
     round: &Round<'_>,
@@ -282,7 +270,8 @@ fn row(
     row
 }
 
-/// The memory that a search has found to be enough, in GiB. A bound is no measurement, and neither is what has to grow further.
+/// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
+/// grow, is no measurement.
 fn least_ram(answer: &Answer) -> Option<f64> {
     let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
     answer
@@ -294,7 +283,7 @@ fn least_ram(answer: &Answer) -> Option<f64> {
 
 const UNKNOWN: &str = "not known";
 
-/// When a run began: by its recording, else when the experiment did.
+/// From the recording, else from the experiment.
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
     let planned = || {
         experiment
@@ -316,7 +305,7 @@ fn validity(validity: &Validity) -> &'static str {
     }
 }
 
-/// Processor, threads and memory: machines with the same are alike.
+/// Machines with equal processor, threads and memory are the same.
 fn machine(run: &Run) -> String {
     let fact = |name: &str| {
         run.facts

@@ -1,5 +1,3 @@
-//! The subcommands of `campaign`.
-
 use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs, VerifyArgs};
 use crate::compare::{Group, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
@@ -17,13 +15,9 @@ use faultline_stats::holm;
 use faultline_text::{number as grouped, p_value, table};
 use std::path::Path;
 
-/// Of the campaign's folder: held while it runs.
 const LOCK: &str = "lock";
 
-/// Does what was asked; the exit code.
-///
-/// # Errors
-/// It cannot be done, or the campaign was stopped or has versions without a result.
+/// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         What::Run(args) => run_all(args),
@@ -176,13 +170,11 @@ fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// One metric of a release against another.
 struct Checked {
     title: &'static str,
     ratio: f64,
     p: Option<f64>,
     mark: Mark,
-    /// The direction of the ratio, shown or not.
     worse: bool,
 }
 
@@ -278,7 +270,7 @@ fn summary(checked: &[Checked], margin: f64) -> String {
     text
 }
 
-/// Why these results do not say that a release is no worse.
+/// Why these results do not prove that a release is no worse.
 fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
     let whole = |of_baseline| {
         let own = release
@@ -337,7 +329,8 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
         .collect()
 }
 
-/// Two releases by their ratios to the baseline: each ran next to it, and not next to the other.
+/// Compares two releases by their ratios to the baseline, because they did not run next to each
+/// other.
 fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
     let both = releases::metrics().zip(release.judged.iter().zip(&other.judged));
     let known: Vec<_> = both
@@ -369,7 +362,6 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
         .collect()
 }
 
-/// Whether every value of one side is above every value of the other.
 fn apart(a: &[f64], b: &[f64]) -> bool {
     let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,7 +1,5 @@
-//! What differs between releases, and how sure that is.
-//!
-//! The runs of one replicate are a pair: release and baseline, one after the other on the same host. What is compared is their
-//! ratio, so that what drifts with the host cancels. `mark` decides what a ratio shows.
+//! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
+//! other on the same host. Their ratio is compared, so that the host's drift cancels.
 
 use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
@@ -13,35 +11,28 @@ use semver::Version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// A metric of a release.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
-    /// The ratio with interval and p.
     pub(crate) test: RatioTest,
     /// Adjusted over the metrics of the release.
     pub(crate) holm: Option<f64>,
-    /// Mean over the baseline's runs, and over the release's.
+    /// Baseline, release.
     pub(crate) means: [f64; 2],
-    /// Of each pair, by round.
     pub(crate) rounds: Rounds,
-    /// What the pairs show.
     pub(crate) mark: Mark,
 }
 
-/// A release with its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Release {
     pub(crate) version: String,
-    /// What it is, for people; may be empty.
     pub(crate) name: String,
-    /// In the order in which they were added, those of the baseline too.
     pub(crate) runs: Vec<RunRow>,
-    /// One for each of [`releases::metrics`]; `None` if there are no two pairs.
+    /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
     pub(crate) judged: Vec<Option<Judged>>,
 }
 
 impl Release {
-    /// How many of its own runs ran their whole time, of how many.
+    /// Own runs that ran their whole time, and all own runs.
     pub(crate) fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);
         (
@@ -51,19 +42,15 @@ impl Release {
     }
 }
 
-/// At a release a metric changes against the releases before.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shift {
-    /// Which metric, by its place.
     pub(crate) metric: usize,
-    /// The first release after the change.
     pub(crate) version: String,
-    /// Mean ratio after it by that before it.
+    /// Mean ratio after the change by that before.
     pub(crate) ratio: f64,
     pub(crate) mark: Mark,
 }
 
-/// Releases that may be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) conditions: Conditions,
@@ -72,7 +59,6 @@ pub(crate) struct Group {
     pub(crate) shifts: Vec<Shift>,
 }
 
-/// Runs by what may be compared, the newest group first.
 pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     let mut groups: Vec<(Conditions, String, BTreeMap<String, Vec<RunRow>>)> = Vec::new();
     for run in runs {
@@ -110,7 +96,7 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     groups.into_iter().map(group).collect()
 }
 
-/// Versions in their order; what is none comes after those that are.
+/// Other texts come after versions.
 pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
@@ -144,10 +130,9 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// A value of the baseline and one of the release, of one pair; `None` where it was not recorded.
+/// Round, baseline, release; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
-/// The values of all pairs, by round.
 fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
         let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
@@ -165,7 +150,6 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     .collect()
 }
 
-/// The pairs of which there is a ratio: round, value of the baseline, value of the release.
 fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
     let both = |(round, baseline, own): PairValues| {
         let is_positive = |value: &f64| *value > 0.0;
@@ -181,20 +165,16 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
         .collect()
 }
 
-/// Why pairs of a metric have no ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutRatio {
-    /// A run of one side had 0 where the other had more.
-    Zero {
-        /// Whether the release is worse in every pair.
-        worse: bool,
-    },
-    /// The baseline has values in each pair, and the release in none.
+    /// One side of a pair is 0, the other is larger.
+    Zero { worse: bool },
+    /// The baseline has values in each pair, the release in none.
     Missing,
 }
 
 impl WithoutRatio {
-    /// `None` where each pair that differs has a ratio.
+    /// `None` if each pair that differs has a ratio.
     pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
         let has_run = runs.iter().any(|run| !run.of_baseline && run.is_whole());
@@ -218,7 +198,6 @@ impl WithoutRatio {
         })
     }
 
-    /// Whether the release cannot pass.
     pub(crate) fn is_worse(self) -> bool {
         matches!(
             self,
@@ -244,7 +223,6 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     })
 }
 
-/// Changes over the log ratios of the releases, beyond the margin.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let (mut shifts, mut detector) = (Vec::new(), Detector::default());
     for (metric, scalar) in releases::metrics().enumerate() {
@@ -272,7 +250,6 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     shifts
 }
 
-/// What is said of every release and metric, as rows of the database.
 pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {

@@ -1,5 +1,3 @@
-//! The pages for machines: JSON, an Atom feed of changes, and a badge for each metric.
-
 use crate::changes::{Failed, Published, published, signed};
 use crate::compare::{Group, by_version};
 use crate::mark::Mark;
@@ -10,13 +8,10 @@ use faultline_experiments::folder::digest;
 use faultline_text::escaped;
 use serde_json::{Value, json};
 
-/// Of `results.json`.
 const FORMAT: u32 = 1;
 
-/// Colour of a badge.
 const WORSE: &str = "#b3480a";
 
-/// Everything that the page says.
 pub(crate) fn json(
     campaign: &Campaign,
     groups: &[Group],
@@ -116,13 +111,12 @@ fn group(group: &Group) -> Value {
     })
 }
 
-/// RFC 3339, in UTC.
 fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Changes as an Atom feed: a change keeps its id, and has the time of the newest run that shows it. A version without a
-/// result has an entry until it has one, with the time at which it was added to the list.
+/// A change keeps its id, and has the time of the newest run that shows it. A version without a
+/// result has an entry, dated when it was added to the list.
 pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> String {
     let changes = published(groups);
     let newest = groups
@@ -165,7 +159,6 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> 
     out + "</feed>\n"
 }
 
-/// An entry of the feed, not escaped yet.
 struct Entry<'e> {
     id: &'e str,
     title: &'e str,
@@ -187,7 +180,7 @@ impl Entry<'_> {
     }
 }
 
-/// How the newest release that has it stands, as a badge; a newer version without a result is named instead.
+/// The result of the newest release; a newer version without a result is named instead.
 pub(crate) fn badge(
     metric: &Scalar,
     group: Option<&Group>,

@@ -1,25 +1,26 @@
-//! When a difference between two releases is marked.
+//! Marks a difference between two releases as worse or better. All of these must hold:
 //!
-//! A metric is marked worse or better if Student's test of the log ratios of all pairs, adjusted by Holm over the metrics of
-//! the release, has p < 0.05, the ratio is beyond the margin, the first round showed it (p < 0.05 unadjusted), and the second
-//! round is beyond the margin in the same direction. Where no test is possible (fewer than three pairs, or ratios that are all
-//! equal, as counts of the program cache are), pairs that all have the same direction are named as such.
+//! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
+//!   the release's metrics;
+//! * the ratio is beyond the margin;
+//! * the first round showed it (p < 0.05 unadjusted);
+//! * the second round is beyond the margin in the same direction.
+//!
+//! No test is possible with fewer than three pairs or with equal ratios (as counts of the program
+//! cache are). Pairs that all have the same direction are then reported as such.
 
 use faultline_analysis::report::Better;
 use faultline_stats::paired::{RatioTest, ratio_test};
 
 const LEVEL: f64 = 0.95;
-/// The same as a bound of p.
 pub(crate) const ALPHA: f64 = 0.05;
 
-/// What the pairs of a metric show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Tested, and nothing is shown.
     Nothing,
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
     Untested,
-    /// Beyond the margin with p < 0.05 in a first round: it has to be repeated.
+    /// Beyond the margin with p < 0.05 in a first round: needs a second round.
     Unrepeated,
     /// No test is possible; the ratio is beyond the margin, and every pair is worse.
     WorseUntested,
@@ -30,7 +31,7 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    /// The word of a cell on the page; empty if nothing is shown.
+    /// Text of the page's cell; empty without a difference.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Mark::Worse => "worse",
@@ -41,7 +42,6 @@ impl Mark {
         }
     }
 
-    /// The verdict in `results.db`.
     pub(crate) fn verdict(self) -> &'static str {
         match self {
             Mark::Nothing => "nothing shown",
@@ -51,7 +51,6 @@ impl Mark {
         }
     }
 
-    /// The direction of a ratio.
     pub(crate) fn of(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
@@ -60,7 +59,7 @@ impl Mark {
         }
     }
 
-    /// The direction of a ratio beyond the margin, else [`Mark::Nothing`].
+    /// [`Mark::Nothing`] within the margin.
     pub(crate) fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
             Mark::of(better, ratio)
@@ -69,7 +68,6 @@ impl Mark {
         }
     }
 
-    /// The same direction without a test.
     pub(crate) fn untested(self) -> Self {
         match self {
             Mark::Worse => Mark::WorseUntested,
@@ -82,7 +80,6 @@ impl Mark {
         matches!(self, Mark::Worse | Mark::WorseUntested)
     }
 
-    /// Whether a second round of runs has to confirm it.
     pub(crate) fn needs_repetition(self) -> bool {
         matches!(
             self,
@@ -91,11 +88,10 @@ impl Mark {
     }
 }
 
-/// The log ratios of the pairs of a metric: those of the first round, then those of the second.
+/// Log ratios of a metric's pairs, those of the first round before those of the second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rounds {
     logarithms: Vec<f64>,
-    /// How many belong to the first round.
     first: usize,
 }
 
@@ -113,12 +109,11 @@ impl Rounds {
         &self.logarithms
     }
 
-    /// The test of both rounds; `None` of fewer than two pairs.
+    /// Both rounds; `None` with fewer than two pairs.
     pub(crate) fn test(&self) -> Option<RatioTest> {
         ratio_test(&self.logarithms, LEVEL)
     }
 
-    /// What both rounds show. `holm` is the adjusted p of [`Rounds::test`].
     pub(crate) fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
         let (first, second) = self.logarithms.split_at(self.first);
         let all = shown(&self.logarithms, better, margin);
@@ -131,7 +126,8 @@ impl Rounds {
         if !matches!(all, Mark::Worse | Mark::Better) {
             return all;
         }
-        // A second round is also there because of another metric: of this one the first has to have shown something too.
+        // Another metric may have caused the second round: the first round of this one must show a
+        // difference too.
         let selected = shown(first, better, margin);
         let again = Mark::beyond(better, mean(second).exp(), margin);
         let confirmed = again == all && holm.is_some_and(|p| p < ALPHA);
@@ -143,7 +139,7 @@ impl Rounds {
     }
 }
 
-/// What these pairs show by themselves, unadjusted.
+/// Unadjusted.
 fn shown(logarithms: &[f64], better: Better, margin: f64) -> Mark {
     let Some(test) = ratio_test(logarithms, LEVEL) else {
         return Mark::Untested;

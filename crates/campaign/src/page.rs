@@ -1,5 +1,5 @@
-//! The pages: a folder that can be published as it is. Everything follows from `results.db`, so that it can be written again
-//! at any time.
+//! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
+//! time.
 
 use crate::changes::{Failed, published};
 use crate::compare::{self, Group, Judged, Release, WithoutRatio};
@@ -17,10 +17,8 @@ use faultline_stats::change::FEWEST;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
-/// Name of the pages' folder in the campaign's.
 pub(crate) const FOLDER: &str = "page";
 
-/// Where the report of an experiment is, relative to the pages' folder.
 pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let (plan, baseline) = (
@@ -30,7 +28,7 @@ pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
-/// Writes the pages anew, and what is said into the database.
+/// Rewrites the pages, and the verdicts in the database.
 pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
     let groups = groups(campaign, store)?;
     store.judge(&compare::rows(&groups))?;
@@ -52,7 +50,6 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     Ok(())
 }
 
-/// What may be compared, of the versions on the list.
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
     let of = |version: &str| listed.iter().find(|one| one.program.version == version);
@@ -124,7 +121,6 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     }
 }
 
-/// The versions without a result, in a sentence; empty if there are none.
 fn no_result(failed: &[Failed]) -> String {
     let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
     match versions.as_slice() {
@@ -134,7 +130,6 @@ fn no_result(failed: &[Failed]) -> String {
     }
 }
 
-/// Runs that have no values, in a sentence; empty if there are none.
 fn ended_early(groups: &[Group]) -> String {
     let counts: Vec<(usize, usize)> = groups
         .iter()
@@ -151,7 +146,6 @@ fn ended_early(groups: &[Group]) -> String {
     }
 }
 
-/// The table of the releases that may be compared.
 fn of_group(index: usize, group: &Group) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
@@ -241,7 +235,6 @@ fn percents(judged: &Judged) -> [f64; 3] {
     [ratio.value, ratio.low, ratio.high].map(|ratio| 100.0 * (ratio - 1.0))
 }
 
-/// A figure for each metric.
 fn trends(group: &Group) -> Option<Section> {
     let mut blocks = Vec::new();
     for (index, metric) in releases::metrics().enumerate() {
@@ -290,7 +283,6 @@ fn trends(group: &Group) -> Option<Section> {
     })
 }
 
-/// Every run with its recording's digest.
 fn recordings(groups: &[Group]) -> Section {
     let columns = [
         ("Run", ""),
@@ -370,7 +362,6 @@ fn without_a_result(failed: &[Failed]) -> Section {
     }
 }
 
-/// The margin, without a fraction where there is none.
 fn percent(campaign: &Campaign) -> String {
     let percent = 100.0 * campaign.margin;
     grouped(

@@ -1,4 +1,4 @@
-//! What lies before a campaign: which versions run, for how long, and which change its pairs of runs can show.
+//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
 
 use crate::power::{self, POWER, Rule};
 use crate::programs::Obtained;
@@ -12,13 +12,9 @@ use faultline_experiments::schedule::schedule;
 use faultline_text::{number, table, time};
 use std::time::Duration;
 
-/// Noise of a run for which the table is made where nothing was measured, as fractions.
+/// Fractions: noise of a run, used in the table if nothing was measured.
 const NOISES: [f64; 3] = [0.01, 0.02, 0.05];
 
-/// The page that `campaign plan` prints.
-///
-/// # Errors
-/// The campaign's plan has mistakes, or `results.db` cannot be read.
 pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     let placeholder = Obtained {
         file: campaign.folder.join("program"),
@@ -68,7 +64,6 @@ fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     ))
 }
 
-/// Pairs of runs in a round.
 fn pairs(experiments: &[CampaignExperiment]) -> usize {
     match experiments {
         [one] if one.searches.is_none() => one.plan.replicates as usize,
@@ -76,7 +71,6 @@ fn pairs(experiments: &[CampaignExperiment]) -> usize {
     }
 }
 
-/// Metrics that the runs of the plan can have.
 fn metrics(experiments: &[CampaignExperiment]) -> usize {
     let searches = experiments
         .iter()

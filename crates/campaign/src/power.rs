@@ -1,4 +1,4 @@
-//! Which change the marks of a campaign can show, by simulated releases.
+//! The smallest change that a campaign can detect, by simulated releases.
 
 use crate::compare;
 use crate::mark::Rounds;
@@ -9,27 +9,24 @@ use faultline_stats::summary::mean_and_variance;
 use std::collections::BTreeMap;
 use std::f64::consts::{SQRT_2, TAU};
 
-/// Share of releases in which a change has to be marked to be called detectable.
+/// Share of releases in which a detectable change is marked.
 pub(crate) const POWER: f64 = 0.8;
-/// Larger changes are not searched: a release that takes twice as much.
+/// Upper end of the search: a release that takes twice as much.
 const LARGEST_CHANGE: f64 = 1.0;
 const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
-/// What a mark depends on besides the runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rule {
-    /// Pairs of runs in a round.
     pub(crate) pairs: usize,
-    /// Metrics with values, over which Holm adjusts.
     pub(crate) metrics: usize,
     pub(crate) margin: f64,
 }
 
 impl Rule {
-    /// The share of simulated releases that are marked, where one metric is by `change` larger than with the baseline, and
-    /// runs scatter by `noise` (the standard deviation of a run; both are fractions). Holm takes the p of this metric for
-    /// the smallest one. The same arguments give the same share.
+    /// Share of simulated releases that are marked if one metric is larger than the baseline by
+    /// `change`. `noise` is the standard deviation of a run; both are fractions. Holm takes this
+    /// metric's p as the smallest. Deterministic.
     pub(crate) fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
         let marked = (0..SIMULATED_RELEASES).filter(|_| {
@@ -52,7 +49,7 @@ impl Rule {
         found.is_worse()
     }
 
-    /// The smallest change that is marked in [`POWER`] of releases, as a fraction; `None` above [`LARGEST_CHANGE`].
+    /// As a fraction; `None` above [`LARGEST_CHANGE`].
     pub(crate) fn detectable(&self, noise: f64) -> Option<f64> {
         let is_enough = |change| self.power(change, noise) >= POWER;
         if !is_enough(LARGEST_CHANGE) {
@@ -71,8 +68,8 @@ impl Rule {
     }
 }
 
-/// The noise of a run of each metric, by its title: the standard deviation that the pairs of releases have around their own
-/// mean, divided by the square root of two. A metric without a release of two pairs is left out.
+/// Noise of a run by metric title: the standard deviation of each release's pairs around their own
+/// mean, divided by the square root of two. Needs a release with two pairs.
 pub(crate) fn measured(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
     let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
@@ -97,7 +94,7 @@ pub(crate) fn measured(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-/// A standard normal number (Box and Muller 1958).
+/// Box and Muller 1958.
 fn normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (TAU * random.f64()).cos()

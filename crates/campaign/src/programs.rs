@@ -1,5 +1,3 @@
-//! Programs under test: found or built once, each with its digest.
-
 use crate::settings::{Campaign, Get, Program};
 use crate::store::Listed;
 use anyhow::{Context as _, bail, ensure};
@@ -11,23 +9,17 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Of the campaign's folder: what was built, a folder for each version.
 const PROGRAMS: &str = "programs";
-/// Name of what a command printed.
 const LOG: &str = "get.log";
 
-/// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Obtained {
     pub(crate) file: PathBuf,
-    /// SHA-256 of it.
     pub(crate) digest: String,
 }
 
-/// Finds or builds a version, of which the list knows this. `None` if a signal asked to stop.
-///
-/// # Errors
-/// It cannot be built or read, or is another program than before.
+/// Finds or builds a version. `None` if a signal asked to stop. Fails if the program differs from
+/// the measured one.
 pub(crate) fn obtain(
     campaign: &Campaign,
     program: &Program,
@@ -56,10 +48,8 @@ pub(crate) fn obtain(
     Ok(Some(obtained))
 }
 
-/// Refuses a file that is another program than the one that was measured as this version. One that is not there is no other.
-///
-/// # Errors
-/// It is another, or cannot be read.
+/// Fails if the file differs from the program measured as this version. A missing file does not
+/// differ.
 pub(crate) fn unchanged(
     campaign: &Campaign,
     program: &Program,
@@ -85,7 +75,8 @@ pub(crate) fn unchanged(
 }
 
 impl Obtained {
-    /// Refuses another program than the one of which there are results. Before there are any, a wrong one can be put right.
+    /// Fails if results exist for another digest. Before the first result a wrong program can be
+    /// replaced.
     fn measured_as(&self, listed: &Listed) -> anyhow::Result<()> {
         if let Some(known) = listed
             .digest
@@ -104,19 +95,17 @@ impl Obtained {
     }
 }
 
-/// Where a version is that is built.
 fn made(campaign: &Campaign, get: &Get, version: &str) -> PathBuf {
     let folder = campaign.folder.join(PROGRAMS).join(version);
     folder.join(with(&get.program, version, &folder))
 }
 
-/// A word of `[get]` for this version.
 fn with(word: &str, version: &str, folder: &Path) -> String {
     word.replace("{version}", version)
         .replace("{folder}", &folder.display().to_string())
 }
 
-/// Where a version is that is built, after it was built unless that was `done`.
+/// Builds the version unless `done`; returns its path.
 fn built(
     campaign: &Campaign,
     version: &str,
@@ -163,7 +152,6 @@ fn built(
     Ok(Some(file))
 }
 
-/// SHA-256 of a file, in hexadecimal.
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;

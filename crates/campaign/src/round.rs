@@ -1,4 +1,4 @@
-//! The plans of a round: what the campaign's plan says, with each program.
+//! The plans of a round: the campaign's plan with each program.
 
 use crate::programs::Obtained;
 use crate::settings::{self, Campaign};
@@ -7,39 +7,28 @@ use faultline_command::args::WrongUsage;
 use faultline_experiments::plan::{self, Plan};
 use std::path::Path;
 
-/// Of the campaign's folder: experiments by plan.
 const EXPERIMENTS: &str = "experiments";
-/// Keys of a plan that the campaign sets.
 const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
-/// Replicates unless the plan says otherwise; of fewer there is no test.
+/// Default; fewer replicates allow no test.
 const REPLICATES: u32 = 3;
-/// Where the program of a search is named.
 const WORKLOAD: &str = "[workload]";
 
-/// One experiment of a round.
 #[derive(Debug)]
 pub(crate) struct CampaignExperiment {
-    /// Of its folder and report.
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    /// Whose search it is; `None` if it compares two arms.
     pub(crate) searches: Option<Search>,
 }
 
-/// A search of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Search {
-    /// The baseline's, or the release's.
     pub(crate) of_baseline: bool,
-    /// From 1 on.
+    /// From 1.
     pub(crate) replicate: u32,
 }
 
-/// The experiments of a round, in the order in which they run. A plan with arms is one. A plan that searches is one for each
-/// program and replicate, forwards and backwards in turn: a search has no arms.
-///
-/// # Errors
-/// The plan has mistakes, or sets what the campaign sets.
+/// The experiments of a round, in order. A plan with arms is one experiment. A plan that searches
+/// has no arms: it gives one for each program and replicate, alternating their order.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn experiments(
     campaign: &Campaign,
@@ -57,7 +46,8 @@ pub(crate) fn experiments(
         )));
     }
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    // The programs too: what was begun with a wrong one is not continued with the right one.
+    // The folder's name has the digests, so that an experiment with a wrong program is not
+    // continued.
     let of_plan = format!(
         "{}-{}-{}",
         short(&campaign.plan_digest),
@@ -130,7 +120,6 @@ pub(crate) fn experiments(
     Ok(experiments)
 }
 
-/// The plan's text without its replicates, with this program.
 fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> {
     let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
     let mut lines: Vec<String> = campaign
@@ -152,7 +141,6 @@ fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> 
     Ok(lines.join("\n") + "\n")
 }
 
-/// A plan of this text in this folder, with more lines at its beginning.
 fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
     let text = format!(
         "folder = {}\n{more}{text}",
@@ -160,7 +148,7 @@ fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow:
     );
     let added = 1 + more.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
-        // Lines as the plan's own file has them.
+        // Report line numbers of the plan's own file.
         mistakes
             .iter_mut()
             .for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
@@ -168,7 +156,7 @@ fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow:
     })
 }
 
-/// As a string of TOML, which JSON's strings are.
+/// A JSON string is a valid TOML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,5 +1,3 @@
-//! `campaign.toml`: what is measured, against what, and where programs come from.
-
 use anyhow::{Context as _, bail};
 use faultline_command::args::WrongUsage;
 use faultline_experiments::folder::digest;
@@ -8,67 +6,52 @@ use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-/// Name of the campaign's file in its folder.
 pub(crate) const FILE: &str = "campaign.toml";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Campaign {
-    /// Its folder, absolute.
+    /// Absolute.
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
-    /// The plan's file, absolute.
+    /// Absolute.
     pub(crate) plan: PathBuf,
     pub(crate) plan_text: String,
-    /// SHA-256 of it.
+    /// SHA-256.
     pub(crate) plan_digest: String,
-    /// Differences smaller than this share do not matter.
+    /// Smaller relative differences do not matter.
     pub(crate) margin: f64,
-    /// What every version is compared with.
     pub(crate) baseline: Program,
-    /// The versions in the file.
     pub(crate) programs: Vec<Program>,
-    /// How versions are built that do not say where they are.
     pub(crate) get: Option<Get>,
-    /// Where new versions are published.
     pub(crate) watch: Option<Watch>,
 }
 
-/// A program under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// As in 2.1.14.
     pub(crate) version: String,
-    /// What it is, for people; may be empty.
     pub(crate) name: String,
-    /// Where it is, absolute; `None` if it is built.
+    /// Absolute; `None` if it is built.
     pub(crate) path: Option<PathBuf>,
 }
 
-/// How a version is built.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Get {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub(crate) command: Vec<String>,
-    /// Where it puts the validator's program: relative to the folder, with `{version}`.
+    /// The built program, relative to the folder, with `{version}`.
     pub(crate) program: String,
 }
 
-/// Where versions are published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watch {
     pub(crate) range: VersionReq,
-    /// Prints versions, one a line; `None`: the index is asked.
+    /// Prints one version a line; `None`: use the index.
     pub(crate) command: Option<Vec<String>>,
     pub(crate) package: String,
-    /// A sparse index of Cargo's.
     pub(crate) index: String,
 }
 
 impl Campaign {
-    /// Reads the campaign in this folder.
-    ///
-    /// # Errors
-    /// Every mistake found, in a [`WrongUsage`]; a file cannot be read.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
         let file = folder.join(FILE);
@@ -90,7 +73,6 @@ impl Campaign {
     }
 }
 
-/// All of them, a line each.
 pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
     WrongUsage(
         mistakes
@@ -181,7 +163,7 @@ fn program(
     }
 }
 
-/// A version: a part of names of folders and arms.
+/// A version becomes part of folder and arm names.
 pub(crate) fn version(text: String) -> Result<String, String> {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());

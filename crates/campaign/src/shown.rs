@@ -1,5 +1,3 @@
-//! What is shown of a campaign besides its pages: where it stands, and all results as a table.
-
 use crate::settings::Campaign;
 use crate::store::{Listed, RunRow, Store};
 use crate::work;
@@ -13,7 +11,6 @@ use serde::Serialize;
 use std::io::BufWriter;
 use std::path::Path;
 
-/// One version of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Version {
     version: String,
@@ -26,7 +23,6 @@ struct Version {
     error: Option<String>,
 }
 
-/// Every version and what is next.
 pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
     let listed = work::list(campaign, store)?;
     let mut versions = Vec::new();
@@ -94,10 +90,7 @@ fn version(
     })
 }
 
-/// Writes one row for each run and metric; how many.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// Writes one row for each run and metric; returns their number. Fails if the file exists.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     let named = || out.display().to_string();

@@ -1,11 +1,10 @@
-//! `results.db`: an SQLite database with the versions of the list and a row for each run. docs/CAMPAIGN.md describes it.
+//! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
 use anyhow::{anyhow, ensure};
 use faultline_recording::{DatabaseKind, ForeignDatabase};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
 
-/// Its name in the campaign's folder.
 pub(crate) const FILE: &str = "results.db";
 
 const KIND: DatabaseKind = DatabaseKind {
@@ -14,7 +13,7 @@ const KIND: DatabaseKind = DatabaseKind {
     format: 1,
 };
 
-/// The statements that make the tables, which a file must have word for word.
+/// The schema; a file must match it word for word.
 const TABLES: [&str; 4] = [
     "CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
   added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT)",
@@ -31,91 +30,72 @@ const TABLES: [&str; 4] = [
 
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
-/// Bytes of a text in it: a reason with the last line of a program is the longest.
+/// Bytes. The longest text is a reason with a program's last line.
 const LONGEST_VALUE: i32 = 1 << 20;
 
-/// Where a version of the list comes from.
 pub(crate) const FROM_FILE: &str = "campaign.toml";
 pub(crate) const FROM_COMMAND: &str = "add";
 pub(crate) const FROM_WATCH: &str = "watch";
 
-/// Validity of a run that is to be repeated.
+/// Validity of a run that must be repeated.
 pub(crate) const VOID: &str = "void";
 
 pub(crate) struct Store(Connection);
 
-/// A version of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Version, name, path.
     pub(crate) program: crate::settings::Program,
-    /// Where it comes from.
     pub(crate) source: String,
-    /// When it was added, in nanoseconds since 1970.
     pub(crate) added_unix_ns: i64,
-    /// Whether it was taken off the list.
     pub(crate) removed: bool,
-    /// Whether there are runs of it.
     pub(crate) measured: bool,
-    /// SHA-256 of its program, once that was found or built.
     pub(crate) digest: Option<String>,
-    /// Why it has no result.
     pub(crate) error: Option<String>,
 }
 
-/// What rows must have alike to be compared, with the machine.
+/// Rows are comparable if these and the machine are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Conditions {
-    /// SHA-256 of the plan.
     pub(crate) plan_digest: String,
     pub(crate) baseline: String,
-    /// SHA-256 of its program.
     pub(crate) baseline_digest: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunRow {
-    /// The version under test in its round.
     pub(crate) release: String,
-    /// SHA-256 of that version's program.
     pub(crate) program_digest: String,
     pub(crate) conditions: Conditions,
     /// Processor, threads, memory.
     pub(crate) machine: String,
     pub(crate) kernel: String,
-    /// From 1 on; a second one repeats what the first has found.
+    /// From 1; round 2 confirms the findings of round 1.
     pub(crate) round: u32,
-    /// Whether this is a run of the baseline.
     pub(crate) of_baseline: bool,
-    /// From 1 on: the runs of one replicate are a pair.
+    /// From 1; the runs of one replicate are a pair.
     pub(crate) replicate: u32,
     pub(crate) began_unix_ns: i64,
-    /// How it ended, in words.
     pub(crate) outcome: String,
-    /// `valid`, `unproven`, `invalid`, or [`VOID`].
     pub(crate) validity: String,
-    /// The recording, relative to the campaign's folder.
+    /// Relative to the campaign's folder.
     pub(crate) recording: String,
-    /// SHA-256 of it; `None` if there is none.
+    /// SHA-256; `None` without a recording.
     pub(crate) recording_digest: Option<String>,
-    /// The report of its round, relative to the page.
+    /// Relative to the page.
     pub(crate) report: String,
-    /// By metric; what was not recorded is not there.
+    /// By metric; values that were not recorded are absent.
     pub(crate) values: Vec<(String, f64)>,
 }
 
 impl RunRow {
-    /// Whether it ran as planned to its end: another one has an outcome and no values that could be compared.
     pub(crate) fn is_whole(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
     }
 
-    /// Whether it is to be repeated.
     pub(crate) fn is_void(&self) -> bool {
         self.validity == VOID
     }
 
-    /// Whether both are runs of one pair.
     pub(crate) fn is_pair_of(&self, other: &RunRow) -> bool {
         (&self.release, self.round, self.replicate, &self.conditions)
             == (
@@ -127,16 +107,14 @@ impl RunRow {
     }
 }
 
-/// What is said of a release by a metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct VerdictRow {
     pub(crate) conditions: Conditions,
-    /// Where it was measured.
     pub(crate) machine: String,
     pub(crate) release: String,
     pub(crate) metric: String,
     pub(crate) pairs: usize,
-    /// To the baseline, with its interval.
+    /// Ratio to the baseline, with its interval.
     pub(crate) ratio: [f64; 3],
     /// Of the test, and adjusted.
     pub(crate) p: [Option<f64>; 2],
@@ -144,10 +122,7 @@ pub(crate) struct VerdictRow {
 }
 
 impl Store {
-    /// Opens it, and makes it if it is not there.
-    ///
-    /// # Errors
-    /// It is another file, of a newer version of this program, damaged, or cannot be written.
+    /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
         let opened = ForeignDatabase::open_to_write(&path, &KIND, &TABLES, LONGEST_VALUE);
@@ -157,12 +132,11 @@ impl Store {
                 None => error.into(),
             }
         })?;
-        // A row that was committed outlives a power cut.
+        // A committed row survives a power cut.
         database.pragma_update(None, "synchronous", "FULL")?;
         Ok(Store(database))
     }
 
-    /// The list, in the order in which versions were added.
     pub(crate) fn listed(&self) -> anyhow::Result<Vec<Listed>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
@@ -171,7 +145,7 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Adds a version, or changes where it comes from; one that was taken off the list is on it again.
+    /// Adds a version, changes its source, or restores a removed one.
     pub(crate) fn add(
         &self,
         program: &crate::settings::Program,
@@ -187,7 +161,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes a version off the list.
+    /// Keeps the row and its runs.
     pub(crate) fn remove(&self, version: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE program SET removed = 1 WHERE version = ?",
@@ -196,7 +170,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the digest of a version's program, or why it has none or no result.
+    /// Stores the digest of a version's program, or the reason why there is none or no result.
     pub(crate) fn found(
         &self,
         version: &str,
@@ -209,7 +183,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the baseline with this digest this name: rows are compared by the digest.
+    /// Renames the baseline with this digest: rows are compared by digest.
     pub(crate) fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
@@ -218,10 +192,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the runs of a round, all or none. Those that are there stay, unless they are void.
-    ///
-    /// # Errors
-    /// They cannot be written, or none is new.
+    /// Adds the runs of a round in one transaction. Existing runs stay, unless they are void. Fails
+    /// if none is new.
     pub(crate) fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         let mut new = 0;
@@ -276,7 +248,8 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Makes the run with this recording and its pair void: they lose their values, and the next `campaign run` repeats them.
+    /// Voids the run with this recording and its pair. They lose their values, and the next
+    /// `campaign run` repeats them.
     pub(crate) fn void(&mut self, recording: &str) -> anyhow::Result<()> {
         let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
                     WHERE run.recording = ?1";
@@ -290,7 +263,6 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// All runs, in the order in which they were added.
     pub(crate) fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
         let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
@@ -305,7 +277,6 @@ impl Store {
         Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
 
-    /// Replaces what is said of releases.
     pub(crate) fn judge(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         transaction.execute("DELETE FROM verdict", [])?;

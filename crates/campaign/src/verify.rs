@@ -1,4 +1,4 @@
-//! Compares the recordings of a campaign with the digests in `results.db`.
+//! Compares recordings with the digests in `results.db`.
 
 use crate::collected::void_run;
 use crate::programs::sha256;
@@ -10,14 +10,12 @@ use faultline_experiments::journal;
 use faultline_experiments::report::Experiment;
 use std::path::Path;
 
-/// A recording that is not what was measured.
 pub(crate) struct Damaged {
     pub(crate) run: RunRow,
-    /// Why, in words.
     pub(crate) why: String,
 }
 
-/// How many recordings were compared, and those that are missing or differ. Void runs are left out.
+/// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
 pub(crate) fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<Damaged>)> {
     let (mut compared, mut damaged) = (0, Vec::new());
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
@@ -35,10 +33,7 @@ pub(crate) fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usiz
     Ok((compared, damaged))
 }
 
-/// Makes these runs and their pairs void, so that the next `campaign run` repeats them.
-///
-/// # Errors
-/// A journal or the database cannot be written, or an experiment runs.
+/// Voids these runs and their pairs, so that the next `campaign run` repeats them.
 pub(crate) fn repeat(
     campaign: &Campaign,
     store: &mut Store,
@@ -55,7 +50,7 @@ pub(crate) fn repeat(
     Ok(())
 }
 
-/// Makes the run of this recording void in the journal of its experiment. An experiment that is gone begins anew.
+/// An experiment without a journal starts anew.
 fn void_in_journal(recording: &Path, why: &str) -> anyhow::Result<()> {
     let mut folders = recording.ancestors().skip(1);
     let Some(folder) = folders.find(|folder| folder.join(journal::FILE).is_file()) else {

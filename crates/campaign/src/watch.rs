@@ -1,4 +1,4 @@
-//! Which versions are published: by Cargo's sparse index, or by a command that prints them.
+//! Published versions, from Cargo's sparse index or from a command that prints them.
 
 use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
@@ -12,20 +12,14 @@ use std::path::Path;
 use std::time::Duration;
 use ureq::config::Config;
 
-/// For the whole answer of an index.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest answer, in bytes.
+/// In bytes.
 const LARGEST: u64 = 16 << 20;
-/// For a command that prints versions.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Of the campaign's folder: what the command printed, and what it said besides.
 const PRINTED: &str = "watch.out";
 const OUTPUT_LOG: &str = "watch.log";
 
-/// Versions that are published and in the range, oldest first. `None` if a signal asked to stop.
-///
-/// # Errors
-/// They cannot be had: no network, or the command failed.
+/// Within the range, oldest first. `None` if a signal asked to stop.
 pub(crate) fn published(
     campaign: &Campaign,
     watch: &Watch,
@@ -41,7 +35,7 @@ pub(crate) fn published(
     Ok(Some(matching(watch, &versions)))
 }
 
-/// What a command printed, with or without `v`.
+/// Removes a leading `v`.
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
@@ -56,7 +50,7 @@ fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
     versions.retain(|version| watch.range.matches(version));
     versions.sort();
     versions.dedup();
-    // What could not be a folder's name is left out.
+    // Skip versions that cannot be folder names.
     versions
         .iter()
         .filter_map(|version| settings::version(version.to_string()).ok())
@@ -110,7 +104,6 @@ fn releases(watch: &Watch) -> anyhow::Result<String> {
         .with_context(|| url)
 }
 
-/// One version in the index.
 #[derive(Deserialize)]
 struct Entry {
     vers: String,
@@ -118,7 +111,7 @@ struct Entry {
     yanked: bool,
 }
 
-/// Those that were not withdrawn.
+/// Versions that were not yanked.
 fn listed(text: &str) -> anyhow::Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {

@@ -1,5 +1,6 @@
-//! Runs the plan for what has no result. Every step can be repeated: a build whose digest is not kept is made again, an
-//! experiment continues by its own journal, and the rows of a round are kept in one transaction.
+//! Runs the plan for each version without a result. Every step can be repeated: a build without a
+//! stored digest is done again, an experiment continues from its journal, and a round's rows are
+//! one transaction.
 
 use crate::collected::{Collected, Round, collected};
 use crate::compare;
@@ -17,35 +18,28 @@ use faultline_experiments::runner::Over;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Rounds at most: what the first finds has to be found again.
+/// The second round confirms the findings of the first.
 const ROUNDS: u32 = 2;
 
-/// How often damaged recordings of a version are repeated in one `campaign run`.
+/// Limit of repetitions because of damaged recordings, per version and `campaign run`.
 const REPEATS: u32 = 2;
 
 const SIGNAL: &str = "a signal asked to";
 
-/// How experiments are started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Starting {
-    /// How cgroups are created.
     pub(crate) launcher: Launching,
-    /// The validator may vote.
     pub(crate) i_vote: bool,
 }
 
-/// How work on a version ended.
 enum Worked {
     Done,
-    /// Not, and no other can be worked on now.
+    /// Not done, and no other version can be run now.
     Stopped(String),
     Failed(String),
 }
 
-/// Brings the list up to date: what `campaign.toml` names is on it, and what it names no more is not.
-///
-/// # Errors
-/// The database cannot be read or written.
+/// Makes the list match `campaign.toml`.
 pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Listed>> {
     let known = store.listed()?;
     for program in &campaign.programs {
@@ -66,10 +60,6 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
     store.listed()
 }
 
-/// Runs the plan for every version without a result, and renews the pages; why it stopped, if it did.
-///
-/// # Errors
-/// The campaign's files cannot be read or written.
 pub(crate) fn run(
     campaign: &Campaign,
     store: &mut Store,
@@ -83,7 +73,6 @@ pub(crate) fn run(
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
         return Ok(Err(SIGNAL.to_owned()));
     };
-    // Mistakes of the plan come before anything is built for it.
     round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
     page::renew(campaign, store)?;
     let conditions = conditions(campaign, &baseline);
@@ -120,15 +109,13 @@ pub(crate) fn run(
     })
 }
 
-/// Whether this is a row of a pinned baseline, which is not under test.
+/// A pinned baseline is not under test.
 pub(crate) fn is_baseline(campaign: &Campaign, one: &Listed) -> bool {
     one.source == BASELINE || one.program.version == campaign.baseline.version
 }
 
-/// Source of the baseline's own row.
 pub(crate) const BASELINE: &str = "baseline";
 
-/// Plan and baseline of this campaign now.
 pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions {
     Conditions {
         plan_digest: campaign.plan_digest.clone(),
@@ -137,7 +124,7 @@ pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions
     }
 }
 
-/// Adds what is published; without a network it says so. `None` if a signal asked to stop.
+/// Adds published versions; reports a missing network. `None` if a signal asked to stop.
 fn check_requests(
     campaign: &Campaign,
     store: &Store,
@@ -173,7 +160,7 @@ fn check_requests(
     Ok(Some(()))
 }
 
-/// Whether a signal asked to stop: an experiment hears those that come while it runs, and nobody those between two of them.
+/// An experiment handles signals while it runs; this handles those between experiments.
 fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
     Ok(signals
         .wait(None, Duration::ZERO)?
@@ -201,7 +188,6 @@ fn baseline(
     Ok(Some(obtained))
 }
 
-/// Everything that is left to be done for a version.
 fn version_done(
     campaign: &Campaign,
     store: &mut Store,
@@ -210,13 +196,13 @@ fn version_done(
     signals: &mut Signals,
 ) -> anyhow::Result<Worked> {
     let version = &one.program.version;
-    // Of a version that is done nothing is obtained, and its file may be another by now.
+    // A finished version obtains no program, so its file may have changed.
     if let Err(error) = programs::unchanged(campaign, &one.program, one) {
         return Ok(Worked::Failed(format!("{error:#}")));
     }
     let mut repeats = 0;
     while let Some(round) = next_round(campaign, store, version, conditions)? {
-        // Read anew: after a first round its digest is final.
+        // The first round makes the digest final.
         let listed = store.listed()?;
         let same = listed.iter().find(|one| one.program.version == *version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
@@ -262,7 +248,6 @@ fn version_done(
     Ok(Worked::Done)
 }
 
-/// The round that is next for a version of the list, under the baseline that the list has.
 pub(crate) fn next(
     campaign: &Campaign,
     store: &Store,
@@ -282,8 +267,8 @@ pub(crate) fn next(
     next_round(campaign, store, &one.program.version, &conditions)
 }
 
-/// The round that is next: one with void runs, the first, or a second one where the first has found something; `None` if
-/// nothing is left.
+/// A round with void runs, the first round, or a second one if the first found a difference. `None`
+/// if nothing is left.
 fn next_round(
     campaign: &Campaign,
     store: &Store,
@@ -325,7 +310,7 @@ fn next_round(
     Ok(release.is_some_and(found).then_some(round + 1))
 }
 
-/// Now, in nanoseconds since 1970.
+/// Nanoseconds since 1970.
 pub(crate) fn now() -> i64 {
     let since: Duration = clock::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,7 +1,5 @@
-//! A page cache that is cold, and the same for every run.
-//!
-//! Cache that another run left, or that the runner's own copying made, is charged to nobody or to somebody else: a run that
-//! uses it has more memory than its limit says.
+//! Gives every run the same cold page cache. A run is not charged for pages that were cached
+//! before, so it would have more memory than its limit.
 
 mod fincore;
 
@@ -13,37 +11,29 @@ use rustix::fs::Advice;
 use std::io::Write;
 use std::path::Path;
 
-/// What a dropping went over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub files: u64,
-    /// Their lengths together, in bytes.
     pub bytes: u64,
-    /// What was not entered, with its reason.
     pub left: Vec<RetainedEntry>,
 }
 
-/// How much of some files is in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// Regular files that could be looked at.
     pub files: u64,
-    /// Those that had gone when it was their turn.
+    /// Files that were deleted meanwhile.
     pub gone: u64,
-    /// Pages that the files have, holes not counted.
+    /// Pages of the files, without holes.
     pub pages: u64,
-    /// Those of them in the page cache.
     pub resident: u64,
 }
 
 impl Residency {
-    /// The share of pages that is in memory, 0 to 1; `None` without a page.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.pages > 0).then(|| self.resident as f64 / self.pages as f64)
     }
 
-    /// What is in memory, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.resident
@@ -51,12 +41,9 @@ impl Residency {
     }
 }
 
-/// Writes what is dirty to the disks of these folders, and asks the kernel to forget the pages of every regular file below
-/// them. Links are followed at the top only; a folder that is not there yet has nothing to drop. Pages that a process has
-/// mapped, or that become dirty meanwhile, stay: [`residency`] tells.
-///
-/// # Errors
-/// A folder cannot be walked, or the file system refuses.
+/// Syncs these folders' disks, then asks the kernel to drop the pages of every regular file below
+/// them. Follows links at the top only; skips missing folders. Mapped pages, and pages that become
+/// dirty meanwhile, stay: see [`residency`].
 pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
     let mut dropped = Dropped::default();
     for folder in folders {
@@ -80,11 +67,8 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
     Ok(dropped)
 }
 
-/// Brings one file into the page cache, such as a program that all runs shall find there alike: whoever reads it first is
-/// charged for it, and nobody else. Its size, in bytes.
-///
-/// # Errors
-/// It is not there or cannot be read.
+/// Reads a file into the page cache, so that no run is charged for its pages. Returns its size in
+/// bytes.
 pub fn warm_file(path: &Path) -> Result<u64, Error> {
     let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
     read().map_err(|source| Error::File {
@@ -93,8 +77,8 @@ pub fn warm_file(path: &Path) -> Result<u64, Error> {
     })
 }
 
-/// Writes what is dirty, and asks the kernel to forget every page and every name of the whole host: other programs get
-/// slower. For root only.
+/// Syncs, and drops the page cache, dentries and inodes of the whole host, which slows other
+/// programs down. Needs root.
 pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
     rustix::fs::sync();
     let path = root.procfs.join("sys/vm/drop_caches");
@@ -103,11 +87,11 @@ pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
         .map_err(|source| Error::File { path, source })
 }
 
-/// Looks which pages of the regular files below these folders are in memory, and brings none in. Links are followed at the
-/// top only; a folder that is not there yet has none.
+/// Counts the cached pages of the regular files below these folders without loading any. Follows
+/// links at the top only; skips missing folders.
 ///
 /// # Errors
-/// `fincore` is not installed, or a folder cannot be walked: then nobody knows.
+/// `fincore` is not installed, or a folder cannot be walked.
 pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     let page = rustix::param::page_size() as u64;
     let (mut found, mut batch, mut total) = (Residency::default(), fincore::Batch::default(), 0);
@@ -138,7 +122,6 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     Ok(found)
 }
 
-/// `None` if it is not there.
 fn top(folder: &Path) -> Result<Option<Folder>, Error> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),

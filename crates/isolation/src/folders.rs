@@ -1,7 +1,5 @@
-//! The folders of an experiment: marked, cleared, filled again.
-//!
-//! Nothing is deleted or written but in a folder that carries the [`MARKER`], which only [`init`] sets, and only on a
-//! folder that it makes or finds empty.
+//! The folders of an experiment. Files are deleted or written only in a folder with the [`MARKER`].
+//! Only [`init`] sets it, on a folder that it creates or finds empty.
 
 mod clear;
 mod guard;

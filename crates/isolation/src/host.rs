@@ -1,4 +1,4 @@
-//! What the host is like before a run: data only. What cannot be told is absent.
+//! State of the host before a run. Unknown values are absent.
 
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::{cpu_times, pid_cmdline, pid_stat, pressure};
@@ -8,48 +8,39 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The host at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostState {
-    /// Which start of the machine this is.
     pub boot_id: Option<String>,
-    /// Memory that the kernel can use, in bytes.
+    /// Memory usable by the kernel, in bytes.
     pub memory_total: Option<u64>,
-    /// Memory that programs could have without swapping, in bytes; an estimate of the kernel's.
+    /// The kernel's estimate of memory without swapping, in bytes.
     pub memory_available: Option<u64>,
-    /// Swap space, in bytes; 0 without swap.
+    /// In bytes; 0 without swap.
     pub swap_total: Option<u64>,
-    /// What is used of it, in bytes.
     pub swap_used: Option<u64>,
-    /// When huge pages are given unasked: `always`, `madvise` or `never`.
+    /// `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Who chooses clock rates, each once; empty where nobody does, as in most virtual machines.
+    /// Distinct CPU frequency governors; empty without any, as in most virtual machines.
     pub governors: Vec<String>,
-    /// Processors that are online.
     pub cpus: Option<u64>,
-    /// Stalls of the host since its start by resource (`cpu`, `memory`, `io`).
     pub pressure: BTreeMap<String, Stalled>,
-    /// The disk of each path that was asked for, in that order.
     pub disks: Vec<Disk>,
-    /// Processes with a name that was sought, by number.
     pub running: Vec<Running>,
-    /// What is there and could not be read.
+    /// Files that exist but could not be read.
     pub problems: Vec<String>,
 }
 
-/// The file system that a path is or will be on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     pub path: PathBuf,
-    /// Number of the file system: paths with the same one share their room.
+    /// Id of the file system: paths with the same id share its space.
     pub device: Option<u64>,
-    /// Size, in bytes.
+    /// In bytes.
     pub size: Option<u64>,
-    /// What others than root can still write, in bytes.
+    /// Bytes available to users other than root.
     pub free: Option<u64>,
 }
 
-/// How long the host was stalled, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalled {
     /// At least one task.
@@ -58,23 +49,19 @@ pub struct Stalled {
     pub full_us: Option<u64>,
 }
 
-/// A process that was found by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub pid: u32,
-    /// Its name, as the kernel cuts it.
     pub name: String,
-    /// Its arguments in one line; absent where they may not be read.
     pub command: Option<String>,
 }
 
-/// What all processors together had done by some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuUse {
     busy: Duration,
 }
 
-/// Looks once. `is_sought` is asked with each process's name, of which the kernel keeps 15 bytes.
+/// `is_sought` gets each process's `comm` (15 bytes).
 #[must_use]
 pub fn inspect(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) -> HostState {
     let hardware = Hardware::read(root);
@@ -105,7 +92,6 @@ pub fn inspect(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> boo
     state
 }
 
-/// Which start of the machine this is; another one after each.
 #[must_use]
 pub fn boot_id(root: &HostRoot) -> Option<String> {
     let text = root.read_proc("sys/kernel/random/boot_id", |text| {
@@ -114,7 +100,6 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
     text.ok().filter(|text| !text.is_empty())
 }
 
-/// What the processors have done until now.
 #[must_use]
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
     let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks?;
@@ -129,8 +114,8 @@ pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
 }
 
 impl CpuUse {
-    /// How many processors were busy on average between this moment and a later one, `elapsed` after it. Exact to a
-    /// hundredth of a second of CPU time. `None` without time between them.
+    /// Average number of busy CPUs between this sample and a later one, `elapsed` after it. The
+    /// resolution is 0.01 s of CPU time. `None` if `elapsed` is 0.
     #[must_use]
     pub fn busy_until(&self, later: &CpuUse, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
@@ -138,7 +123,6 @@ impl CpuUse {
     }
 }
 
-/// The processes with a name that is sought, but for those that have ended and wait to be collected.
 fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Running>, String> {
     let mut pids = root.pids().map_err(|error| error.to_string())?;
     pids.sort_unstable();
@@ -184,7 +168,7 @@ fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
         .collect()
 }
 
-/// Of the path, or of the folder above it that is there already.
+/// Uses the closest existing parent of the path.
 fn disk(path: &Path) -> Disk {
     let mut disk = Disk {
         path: path.to_owned(),

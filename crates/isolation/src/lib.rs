@@ -1,7 +1,5 @@
-//! What a run of an experiment stands on: a group of processes with limits, folders that are cleared and filled, a page
-//! cache that is cold, a host that is quiet.
-//!
-//! Everything here changes the host, and nothing here decides: when a run begins and what its end means is the lab's.
+//! Prepares the host for the run of an experiment: cgroups with limits, folders, page cache, host
+//! state. The lab decides when a run begins and ends.
 
 pub mod cold;
 pub mod folders;

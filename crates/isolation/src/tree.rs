@@ -1,4 +1,4 @@
-//! What lies below a folder, reached by descriptors: never over a symbolic link, never onto another mount.
+//! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
 
 use crate::Error;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -8,10 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// No ledger is nested as deep; each level holds a descriptor and a list of names.
+/// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
 pub(crate) const DEEPEST: usize = 64;
 
-/// Why something is left alone that [`Entered::Elsewhere`] was said of.
 pub(crate) const ELSEWHERE: &str = "another file system, or mounted here";
 
 const FOLDER: OFlags = OFlags::RDONLY
@@ -19,7 +18,7 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Without waiting: a FIFO may have been put where a file was.
+/// Non-blocking: a FIFO may have replaced a file.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -33,19 +32,16 @@ pub(crate) struct Folder {
     inode: u64,
 }
 
-/// What became of the wish to open something below a folder.
 #[derive(Debug)]
 pub(crate) enum Entered<T> {
     Open(T),
-    /// Another mount or file system.
     Elsewhere,
-    /// It is not there any more, or something else is in its place.
+    /// The entry is gone or was replaced.
     Changed,
 }
 
 impl Folder {
-    /// # Errors
-    /// There is none, or it is a symbolic link.
+    /// Fails on a symbolic link.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         match rustix::fs::openat(CWD, path, FOLDER, Mode::empty())
             .and_then(|fd| Folder::new(fd, path.to_owned()))
@@ -75,17 +71,14 @@ impl Folder {
         })
     }
 
-    /// Its path, for people; the descriptor is what is used.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number in its file system.
     pub(crate) fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Of the file system.
     pub(crate) fn device(&self) -> u64 {
         self.device
     }
@@ -94,12 +87,10 @@ impl Folder {
         self.fd.as_fd()
     }
 
-    /// Path of an entry, for people.
     pub(crate) fn join(&self, name: &CStr) -> PathBuf {
         self.path.join(os(name))
     }
 
-    /// The names in it, in no order.
     pub(crate) fn names(&self) -> Result<Vec<CString>, Error> {
         let wrong = |errno| failed(&self.path, errno);
         let mut names = Vec::new();
@@ -112,7 +103,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Of an entry itself, not of what a link leads to; `None` if it is not there any more.
+    /// Does not follow links; `None` if the entry is gone.
     pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -136,7 +127,7 @@ impl Folder {
         })
     }
 
-    /// A regular file, to be read.
+    /// Only a regular file, for reading.
     pub(crate) fn file(&self, name: &CStr) -> Result<Entered<(OwnedFd, Stat)>, Error> {
         let fd = match self.reach(name, FILE)? {
             Entered::Open(fd) => fd,
@@ -154,8 +145,8 @@ impl Folder {
     fn reach(&self, name: &CStr, flags: OFlags) -> Result<Entered<OwnedFd>, Error> {
         let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
-            // Before Linux 5.6, and where a filter of system calls does not know it. Then a second mount of the same file
-            // system is not told from a folder.
+            // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
+            // of the same file system looks like a folder.
             Err(Errno::NOSYS | Errno::PERM) => {
                 rustix::fs::openat(&self.fd, name, flags, Mode::empty())
             }
@@ -170,7 +161,8 @@ impl Folder {
     }
 }
 
-/// Shows every regular file below a folder, open, with its state and its path; and what was not entered, with its reason.
+/// Visits every regular file, opened, with its stat and path, and each entry that was not entered,
+/// with the reason.
 pub(crate) fn files(
     folder: &Folder,
     see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
@@ -178,10 +170,8 @@ pub(crate) fn files(
     below(folder, 0, see)
 }
 
-/// What a walk shows.
 pub(crate) enum Found<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
-    /// What was not entered, and why.
     Left(PathBuf, &'static str),
 }
 
@@ -224,7 +214,7 @@ pub(crate) fn on_disk(stat: &Stat) -> u64 {
         .saturating_mul(512)
 }
 
-/// Bytes on disk, shared evenly among the names of a file.
+/// Divided by the number of hard links.
 pub(crate) fn disk_bytes(stat: &Stat) -> u64 {
     on_disk(stat) / u64::from(stat.st_nlink as u32).max(1)
 }

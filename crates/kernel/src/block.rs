@@ -1,4 +1,4 @@
-//! The block device under a file system: the disk of a partition, and what a volume or an array is made of.
+//! The block device under a file system: a partition's disk, and the members of a volume or array.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,25 @@ use crate::parse::mountinfo::Mount;
 use crate::parse::number;
 use crate::{HostRoot, ParseError};
 
-/// Volumes on arrays on partitions: no more levels are followed.
 const MOST_LEVELS: u32 = 8;
 
 /// A whole block device, never a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// Its name in `/dev`, such as `nvme0n1`, `dm-0` or `md127`.
     pub name: String,
     pub device: Device,
-    /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or an array's level such as `raid0`.
+    /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or a RAID level such as `raid0`.
     pub kind: String,
-    /// The name that it was given as one made of others, such as `vg-ledger`.
     pub mapped_name: Option<String>,
-    /// Share of its life that is used up, in tenths, as it says itself: eMMC and UFS do in sysfs, NVMe and SATA do not.
+    /// Consumed lifetime in tenths, as the device reports it: eMMC and UFS do in sysfs, NVMe and
+    /// SATA do not.
     pub worn_tenths: Option<u64>,
-    /// How many members an array lacks; `None` for anything else.
+    /// Missing members of an array; `None` for other devices.
     pub missing_members: Option<u64>,
 }
 
-/// The device under `mount`, and behind it those that it is made of, at most `most`. Empty for a file system without one:
-/// overlay, tmpfs, NFS, ZFS.
+/// The device under `mount`, then its members, at most `most`. Empty for overlay, tmpfs, NFS and
+/// ZFS.
 #[must_use]
 pub fn under(root: &HostRoot, mount: &Mount, most: usize) -> Vec<BlockDevice> {
     let mut found = Vec::new();
@@ -37,7 +35,7 @@ pub fn under(root: &HostRoot, mount: &Mount, most: usize) -> Vec<BlockDevice> {
     found
 }
 
-/// The folder of the device in sysfs. File systems with several devices (btrfs) have no numbers of one, but a name.
+/// File systems with several devices (btrfs) have no device number, but a device name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     if mount.device.major != 0 {
         return root
@@ -118,7 +116,8 @@ fn kind(folder: &Path, name: &str) -> String {
     kind.to_owned()
 }
 
-/// `0x01 0x03`: the worse of two kinds of cells, in tenths; 0 is "not known", 11 "beyond its life". UFS has them apart.
+/// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
+/// separate files.
 fn worn(folder: &Path) -> Option<u64> {
     let of_both = |letter| {
         text(&folder.join(format!(
@@ -145,7 +144,6 @@ fn text(file: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Small files of sysfs; `None` for those that are not there and those that answer with an error.
 fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {
     parse(&std::fs::read(file).ok()?).ok()
 }

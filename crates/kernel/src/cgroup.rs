@@ -1,5 +1,3 @@
-//! The cgroups of a process, v1 or v2, in one vocabulary.
-
 pub(crate) mod files;
 mod freezer;
 pub(crate) mod levels;

@@ -1,27 +1,23 @@
-//! How fast the processors run, who decides it, and how often heat did.
+//! CPU frequencies, governors and thermal throttling.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::HostRoot;
 use crate::parse::number;
 
-/// More processors are not looked at.
 const MOST_CPUS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Speed {
-    /// Of those that say how fast they run: the slowest, the mean and the fastest, in Hz. `None` where none does, as in most
+    /// Slowest, mean and fastest CPU in Hz. `None` if no CPU reports its frequency, as in most
     /// virtual machines.
     pub hertz: Option<Spread>,
-    /// Who chooses the rates, each different one once.
     pub governors: BTreeSet<String>,
-    /// How often a core was slowed down because it was hot, all cores in sum. `None` where sysfs does not say (AMD, ARM).
+    /// Thermal throttle events of all cores. `None` if sysfs has none (AMD, ARM).
     pub core_throttles: Option<u64>,
-    /// The same of whole packages.
     pub package_throttles: Option<u64>,
 }
 
-/// What is spread over the processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     pub min: f64,
@@ -30,7 +26,7 @@ pub struct Spread {
 }
 
 impl Speed {
-    /// Looks at every processor, up to six small files of each: not for a tick.
+    /// Reads up to six small files of each CPU: too slow for a tick.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
         let is_cpu = |name: &String| {
@@ -40,7 +36,7 @@ impl Speed {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
         let mut speed = Speed::default();
         let mut rates = Vec::new();
-        // Hyper-threads of one core count its throttling each.
+        // Hyper-threads of one core each report its count.
         let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
         for cpu in names.iter().filter(|name| is_cpu(name)).take(MOST_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");

@@ -1,5 +1,3 @@
-//! Why something could not be read.
-
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
@@ -7,39 +5,32 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-/// Longest piece of the kernel's text quoted in an error, in characters.
 const QUOTED_CHARS: usize = 80;
 
-/// Why a value is missing. Cheap to clone.
+/// Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// This kernel, this configuration or this kind of process does not have it.
+    /// This kernel, configuration or kind of process does not have it.
     #[error("{}: absent: {why}", path.display())]
-    Absent {
-        path: Arc<Path>,
-        /// The reason, for people.
-        why: &'static str,
-    },
-    /// The kernel refused (`EACCES`, `EPERM`).
+    Absent { path: Arc<Path>, why: &'static str },
+    /// `EACCES` or `EPERM`.
     #[error("{}: forbidden", path.display())]
     Forbidden { path: Arc<Path> },
-    /// The process or the cgroup that the file belonged to is no more.
+    /// The process or cgroup of the file does not exist any more.
     #[error("{}: gone", path.display())]
     Gone { path: Arc<Path> },
-    /// The text is not what the kernel's documentation promises, or reading failed in another way.
+    /// The text violates the kernel's documentation, or reading failed in another way.
     #[error("{}", broken(path, *line, what, text))]
     Broken {
         path: Arc<Path>,
-        /// Line of the text from 1; 0 when the read itself failed.
+        /// From 1; 0 if the read itself failed.
         line: usize,
-        /// The offending text, at most 80 characters; empty when the read itself failed.
+        /// The offending text, at most 80 characters; empty if the read itself failed.
         text: String,
-        /// What was expected, or the system's error.
         what: Cow<'static, str>,
     },
 }
 
-/// A failed read has no line and no text to show.
 fn broken(path: &Path, line: usize, what: &str, text: &str) -> String {
     match line {
         0 => format!("{}: {what}", path.display()),
@@ -47,24 +38,17 @@ fn broken(path: &Path, line: usize, what: &str, text: &str) -> String {
     }
 }
 
-/// The four reasons without their detail: a label value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
-    /// See [`ReadError::Absent`].
     Absent,
-    /// See [`ReadError::Forbidden`].
     Forbidden,
-    /// See [`ReadError::Gone`].
     Gone,
-    /// See [`ReadError::Broken`].
     Broken,
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of the label values.
     pub const ALL: [Self; 4] = [Self::Absent, Self::Forbidden, Self::Gone, Self::Broken];
 
-    /// `absent`, `forbidden`, `gone` or `broken`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -83,7 +67,6 @@ impl fmt::Display for ErrorKind {
 }
 
 impl ReadError {
-    /// Which of the four reasons it is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -94,7 +77,6 @@ impl ReadError {
         }
     }
 
-    /// The file it is about.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -112,8 +94,8 @@ impl ReadError {
         }
     }
 
-    /// Sorts a failed system call. `owner_is_there` is asked only where the number alone cannot tell a file that never
-    /// was from one that vanished with its process or cgroup.
+    /// `owner_is_there` is called only to tell a file that never existed from one that vanished
+    /// with its process or cgroup.
     pub(crate) fn from_errno(
         errno: Errno,
         path: &Arc<Path>,
@@ -133,7 +115,7 @@ impl ReadError {
                 }
             }
             Errno::ACCESS | Errno::PERM => Self::Forbidden { path },
-            // Pressure files of a kernel started with psi=0 exist, but answer with this.
+            // With psi=0, pressure files exist but reading them fails with this.
             Errno::OPNOTSUPP => Self::Absent {
                 path,
                 why: "disabled in this kernel",
@@ -148,20 +130,19 @@ impl ReadError {
     }
 }
 
-/// A text that is not what the kernel's documentation promises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}: {text:?}")]
 pub struct ParseError {
-    /// Line from 1.
+    /// From 1.
     pub line: usize,
-    /// The offending text, at most 80 characters; bytes that are not UTF-8 are replaced.
+    /// At most 80 characters, lossy UTF-8.
     pub text: String,
     pub what: &'static str,
 }
 
 impl ParseError {
     pub(crate) fn new(line: usize, text: &[u8], what: &'static str) -> Self {
-        // Four bytes are the longest character; cutting first keeps a huge line from being copied.
+        // A character has at most four bytes. Cutting first avoids a copy of a huge line.
         let head = text.get(..QUOTED_CHARS * 4).unwrap_or(text);
         Self {
             line,
@@ -173,7 +154,6 @@ impl ParseError {
         }
     }
 
-    /// The same error, naming the file.
     #[must_use]
     pub fn at(self, path: impl Into<Arc<Path>>) -> ReadError {
         ReadError::Broken {

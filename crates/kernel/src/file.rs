@@ -1,5 +1,3 @@
-//! Files that are opened once and read many times.
-
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +7,23 @@ use rustix::io::Errno;
 
 use crate::{ParseError, ReadError};
 
-/// Room made before the first read; most files of the kernel fit, and a larger one grows the buffer once.
+/// Most kernel files fit; a larger one grows the buffer once.
 const INITIAL_CAPACITY: usize = 4096;
 
-/// The smallest page of any machine.
 const SMALLEST_PAGE: usize = 4096;
 
-/// Of a name, a space and a 64-bit number; the longest of `vmstat` has 50 bytes.
+/// A name, a space and a 64-bit number; the longest line of `vmstat` has 50 bytes.
 const LONGEST_LINE: usize = 128;
 
 const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// Whose file it is: what must have vanished for a missing file to be `Gone` rather than `Absent`.
+/// If the owner has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]
 pub(crate) enum Owner {
-    /// The machine, which does not vanish.
     Host,
-    /// A process, by a descriptor of its folder: a later process with the same number is not reachable through it.
+    /// A descriptor of the process's folder, through which a later process with the same pid is not
+    /// reachable.
     Process(Arc<OwnedFd>),
-    /// A folder that may be removed and made again.
     Folder(Arc<Path>),
 }
 
@@ -42,7 +38,7 @@ impl Owner {
         }
     }
 
-    /// `path` is the whole path; of a process only the last part is used, below its descriptor.
+    /// For a process only the last part of `path` is used, below its descriptor.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         match self {
             Self::Process(folder) => rustix::fs::openat(
@@ -56,19 +52,18 @@ impl Owner {
     }
 }
 
-/// How the kernel hands out a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Records {
-    /// As one piece: a read that leaves room in the buffer had everything, which saves the second read.
+    /// In one read: a read that does not fill the buffer was complete, which saves a second read.
     One,
-    /// In pieces: only a read of nothing is the end.
+    /// In pieces: only an empty read is the end.
     Many,
-    /// In pieces that end where the next line, shorter than [`LONGEST_LINE`], would not fit into a page: one that leaves
-    /// more room than that is the last.
+    /// In pieces that end where the next line, shorter than [`LONGEST_LINE`], would not fit into a
+    /// page. A piece with more free space than that is the last.
     Lines,
 }
 
-/// A file opened once and re-read from its beginning with `pread`.
+/// Opened once, and re-read from its beginning with `pread`.
 #[derive(Debug)]
 pub struct OpenFile {
     fd: OwnedFd,
@@ -95,15 +90,11 @@ impl OpenFile {
         &self.path
     }
 
-    /// Reads the whole file as it is now, replacing what `buffer` held. The buffer grows when the file is larger; with
-    /// a buffer that has once been large enough nothing is allocated.
-    ///
-    /// # Errors
-    /// `Gone` after the process or cgroup has vanished, and the others as [`ReadError`] says. What `buffer` then holds
-    /// is not meaningful.
+    /// Replaces the contents of `buffer` with the whole file. Allocates only if the file is larger
+    /// than the buffer. After an error the contents are undefined.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadError> {
         match read_whole(&self.fd, self.records, buffer) {
-            // Some files of a process that is just ending are empty instead of failing.
+            // Some files of an exiting process are empty instead of failing.
             Ok(()) if buffer.is_empty() && !self.owner.is_there() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
             }),
@@ -114,7 +105,6 @@ impl OpenFile {
         }
     }
 
-    /// [`read`](Self::read), then `parse`; a text that cannot be parsed is `Broken` and names this file.
     pub fn parse<T>(
         &self,
         buffer: &mut Vec<u8>,
@@ -124,7 +114,6 @@ impl OpenFile {
     }
 }
 
-/// Reads from the beginning to the end into `buffer`, which is emptied first.
 pub(crate) fn read_whole(
     fd: &OwnedFd,
     records: Records,
@@ -154,7 +143,7 @@ pub(crate) fn read_whole(
     }
 }
 
-/// A file that may be missing now and there later: opened when first asked for, and again after it was lost.
+/// Opened at first use, and reopened after it was lost.
 #[derive(Debug)]
 pub(crate) struct Slot {
     owner: Owner,
@@ -190,7 +179,6 @@ impl Slot {
         if let Some(open) = &self.open {
             match open.read(buffer) {
                 Ok(_) => return Ok(()),
-                // What the descriptor pointed to is lost; the path may lead to its successor.
                 Err(ReadError::Gone { .. } | ReadError::Absent { .. }) => self.open = None,
                 Err(error) => return Err(error),
             }

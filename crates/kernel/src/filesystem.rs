@@ -1,4 +1,4 @@
-//! The file system that holds a folder of a process, and how full it is.
+//! The file system of a process's folder, and its free space.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,15 @@ use crate::location::{Location, enter, locate_folder, mount_of, open_below};
 use crate::parse::mountinfo::{self, Mount};
 use crate::{HostRoot, ReadError};
 
-/// What is mounted for a process and for this one.
 #[derive(Debug, Clone, Default)]
 pub struct Mounts {
-    /// For the process, or what was until it ended; empty while nothing is known of it.
+    /// Also after the process has ended; empty if unknown.
     pub process: Vec<Mount>,
     pub own: Vec<Mount>,
 }
 
 impl Mounts {
-    /// Reads both lists, for which no right is needed.
-    ///
-    /// # Errors
-    /// When one of them cannot be read; `Absent` or `Gone` if the process has ended.
+    /// Needs no privilege. `Absent` or `Gone` if the process has ended.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self, ReadError> {
         let of = |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
         let process = pid
@@ -34,7 +30,6 @@ impl Mounts {
         })
     }
 
-    /// Those that a path of the process is looked for among.
     fn named(&self) -> &[Mount] {
         if self.process.is_empty() {
             &self.own
@@ -44,55 +39,47 @@ impl Mounts {
     }
 }
 
-/// How much there is of a file system, and how much is left for others than root.
+/// `avail` is for users other than root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// In bytes.
     pub size: u64,
     /// In bytes.
     pub avail: u64,
-    /// All inodes and the free ones; `None` where the file system makes them as needed (btrfs) and where it does not say.
+    /// Total and free inodes; `None` if they are allocated dynamically (btrfs) or not reported.
     pub inodes: Option<(u64, u64)>,
 }
 
 impl Space {
-    /// Whether the file system reports size 0, as pseudo file systems do, and those in memory without a limit.
+    /// Whether the file system reports size 0, as pseudo file systems and in-memory ones without a
+    /// limit do.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.size == 0
     }
 }
 
-/// A file system and its room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// As the process has it mounted: its mount point and its options are the process's own.
     pub mount: Mount,
-    /// False where the process's mounts are not known: then `mount` is this process's, which may have other options.
+    /// False if the process's mounts are unknown: `mount` is then this process's, whose options may
+    /// differ.
     pub of_process: bool,
-    /// `None` where the system call fails.
     pub space: Option<Space>,
 }
 
-/// Why the file system of a folder is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// A folder on the way may not be searched, and what is in it may be a link to anywhere.
+    /// A parent folder may not be searched; below it may be a link.
     Forbidden,
-    /// On no mount that this process sees.
     Absent,
 }
 
-/// Finds the file system of `folder`, an absolute path of the process, and asks how full it is.
+/// Finds the file system of `folder`, an absolute path of the process, and its free space.
 ///
-/// Waits for as long as the file system does, for ever if its server is gone: never to be called where others wait.
-///
-/// The folder is looked for in the process's own root, which only its user and root may enter; then under the same path
-/// for this process; then, where it does not exist yet, by its name among the mounts, each of which any user may ask at
-/// its mount point.
-///
-/// # Errors
-/// It is on no known mount, or its name alone does not tell on which.
+/// Blocks as long as the file system does, forever if its server is gone. Order of the search: the
+/// process's own root, which needs its user or root; the same path of this process; for a folder
+/// that does not exist yet, its name among the mounts.
 pub fn holding(
     root: &HostRoot,
     pid: Option<u32>,
@@ -123,7 +110,7 @@ pub fn holding(
         return known(mount, opened);
     }
     let named = mountinfo::holding(mounts.named(), folder).ok_or(Unknown::Absent)?;
-    // What is a mount point is no link.
+    // A mount point is not a link.
     if denied && named.mount_point != folder {
         return Err(Unknown::Forbidden);
     }
@@ -131,8 +118,8 @@ pub fn holding(
     known(mount, opened)
 }
 
-/// Where a folder of a process lies and how much room there is, as [`crate::place()`] tells it: in the process's own root, which only
-/// its user and root may enter; else of the same file system under the same path for this process.
+/// Mount and free space of a process's folder. Uses the process's own root (needs its user or
+/// root), else the same path of this process if its file system is the same.
 #[must_use]
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let of = |process: &str| root.procfs.join(process).join("root");
@@ -166,8 +153,9 @@ fn reach(root: &Path, folder: &Path, mounts: &[Mount]) -> Result<(Mount, OwnedFd
     Ok((mount.clone(), opened))
 }
 
-/// The process's mount of the file system that this process sees as `own`; `own` itself while nothing is known of the
-/// process. `None` where the folder's name leads the process to another file system than this one, as in a container.
+/// The process's mount of the file system that this process sees as `own`; `own` if the process's
+/// mounts are unknown. `None` if the path leads the process to another file system, as in a
+/// container.
 fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     if mounts.process.is_empty() {
         return Some(own.clone());
@@ -177,7 +165,7 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     if here.device != named.device {
         return None;
     }
-    // Behind a link it is not the one of that name.
+    // Behind a link the mount may differ from the name's.
     let same = |mount: &&Mount| mount.device == own.device;
     let mount = Some(named)
         .filter(same)
@@ -185,11 +173,11 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     Some(newer(mount, own))
 }
 
-/// The place at which this process sees the file system of the process's mount.
+/// Where this process sees the file system of the process's mount.
 fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
     let same = mounts.own.iter().filter(|own| own.device == mount.device);
     let mut mount_points: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
-    // The same place first: a later mount may hide another one.
+    // The same path first: a later mount may hide another one.
     mount_points.sort_by_key(|path| **path != mount.mount_point);
     let top = enter(root).ok()?;
     mount_points.iter().find_map(|path| {
@@ -199,7 +187,7 @@ fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedF
     })
 }
 
-/// The process's mount, which may have ended with it, and the options that its file system has now.
+/// The process's mount, with the file system's current options.
 fn newer(mount: &Mount, own: &Mount) -> Mount {
     Mount {
         super_options: own.super_options.clone(),

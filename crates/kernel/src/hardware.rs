@@ -1,7 +1,5 @@
-//! What the machine is made of, for whoever keeps a description of it beside a measurement. Read once, never on a tick.
-//!
-//! Every part is `None`, or not in its list, where the kernel does not tell it. What is there and could not be read is in
-//! [`Hardware::problems`] besides.
+//! Description of the machine, read once and not on a tick. Parts that the kernel does not report
+//! are `None` or missing; unreadable ones are also in [`Hardware::problems`].
 
 mod cpu;
 mod disks;
@@ -17,40 +15,33 @@ use crate::parse::mountinfo::{self, Mount};
 use crate::parse::{choice, number, os_release};
 use crate::{ErrorKind, HostRoot, ParseError, ReadError};
 
-/// More entries of a folder of sysfs, or more mounts, than this are left out.
+/// Limit for entries of a sysfs folder and for mounts.
 const MOST_ENTRIES: usize = 1024;
 
-/// The machine and its system.
 #[derive(Debug, Clone, Default)]
 pub struct Hardware {
     pub name: Option<String>,
-    /// What the system calls itself. In a container that does not see the host's own, the container's.
+    /// Name of the host's OS; the container's if the host's is not visible.
     pub system: Option<String>,
-    /// Such as `6.8.0-60-generic`.
     pub kernel_release: Option<String>,
-    /// What the kernel was started with. May hold secrets: see to it before it is kept.
+    /// May contain secrets: filter it before storing.
     pub kernel_command_line: Option<String>,
     pub processors: Processors,
-    /// Memory, swap, and how they are used.
     pub memory: Memory,
-    /// Disks that have a size, but for loop and RAM disks, by name.
+    /// By name; without loop and RAM disks, and without disks of size 0.
     pub disks: Vec<Disk>,
-    /// What is mounted for this reader, in the kernel's order.
+    /// This reader's mounts, in the kernel's order.
     pub mounts: Vec<Mount>,
-    /// Network interfaces but the loopback, by name.
     pub interfaces: Vec<Interface>,
-    /// Which cgroup hierarchies are mounted for this reader: `v1`, `v2` or `hybrid`.
+    /// Mounted hierarchies: `v1`, `v2` or `hybrid`.
     pub cgroup: Option<&'static str>,
-    /// Whether the kernel tells pressure (PSI).
     pub pressure: Option<bool>,
-    /// Whether block I/O delay is counted for tasks started from now on.
+    /// Whether block I/O delay is counted for tasks that start from now on.
     pub task_delayacct: Option<bool>,
-    /// The clock that the kernel reads time from, such as `tsc`.
     pub clock_source: Option<String>,
-    /// True if systemd-timesyncd has set the clock since the machine's start; `None` if it is not known, as with another
-    /// keeper of time.
+    /// True if systemd-timesyncd has set the clock since boot; `None` if unknown, as with another
+    /// time daemon.
     pub clock_synchronised: Option<bool>,
-    /// What could not be read although it is there.
     pub problems: Vec<ReadError>,
 }
 
@@ -91,7 +82,6 @@ impl Hardware {
     }
 }
 
-/// The host, and what was wrong with it so far.
 struct HardwareReader<'a> {
     root: &'a HostRoot,
     problems: Vec<ReadError>,
@@ -114,7 +104,6 @@ impl HardwareReader<'_> {
         self.take(self.root.read_sys(relative, parse))
     }
 
-    /// The names in a folder of sysfs, in order.
     fn names(&mut self, relative: &str) -> Vec<String> {
         let mut names = self.take(self.root.list_sys(relative)).unwrap_or_default();
         names.truncate(MOST_ENTRIES);
@@ -124,7 +113,7 @@ impl HardwareReader<'_> {
     fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            // Most of sysfs is missing on some machine or other.
+            // Most sysfs files are missing on some machine.
             Err(error) if error.kind() == ErrorKind::Absent => None,
             Err(error) => {
                 self.problems.push(error);
@@ -134,13 +123,12 @@ impl HardwareReader<'_> {
     }
 }
 
-/// The only line of a file.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
 fn line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 
-/// Of the first process, whose root is the host's, else of this reader.
+/// From the root of pid 1, which is the host's; else from this reader's.
 fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
     let of = |process: &str| {
         let places =
@@ -167,7 +155,7 @@ fn synchronised(root: &HostRoot) -> bool {
         .any(|process| rustix::fs::stat(mark(process)).is_ok())
 }
 
-/// The file is there and answers `EOPNOTSUPP` on a kernel with PSI switched off.
+/// With psi=0 the file exists and returns `EOPNOTSUPP`.
 fn pressure(reader: &HardwareReader<'_>) -> Option<bool> {
     match reader.root.read_proc("pressure/memory", line) {
         Ok(_) => Some(true),

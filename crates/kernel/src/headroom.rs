@@ -1,8 +1,8 @@
-//! How much memory is left at each level that limits a process, by what the kernel can reclaim without swap.
+//! Free memory of each level that limits a process, assuming reclaim without swap.
 //!
-//! A level is a cgroup with a limit, the allowed NUMA nodes, or the machine. The level with the least headroom is met first:
-//! it binds. Used memory is the kernel's own usage counter minus droppable memory. Unknown kinds of memory are therefore
-//! included.
+//! A level is a cgroup with a limit, the allowed NUMA nodes, or the machine. The level with the
+//! least headroom binds. Used memory is the kernel's usage counter minus droppable memory, so
+//! unknown kinds of memory are included.
 
 pub(crate) mod numa;
 
@@ -13,19 +13,16 @@ use crate::Limit;
 use crate::parse::cgroup_memory_stat::MemoryStat;
 use crate::parse::meminfo::Meminfo;
 
-/// What limits the memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// A cgroup: 0 is the process's own, 1 its parent. Displayed as this number.
+    /// 0 is the process's own cgroup, 1 its parent. Displayed as this number.
     Cgroup(usize),
-    /// Memory and swap of that cgroup together, which version 1 limits. Displayed as in `0_swap`.
+    /// Memory and swap together, a limit of v1. Displayed as in `0_swap`.
     MemoryAndSwap(usize),
-    /// A cgroup above those that are visible, known by `hierarchical_memory_limit` of version 1. Its other members are not
-    /// visible, so its headroom is an upper bound.
+    /// A cgroup above the visible ones, from `hierarchical_memory_limit` of v1. Its other members
+    /// are not visible, so its headroom is an upper bound.
     Above,
-    /// The NUMA nodes that the process may allocate on.
     Numa,
-    /// All memory of the machine.
     Machine,
 }
 
@@ -41,29 +38,27 @@ impl fmt::Display for Level {
     }
 }
 
-/// The memory of one level, in bytes.
+/// In bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelMemory {
     pub level: Level,
     /// The cgroup's path, or the list of nodes; empty for the machine.
     pub path: Arc<str>,
-    /// Where the kernel begins to kill, or to stall for `memory.high`.
+    /// Where the kernel kills, or throttles for `memory.high`.
     pub limit: u64,
-    /// Usage that cannot be dropped without swap.
     pub unreclaimable: u64,
-    /// The part of what can be dropped that must be written first. `None` where it is not known.
+    /// Droppable memory that must be written first. `None` if unknown.
     pub dirty: Option<u64>,
 }
 
 impl LevelMemory {
-    /// What can still be allocated before the limit is met: 0 where it is met already.
+    /// 0 if the limit is reached.
     #[must_use]
     pub fn headroom(&self) -> u64 {
         self.limit.saturating_sub(self.unreclaimable)
     }
 
-    /// The machine, by the kernel's own estimate (`MemAvailable`), which does not know what `memory.min` protects. `None` before
-    /// Linux 3.14.
+    /// From `MemAvailable`, which ignores `memory.min`. `None` before Linux 3.14.
     #[must_use]
     pub fn of_machine(memory: &Meminfo, protected: u64) -> Option<Self> {
         let limit = memory.total?;
@@ -78,25 +73,22 @@ impl LevelMemory {
     }
 }
 
-/// The least headroom of some levels; the first of equal ones.
 #[must_use]
 pub fn binding(levels: &[LevelMemory]) -> Option<&LevelMemory> {
     levels.iter().min_by_key(|level| level.headroom())
 }
 
-/// Usage of a cgroup and its composition, as far as reclaim is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CgroupUsage {
     /// `memory.current` (v1: `memory.usage_in_bytes`).
     pub usage: u64,
-    /// What the kernel can drop without swap: [`MemoryStat::droppable_bytes`].
+    /// [`MemoryStat::droppable_bytes`].
     pub droppable: u64,
-    /// `file_dirty`.
     pub dirty: Option<u64>,
 }
 
 impl CgroupUsage {
-    /// `None` where `memory.stat` does not tell what can be dropped.
+    /// `None` if `memory.stat` lacks the droppable parts.
     #[must_use]
     pub fn new(usage: u64, stat: &MemoryStat) -> Option<Self> {
         Some(Self {
@@ -106,13 +98,12 @@ impl CgroupUsage {
         })
     }
 
-    /// Usage that reclaim cannot reduce.
     #[must_use]
     pub fn unreclaimable(&self) -> u64 {
         self.usage.saturating_sub(self.droppable)
     }
 
-    /// The droppable part that `memory.min` of this cgroup protects from reclaim by its parent.
+    /// Droppable memory that `memory.min` protects from reclaim by the parent.
     #[must_use]
     pub fn protected(&self, min: Limit) -> u64 {
         let min = min.bytes().unwrap_or(u64::MAX);

@@ -1,5 +1,3 @@
-//! Where the kernel's files are, and what about the host does not change while it runs.
-
 pub(crate) mod files;
 
 use std::ffi::OsString;
@@ -10,16 +8,12 @@ use std::time::Duration;
 use crate::file::{OpenFile, Owner, Records};
 use crate::{IgnoredSignals, ParseError, ReadError, parse};
 
-/// The folders under which the kernel shows itself: the only way to open a file here.
-///
-/// A container that watches its host, and a test with a pretend host, give other folders.
+/// All files are opened below these folders. A container that watches its host, and a test with a
+/// fake host, use other folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRoot {
-    /// `/proc`
     pub procfs: PathBuf,
-    /// `/sys`
     pub sysfs: PathBuf,
-    /// `/sys/fs/cgroup`
     pub cgroup: PathBuf,
 }
 
@@ -34,7 +28,6 @@ impl Default for HostRoot {
 }
 
 impl HostRoot {
-    /// A host whose `proc`, `sys` and `sys/fs/cgroup` are below one folder.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
         Self {
@@ -44,10 +37,8 @@ impl HostRoot {
         }
     }
 
-    /// Opens a file of the host below `procfs`, such as `sys/vm/max_map_count`, to be read again and again.
-    ///
-    /// # Errors
-    /// `Absent`, `Forbidden` or `Broken`; never `Gone`, as the host does not vanish.
+    /// Opens a file below `procfs`, such as `sys/vm/max_map_count`, for repeated reads. Never fails
+    /// with `Gone`.
     pub fn open_proc(&self, relative: &str) -> Result<OpenFile, ReadError> {
         OpenFile::open(
             Owner::Host,
@@ -56,8 +47,7 @@ impl HostRoot {
         )
     }
 
-    /// Opens a file of the host below `procfs` that the kernel gives in one piece, such as `meminfo`: one read tells all
-    /// of it, where [`open_proc`](Self::hold_proc) needs another to see its end.
+    /// For a file that the kernel delivers in one piece, such as `meminfo`: one read is enough.
     pub fn open_proc_piece(&self, relative: &str) -> Result<OpenFile, ReadError> {
         OpenFile::open(
             Owner::Host,
@@ -66,10 +56,6 @@ impl HostRoot {
         )
     }
 
-    /// Reads a file of the host below `procfs` once.
-    ///
-    /// # Errors
-    /// As [`open_proc`](Self::hold_proc); `Broken` when `parse` refuses the text.
     pub fn read_proc<T>(
         &self,
         relative: &str,
@@ -78,10 +64,8 @@ impl HostRoot {
         self.open_proc(relative)?.parse(&mut Vec::new(), parse)
     }
 
-    /// Reads a file of the host below `sysfs` once.
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc). Some files of sysfs answer with an error for what they cannot tell: `Broken`.
+    /// Reads a file below `sysfs` once. Some of these files return an error for unknown values:
+    /// `Broken`.
     pub fn read_sys<T>(
         &self,
         relative: &str,
@@ -95,10 +79,7 @@ impl HostRoot {
         .parse(&mut Vec::new(), parse)
     }
 
-    /// The names in a folder below `sysfs`, in alphabetical order; those that are not UTF-8 are left out.
-    ///
-    /// # Errors
-    /// When the folder cannot be listed; `Absent` if there is none.
+    /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
     pub fn list_sys(&self, relative: &str) -> Result<Vec<String>, ReadError> {
         let path = self.sysfs.join(relative);
         let mut names: Vec<String> = list(&path)?
@@ -109,12 +90,12 @@ impl HostRoot {
         Ok(names)
     }
 
-    /// The signals that this process ignores: those that were ignored when it was started, and SIGPIPE.
+    /// Signals that were ignored when this process started, and SIGPIPE.
     pub fn ignored_signals(&self) -> Result<IgnoredSignals, ReadError> {
         self.read_proc("self/status", parse::ignored_signals::parse)
     }
 
-    /// The processes that are there now, in no particular order.
+    /// Unordered.
     pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
         let names = list(&self.procfs)?;
         Ok(names
@@ -123,22 +104,18 @@ impl HostRoot {
             .collect())
     }
 
-    /// When the machine started, in seconds since 1970 by the wall clock (`btime` of `/proc/stat`). It moves when the
-    /// wall clock is set.
+    /// `btime` of `/proc/stat`: Unix seconds by the wall clock. It moves when the wall clock is
+    /// set.
     pub fn boot_time_seconds(&self) -> Result<u64, ReadError> {
         self.read_proc("stat", parse::boot_time::parse)
     }
 
-    /// Most memory mappings a process may have (`vm.max_map_count`).
     pub fn max_map_count(&self) -> Result<u64, ReadError> {
         self.read_proc("sys/vm/max_map_count", parse::number::parse)
     }
 
-    /// Whether allocations fail once [`Meminfo::commit_limit`](parse::meminfo::Meminfo) is committed
-    /// (`vm.overcommit_memory` is 2).
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc), but for a file that is not there: then it is off.
+    /// Whether `vm.overcommit_memory` is 2: allocations then fail above
+    /// [`Meminfo::commit_limit`](parse::meminfo::Meminfo). False if the file is missing.
     pub fn has_strict_overcommit(&self) -> Result<bool, ReadError> {
         match self.read_proc("sys/vm/overcommit_memory", parse::number::parse) {
             Ok(mode) => Ok(mode == 2),
@@ -147,8 +124,8 @@ impl HostRoot {
         }
     }
 
-    /// Whether systemd-oomd runs, as a unit of the visible hierarchy of version 2. It kills by memory pressure and swap
-    /// use, before the kernel does.
+    /// As a unit of the visible v1 hierarchy. systemd-oomd kills by memory pressure and swap use,
+    /// before the kernel does.
     #[must_use]
     pub fn runs_systemd_oomd(&self) -> bool {
         ["", "unified/"].iter().any(|hierarchy| {
@@ -157,11 +134,9 @@ impl HostRoot {
         })
     }
 
-    /// Whether tasks started from now on have their block I/O delay counted (`kernel.task_delayacct`, since Linux
-    /// 5.14). Where it is off, or was off when a task started, the delay of that task reads 0.
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc); `Absent` on older kernels and on those built without delay accounting.
+    /// `kernel.task_delayacct` (since Linux 5.14): whether block I/O delay is counted for tasks
+    /// that start from now on. Otherwise a task's delay reads 0. `Absent` on older kernels and
+    /// without delay accounting.
     pub fn task_delayacct(&self) -> Result<bool, ReadError> {
         self.read_proc("sys/kernel/task_delayacct", parse::number::parse)
             .map(|value| value != 0)
@@ -179,19 +154,16 @@ fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
         .collect()
 }
 
-/// What is needed to turn the kernel's units into ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostConstants {
-    /// Bytes in a page.
+    /// In bytes.
     pub page_size: u64,
-    /// Ticks (`USER_HZ`) in a second of `utime`, `stime`, `starttime` and `delayacct_blkio_ticks`.
+    /// `USER_HZ`: unit of `utime`, `stime`, `starttime` and `delayacct_blkio_ticks`.
     pub clock_ticks_per_second: u64,
-    /// Such as `6.18.44`.
     pub kernel_release: String,
 }
 
 impl HostConstants {
-    /// So many clock ticks as time.
     #[must_use]
     pub fn ticks(&self, count: u64) -> Duration {
         let nanos =
@@ -199,7 +171,6 @@ impl HostConstants {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The constants of the running kernel.
     pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
         let kernel_release = root.read_proc("sys/kernel/osrelease", |text| {
             Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())

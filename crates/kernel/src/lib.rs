@@ -1,13 +1,16 @@
-//! What Linux says about a process, its threads, its cgroup and its host: text to types.
+//! Typed access to what Linux reports about a process, its threads, its cgroups and its host.
 //!
-//! * [`HostRoot`] is where the kernel's files are; nothing outside it is ever opened, and no clock is read.
-//! * [`parse`] holds one pure parser per file of the kernel.
-//! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] keep descriptors open and re-read them with
-//!   `pread`; each sample is a struct of per-file [`Result`]s, so that one forbidden file spoils no other.
-//! * A value that could not be read is a [`ReadError`] with one of four reasons ([`ErrorKind`]); it is never 0 or -1.
+//! * [`HostRoot`] locates the kernel's files. Nothing outside it is opened, and no clock
+//!   is read.
+//! * [`parse`] has one pure parser per file.
+//! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] keep descriptors
+//!   open and re-read them with `pread`. A sample has one [`Result`] per file, so one
+//!   forbidden file does not affect the others.
+//! * A missing value is a [`ReadError`] with one of four reasons ([`ErrorKind`]); it is
+//!   never 0 or -1.
 //!
-//! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never touched: reading them holds the memory lock of the
-//! process that is being watched.
+//! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read, because that would hold the
+//! memory lock of the observed process.
 
 pub mod block;
 mod cgroup;

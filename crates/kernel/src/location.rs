@@ -1,5 +1,3 @@
-//! On which mount a folder lies, and how much room there is.
-
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -10,33 +8,31 @@ use rustix::io::Errno;
 
 use crate::parse::mountinfo::{self, Mount};
 
-/// File systems whose server may keep a question waiting for ever.
+/// File systems whose server may block a call forever.
 const REMOTE: [&str; 9] = [
     "9p", "afs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3", "virtiofs",
 ];
 
-/// Links on the way to one folder, as many as the kernel follows.
+/// Symbolic links in one path; the kernel's limit.
 const MOST_LINKS: u32 = 40;
-/// Folders on the way to one: each is a descriptor until the last is found.
+/// Folders of one path: each holds a descriptor until the last is found.
 const MOST_ENTERED: usize = 128;
 
-/// Where a folder lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The mount that holds it.
     pub mount: Mount,
-    /// Size of the file system and what others than root can still write, in bytes. `None` where the folder cannot be
-    /// reached, and for file systems of other machines, which are not asked.
+    /// Size, and space available to users other than root, in bytes. `None` if the folder cannot be
+    /// reached, and for remote file systems.
     pub space: Option<(u64, u64)>,
 }
 
-/// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts`, those of the same process. Links are
-/// followed inside of `root`. Where it cannot be reached, for lack of a right or because it does not exist yet, its name
-/// alone tells. `None` if it is relative, or on no mount of the list.
+/// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts` of the same
+/// process. Follows links inside of `root`. If the path cannot be reached or does not exist yet,
+/// only its name decides. `None` if it is relative, or on no mount of the list.
 #[must_use]
 pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
     let by_name = mountinfo::holding(mounts, path)?;
-    // To open a folder on another machine is to ask that machine.
+    // Opening a remote folder would contact its server.
     let opened = if is_remote(by_name) {
         None
     } else {
@@ -59,7 +55,6 @@ pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Locat
     })
 }
 
-/// The mount that an open folder lies on (Linux 5.8).
 pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
     let id = stat
@@ -72,7 +67,7 @@ fn is_remote(mount: &Mount) -> bool {
     REMOTE.contains(&mount.fs_type.as_str()) || mount.fs_type.starts_with("fuse.")
 }
 
-/// Opens the root of a process, for which the right to trace it is needed.
+/// Opens the root of a process; needs ptrace permission.
 pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(
         CWD,
@@ -82,9 +77,9 @@ pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Opens what `path` leads to, with links followed as if `top` were the root, whoever changes folders meanwhile. By openat2
-/// (Linux 5.6), or a folder at a time where a filter of system calls refuses that: systemd's `RestrictSUIDSGID=` answers as if
-/// the kernel did not have it, some container runtimes as if it were forbidden.
+/// Opens `path` as if `top` were the root, safe against concurrent renames. Uses openat2 (Linux
+/// 5.6), or one step per folder if a seccomp filter refuses it. systemd's `RestrictSUIDSGID=` then
+/// returns ENOSYS, some container runtimes EPERM.
 pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     match open_at_once(top, path) {
         Err(Errno::NOSYS | Errno::PERM) => open_by_steps(top, path),
@@ -102,8 +97,8 @@ fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// No name is opened through a link: the text of each link is walked from where it leads to. `..` is the folder that was
-/// entered before, and at `top` it is `top`.
+/// Never opens through a link: the text of each link is walked from its own folder. `..` is the
+/// previously entered folder, and `top` at `top`.
 fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut entered: Vec<OwnedFd> = Vec::new();
     let mut ahead = path.to_owned();

@@ -1,10 +1,10 @@
-//! One pure parser per file of the kernel: the whole text in, a value or a [`ParseError`](crate::ParseError) out.
+//! One pure parser per file of the kernel; procfs-core is used where it keeps these rules:
 //!
-//! procfs-core reads what it can read as promised here; the others are read here.
-//!
-//! Keys that a parser does not know are skipped, since every kernel version has its own. A known key with a value that
-//! is not a number is an error; a missing key is `None`. A counter that the kernel has counted below zero is missing, and
-//! with it its line where the line has one value for all; the other lines are read. Memory is in bytes, whatever unit the file uses.
+//! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
+//!   is not a number is an error.
+//! * A counter that the kernel has decremented below zero is missing. If a line has one
+//!   value for all, the whole line is missing.
+//! * Memory is in bytes, whatever unit the file uses.
 
 pub mod boot_time;
 pub mod cgroup_events;

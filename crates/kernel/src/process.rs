@@ -1,5 +1,3 @@
-//! One process, sample after sample.
-
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -16,20 +14,19 @@ use crate::parse::{
 };
 use crate::{HostRoot, ReadError};
 
-/// A process for good: numbers are used again, a number with its start is not.
+/// Identifies a process even after its pid is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId {
-    /// Its number in the pid namespace that `procfs` shows.
     pub pid: u32,
-    /// Its start, in clock ticks since the machine's start.
+    /// Start, in clock ticks since boot.
     pub start_ticks: u64,
 }
 
-/// A count of 0 says nothing.
+/// A count of 0 means unknown.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
-/// Opens `{procfs}/PID`. Everything below it that is opened through this descriptor belongs to this process, and not to
-/// a later one with the same number.
+/// Opens `{procfs}/PID`. Files opened through this descriptor belong to this process, never to a
+/// later one with the same pid.
 pub(crate) fn open_folder(root: &HostRoot, pid: u32) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
     open_task(root, &pid.to_string())
 }
@@ -43,10 +40,9 @@ fn open_task(root: &HostRoot, task: &str) -> Result<(Arc<OwnedFd>, PathBuf), Rea
     }
 }
 
-/// The most threads that are searched for a living one: a process that is killed has hundreds, all of them exiting.
+/// Limit of the search for a living thread: a killed process has hundreds of exiting ones.
 const MAX_SEARCHED_THREADS: usize = 32;
 
-/// The folders of the first threads of a process, such as `PID/task/TID`.
 pub(crate) fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> {
     let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok();
     let threads = threads.into_iter().flatten().flatten();
@@ -55,7 +51,7 @@ pub(crate) fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = S
         .filter_map(move |thread| Some(format!("{pid}/task/{}", thread.file_name().to_str()?)))
 }
 
-/// Whether a process or thread, such as `PID/task/TID`, has begun to exit, or cannot be read.
+/// Whether a process or thread, such as `PID/task/TID`, exits or cannot be read.
 pub(crate) fn is_exiting(root: &HostRoot, task: &str) -> bool {
     !root
         .read_proc(&format!("{task}/stat"), pid_stat::parse)
@@ -71,14 +67,14 @@ fn open_living_thread(root: &HostRoot, pid: u32) -> Option<(Arc<OwnedFd>, PathBu
     open_task(root, &living).ok()
 }
 
-/// Holds the files of one process; ten descriptors at most.
+/// Holds at most ten descriptors.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
     id: ProcessId,
     folder: Arc<OwnedFd>,
-    /// Where the files about its memory are, with arguments, program and mounts: a main thread that has ended has none of
-    /// them, while others run.
+    /// A living thread's folder for memory, arguments, program and mounts: a main thread that has
+    /// ended has none of them.
     described: (Arc<OwnedFd>, PathBuf),
     fd_path: Arc<Path>,
     stat: Slot,
@@ -90,34 +86,30 @@ pub struct ProcessFiles {
     max_fds: Option<Result<pid_limits::OpenFilesLimit, ReadError>>,
 }
 
-/// One sample of a process. Each file has its own result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSample {
-    /// `stat`; of all threads, dead ones included. Readable by everybody.
+    /// Includes all threads, dead ones too. Readable by everybody.
     pub stat: Result<pid_stat::PidStat, ReadError>,
-    /// What the main thread is doing. Known for as long as `stat` can be read, also of a process that is being removed.
+    /// State of the main thread. Known while `stat` is readable, also if the process is being
+    /// removed.
     pub state: Option<pid_stat::State>,
-    /// `status`. Readable by everybody.
+    /// Readable by everybody.
     pub status: Result<pid_status::PidStatus, ReadError>,
-    /// `io`; of all threads, dead ones included. `Forbidden` to other users without `CAP_SYS_PTRACE`.
+    /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
     pub io: Result<pid_io::PidIo, ReadError>,
-    /// `oom_score`, 0 to 2000: the highest is killed first.
+    /// 0 to 2000: the highest is killed first.
     pub oom_score: Result<u64, ReadError>,
-    /// `oom_score_adj`, -1000 to 1000.
+    /// -1000 to 1000.
     pub oom_score_adj: Result<i64, ReadError>,
-    /// Open descriptors. `Absent` before Linux 6.2, which does not count them, and for a kernel thread or a zombie, which
-    /// have none; they are never listed.
+    /// `Absent` before Linux 6.2, which does not count them, and for kernel threads and zombies.
+    /// The folder is never listed.
     pub open_fds: Result<u64, ReadError>,
-    /// The limits of open descriptors.
     pub max_fds: Result<pid_limits::OpenFilesLimit, ReadError>,
 }
 
 impl ProcessFiles {
-    /// Finds the process and reads its start. A file that may not be opened is no obstacle: it is tried again by each
-    /// sample.
-    ///
-    /// # Errors
-    /// `Gone` when there is no such process (or `hidepid` hides it); any error of `stat`.
+    /// Reads the start time. Other files are opened by the samples. `Gone` if the process does not
+    /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
         let (folder, path) = open_folder(root, pid)?;
         let slot = |name: &str| slot(&folder, &path, name, Records::One);
@@ -153,13 +145,13 @@ impl ProcessFiles {
         self.id
     }
 
-    /// Reads everything once. After the process has ended each result is `Gone`; of a zombie, `stat` still tells.
+    /// After the process has ended each result is `Gone`; a zombie still has `stat`.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
         self.max_fds = None;
         self.sample_with_last_limits(buffer)
     }
 
-    /// The same, with the limits of the last sample as long as the process is there.
+    /// Reuses the limits of the last sample while the process exists.
     pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
         if stat.is_err() {
@@ -193,17 +185,14 @@ impl ProcessFiles {
         }
     }
 
-    /// Reads `stat` alone.
     pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
         self.stat.parse(buffer, pid_stat::parse)
     }
 
-    /// Reads `status` alone.
     pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<pid_status::PidStatus, ReadError> {
         self.status.parse(buffer, pid_status::parse)
     }
 
-    /// The limits of open descriptors alone.
     pub fn max_fds(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -211,16 +200,13 @@ impl ProcessFiles {
         self.limits.parse(buffer, pid_limits::parse)
     }
 
-    /// The arguments, program first.
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
         self.once("cmdline")
             .parse(&mut Vec::new(), pid_cmdline::parse)
     }
 
-    /// The program's file; ends in ` (deleted)` after it was replaced on disk.
-    ///
-    /// # Errors
-    /// As any file of the process; `Forbidden` to other users, `Absent` for kernel threads.
+    /// Ends in ` (deleted)` after the file was replaced. `Forbidden` to other users, `Absent` for
+    /// kernel threads.
     pub fn exe(&self) -> Result<PathBuf, ReadError> {
         self.link("exe")
     }
@@ -237,7 +223,7 @@ impl ProcessFiles {
         }
     }
 
-    /// The program's file as it runs, opened for reading, also after it was replaced or removed on disk.
+    /// Opens the running program's file, even if it was replaced or removed on disk.
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
         let (folder, path) = &self.described;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -247,10 +233,7 @@ impl ProcessFiles {
         }
     }
 
-    /// What it was started with: the names of its variables, and the values of those that are `wanted`.
-    ///
-    /// # Errors
-    /// As any file of the process; `Forbidden` to other users.
+    /// All names, and the values that are `wanted`. `Forbidden` to other users.
     pub fn environment(
         &self,
         wanted: impl Fn(&str) -> bool,
@@ -269,12 +252,12 @@ impl ProcessFiles {
             .parse(&mut Vec::new(), pid_limits::parse_all)
     }
 
-    /// A file that is not worth keeping open.
+    /// A file that is opened for each read.
     fn once(&self, name: &str) -> Slot {
         slot(&self.described.0, &self.described.1, name, Records::Many)
     }
 
-    /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
+    /// In state `X` the kernel writes zeros for the totals of the threads.
     fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
         match stat.state {
             State::Dead => Err(ReadError::Gone {
@@ -284,7 +267,6 @@ impl ProcessFiles {
         }
     }
 
-    /// The number of open descriptors alone.
     pub fn open_fds(&self) -> Result<u64, ReadError> {
         match rustix::fs::statat(&*self.folder, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),

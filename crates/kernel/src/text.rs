@@ -1,12 +1,10 @@
-//! Byte-level pieces that every parser is made of.
-
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::ParseError;
 
-/// A thread or process name, held inline: the kernel keeps at most 15 bytes. A longer text (kernel workers show up to
-/// 63 bytes) is cut to 15.
+/// A thread or process name, stored inline: at most 15 bytes. Longer names (kernel workers have up
+/// to 63 bytes) are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Comm {
     bytes: [u8; 15],
@@ -14,7 +12,6 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// Takes the first 15 bytes of `name`.
     #[must_use]
     pub fn new(name: &[u8]) -> Self {
         let mut comm = Self::default();
@@ -25,7 +22,7 @@ impl Comm {
         comm
     }
 
-    /// The name as the kernel gave it; any bytes but NUL.
+    /// Any bytes but NUL.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes
@@ -33,7 +30,6 @@ impl Comm {
             .unwrap_or(&self.bytes)
     }
 
-    /// The name as text; borrowed unless it is not UTF-8.
     #[must_use]
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.as_bytes())
@@ -52,7 +48,6 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// One line without its newline, and where it stood.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) text: &'a [u8],
@@ -64,7 +59,6 @@ impl<'a> Line<'a> {
         ParseError::new(self.number, self.text, what)
     }
 
-    /// The parts before and after the first `separator`.
     pub(crate) fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
         let at = self.text.iter().position(|&b| b == separator)?;
         let (key, rest) = self.text.split_at_checked(at)?;
@@ -72,7 +66,6 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The lines of a text that are not empty.
 pub(crate) fn lines(text: &[u8]) -> Lines<'_> {
     Lines {
         rest: text,
@@ -105,13 +98,11 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// The parts of a line between spaces and tabs.
 pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&b| b == b' ' || b == b'\t')
         .filter(|word| !word.is_empty())
 }
 
-/// A decimal number and nothing else.
 pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -125,7 +116,6 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A decimal number with an optional minus.
 pub(crate) fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => 0i64.checked_sub_unsigned(number(digits)?),
@@ -133,8 +123,8 @@ pub(crate) fn signed(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A counter. The inner `None` is one that the kernel has counted below zero: it writes such a counter as a negative number,
-/// or as one near 2^64.
+/// The inner `None` is an underflowed counter: the kernel writes it as a negative number, or as one
+/// near 2^64.
 pub(crate) fn count(text: &[u8]) -> Option<Option<u64>> {
     match text.strip_prefix(b"-") {
         Some(digits) => number(digits).map(|_| None),
@@ -146,7 +136,7 @@ fn not_underflowed(value: u64) -> Option<u64> {
     (value <= i64::MAX.cast_unsigned()).then_some(value)
 }
 
-/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as that of [`count`].
+/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as in [`count`].
 pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
     let value = count(words.next()?)?;
@@ -160,9 +150,8 @@ pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
     }
 }
 
-/// Reads a file of `key value` lines into the fields that `slot` names; keys it does not name are skipped unread, since
-/// every kernel has others. `separator` stands between key and value. A counter that underflowed is left out. An empty text is
-/// no such file.
+/// Reads `key value` lines into the fields that `slot` names. Other keys and underflowed counters
+/// are skipped. An empty text is an error.
 pub(crate) fn fill<T: Default>(
     text: &[u8],
     separator: u8,
@@ -190,7 +179,6 @@ pub(crate) fn fill<T: Default>(
     }
 }
 
-/// The only number of a file.
 pub(crate) fn sole<T>(text: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, ParseError> {
     read(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected one number"))
 }

@@ -1,5 +1,3 @@
-//! All threads of one process, sample after sample.
-
 mod list;
 
 use std::os::fd::OwnedFd;
@@ -20,56 +18,50 @@ use crate::{Comm, HostRoot, ParseError, ReadError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadSample {
     pub tid: u32,
-    /// Its start, in clock ticks since the machine's start: tells it from an earlier thread with this number.
+    /// In clock ticks since boot: distinguishes threads with the same id.
     pub start_ticks: u64,
     pub comm: Comm,
-    /// Page faults that needed no disk.
     pub minflt: u64,
-    /// Page faults that needed the disk.
     pub majflt: u64,
-    /// CPU time in user mode, in clock ticks.
     pub utime_ticks: u64,
-    /// CPU time in the kernel, in clock ticks.
     pub stime_ticks: u64,
-    /// Time waited for block I/O, in clock ticks; 0 also where `kernel.task_delayacct` was off when it started.
+    /// Block I/O wait; 0 also if `kernel.task_delayacct` was off when the thread started.
     pub delayacct_blkio_ticks: u64,
-    /// Time on a CPU, exact where the two above are whole ticks. `None` in a kernel that does not count it.
+    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the kernel does not count it.
     pub on_cpu: Option<Duration>,
-    /// Time ready to run but waiting for a CPU. `None` in a kernel without `CONFIG_SCHED_INFO`.
+    /// Runnable but waiting for a CPU. `None` without `CONFIG_SCHED_INFO`.
     pub run_queue_delay: Option<Duration>,
-    /// Context switches because it waited. `None` when not asked for.
+    /// `None` if not requested.
     pub voluntary_switches: Option<u64>,
-    /// Context switches because the scheduler wanted. `None` when not asked for.
+    /// `None` if not requested.
     pub involuntary_switches: Option<u64>,
 }
 
-/// Which files a sample reads besides the `schedstat` of every thread.
+/// Files that a sample reads besides the `schedstat` of every thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// `stat` of the threads that ran for a [`BUSY`] since their last one. The others keep its values.
+    /// `stat` of threads that ran at least [`BUSY`] since their last one. The others keep its
+    /// values.
     Busy,
     /// `stat` of all threads that ran since their last one.
     Ran,
-    /// The same, and the context switches in `status`, which cost more than the other files together.
+    /// `Ran` plus the context switches of `status`, which cost more than the other files together.
     Switches,
 }
 
-/// The growth in CPU time after which [`ReadDepth::Busy`] reads `stat`.
 const BUSY: Duration = Duration::from_millis(1);
 
 /// The threads of one process.
 ///
-/// The folder of threads is listed only when the number of threads has changed, or one of them has ended: if
-/// the count is unchanged and all are alive, the set is unchanged.
-///
-/// Of a thread whose files are open, `schedstat` is read first: the values of the others grow only while the thread runs.
-/// [`ReadDepth`] says which threads have run enough to be read again. Most threads of a validator are idle most of the time.
+/// The folder is listed only if the number of threads has changed or a thread has ended: otherwise
+/// the set is unchanged. `schedstat` of an open thread is read first, because its other values grow
+/// only while it runs. [`ReadDepth`] decides which threads are read again; most threads of a
+/// validator are idle most of the time.
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
     owner: Owner,
     path: Arc<Path>,
-    /// Descriptors of the budget not in use.
     spare: usize,
     known: Vec<Known>,
     listed: Vec<u32>,
@@ -77,12 +69,12 @@ pub struct Threads {
     samples: Vec<ThreadSample>,
 }
 
-/// A thread and what is held of it: its files, or none where the budget did not reach.
+/// A thread with its open files, which it lacks if the budget is used up.
 #[derive(Debug)]
 struct Known {
     tid: u32,
     open: Option<OpenThread>,
-    /// Of the held files' thread only: another one may get its number.
+    /// Only for open files: another thread may get this tid.
     last: Option<Last>,
 }
 
@@ -92,10 +84,9 @@ struct OpenThread {
     schedstat: Option<OwnedFd>,
 }
 
-/// How many descriptors that takes.
 const DESCRIPTORS_EACH: usize = 2;
 
-/// What grows whenever a thread runs, from its `schedstat`.
+/// `schedstat` values that grow whenever the thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Activity {
     on_cpu: Duration,
@@ -103,7 +94,7 @@ struct Activity {
 }
 
 impl Activity {
-    /// `None` of a thread that has never run. A kernel that does not count says that of all threads.
+    /// `None` if the thread never ran or the kernel does not count.
     fn of(schedstat: &Schedstat) -> Option<Self> {
         let on_cpu = schedstat.on_cpu.filter(|time| !time.is_zero())?;
         Some(Activity {
@@ -113,17 +104,15 @@ impl Activity {
     }
 }
 
-/// What was read of a thread last, each with its activity until then.
+/// The last values, each with the activity at that time.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    /// With no activity where the kernel does not count it.
     stat: (Option<Activity>, ThreadStat),
     run_queue_delay: Option<Duration>,
     switches: Option<(Activity, Switches)>,
 }
 
 impl Last {
-    /// The last `stat`, unless `depth` wants a newer one.
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, ThreadStat)> {
         let (now, before) = (now?, self.stat.0?);
         let recent = match depth {
@@ -139,7 +128,6 @@ impl Last {
     }
 }
 
-/// Why a thread gave no sample.
 enum Failed {
     Ended,
     Read(Errno),
@@ -156,12 +144,9 @@ impl From<Errno> for Failed {
 }
 
 impl Threads {
-    /// Opens the folder of threads; the threads themselves are opened by the first sample. Up to `descriptors` are kept
-    /// open, two for each thread; threads beyond are opened, read and closed at each sample, which takes more than twice
-    /// as long. Must leave room below `RLIMIT_NOFILE`.
-    ///
-    /// # Errors
-    /// `Gone` when there is no such process.
+    /// The first sample opens the threads. Up to `descriptors` stay open, two per thread; other
+    /// threads are opened at each sample, which takes more than twice as long. The budget must be
+    /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self, ReadError> {
         let (process, path) = open_folder(root, pid)?;
         let (owner, path) = (
@@ -183,11 +168,8 @@ impl Threads {
         })
     }
 
-    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result.
-    ///
-    /// # Errors
-    /// `Gone` after the process has ended; `Broken` when a thread's text is not what the kernel promises, `Forbidden`
-    /// when it may not be read, since both then hold for all threads.
+    /// Samples of all living threads, by tid. `Broken` and `Forbidden` fail the whole sample,
+    /// because they hold for all threads.
     pub fn sample(&mut self, depth: ReadDepth) -> Result<&[ThreadSample], ReadError> {
         let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
         if listed {
@@ -195,14 +177,14 @@ impl Threads {
         }
         let all_alive = self.read_known(depth)?;
         if !all_alive && !listed {
-            // The count was right, so others must have come in the place of those that ended.
+            // The count matched, so new threads have replaced the ended ones.
             self.relist().map_err(|errno| self.error(errno))?;
             self.read_known(depth)?;
         }
         Ok(&self.samples)
     }
 
-    /// Takes a sample of each known thread and forgets those that have ended; whether there were none of these.
+    /// Samples the known threads and forgets ended ones; returns whether none had ended.
     fn read_known(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
         self.samples.clear();
         let before = self.known.len();
@@ -215,7 +197,7 @@ impl Threads {
             samples,
             ..
         } = self;
-        // Without excess capacity, of which thousands of threads would have much.
+        // Avoids excess capacity with thousands of threads.
         samples.reserve_exact(known.len());
         known.retain_mut(|thread| {
             if failure.is_some() {
@@ -241,7 +223,7 @@ impl Threads {
         }
     }
 
-    /// Whether the kernel counts as many threads as are known. The link count of the folder is two more.
+    /// Compares the number of threads by the folder's link count, which is two higher.
     fn still_the_same(&self) -> Result<bool, Errno> {
         let links =
             usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
@@ -263,7 +245,6 @@ impl Threads {
                 last: None,
             });
             if thread.open.is_none() && self.spare >= DESCRIPTORS_EACH {
-                // A thread that ended since is found out when it is read.
                 thread.open = OpenThread::open(&self.folder, tid).ok();
                 self.spare -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
             }
@@ -291,7 +272,7 @@ impl Known {
         };
         match open.read(folder, tid, &mut self.last, depth, buffer) {
             Err(Failed::Ended) => {
-                // Its number may already be another thread's.
+                // Another thread may have this tid already.
                 self.last = None;
                 let successor = OpenThread::open(folder, tid)?;
                 let sample = successor.read(folder, tid, &mut self.last, depth, buffer)?;
@@ -309,14 +290,15 @@ impl OpenThread {
         let stat = name.open(folder, "stat")?;
         let schedstat = match name.open(folder, "schedstat") {
             Ok(fd) => Some(fd),
-            // A kernel without it; or the thread has ended, which reading its stat tells.
+            // The kernel has no `schedstat`, or the thread has ended, which the read of `stat`
+            // detects.
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno),
         };
         Ok(Self { stat, schedstat })
     }
 
-    /// Reads what `depth` wants of what may have changed since `last`, and renews that.
+    /// Reads what `depth` requires and what changed since `last`, and updates `last`.
     fn read(
         &self,
         folder: &OwnedFd,
@@ -325,7 +307,7 @@ impl OpenThread {
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
-        // Before the others: what they say is then at least as new.
+        // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
         let known = last.and_then(|last| last.stat(activity, depth));
@@ -352,7 +334,7 @@ impl OpenThread {
         Ok(sample)
     }
 
-    /// `None` in a kernel without it. A counter that underflowed has its value of `last`.
+    /// `None` if the kernel has none. An underflowed counter keeps its value of `last`.
     fn schedstat(
         &self,
         last: Option<&Last>,
@@ -375,7 +357,6 @@ impl OpenThread {
         }))
     }
 
-    /// A counter that underflowed has its value of `before`: no growth.
     fn stat(&self, before: Option<ThreadStat>, buffer: &mut Vec<u8>) -> Result<ThreadStat, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
         let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
@@ -397,7 +378,6 @@ impl OpenThread {
     }
 }
 
-/// From `stat` alone.
 fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
     ThreadSample {
         tid,
@@ -415,7 +395,7 @@ fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
     }
 }
 
-/// From `status`, which is not held: it is read rarely.
+/// `status` is read rarely and not kept open.
 fn read_switches(folder: &OwnedFd, tid: u32, buffer: &mut Vec<u8>) -> Result<Switches, Failed> {
     read_whole(
         &list::Name::new(tid).open(folder, "status")?,

@@ -1,5 +1,3 @@
-//! The command line of `record` and of the exec shim.
-
 use clap::{ArgGroup, Args};
 use faultline_command::args::parse_interval;
 use faultline_isolation::CpuSet;
@@ -92,7 +90,7 @@ pub struct DoctorArgs {
     pub arguments: Vec<OsString>,
 }
 
-/// `KEY=VALUE`, the key not empty.
+/// `KEY=VALUE` with a non-empty key.
 fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

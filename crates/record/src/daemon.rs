@@ -1,5 +1,3 @@
-//! The daemon that records: started, listened to, ended.
-
 use super::exec_shim;
 use crate::args::RecordArgs;
 use crate::recorder::{
@@ -16,10 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 
-/// Looks until the daemon must have ended where nobody waits for a whole recording any more.
+/// Polls for the daemon's end if a complete recording is not needed any more.
 const LOOKS_TO_GIVE_UP: u32 = 100;
 
-/// A running daemon. Dropping it ends it, in the end by force.
 pub(super) struct Daemon {
     child: Child,
     log: Log,
@@ -28,7 +25,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it, on free ports unless a configuration file says where, to follow the process `pid`.
+    /// Follows the process `pid`. Uses free ports unless there is a configuration file.
     pub(super) fn start(
         program: &Path,
         args: &RecordArgs,
@@ -41,7 +38,7 @@ impl Daemon {
         let mut command = exec_shim::gated(program, task(args, out, pid).arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
-            // Who watches this program is not to be told by that one.
+            // A service manager of this program must not get the daemon's notifications.
             .env_remove("NOTIFY_SOCKET")
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
@@ -61,11 +58,9 @@ impl Daemon {
         })
     }
 
-    /// Waits until it listens and follows `process` or its descendant: the addresses and the followed process.
-    ///
-    /// # Errors
-    /// The daemon ended (with [`WrongUsage`] if it says so) or takes too long, the process ended, or a signal asks this program
-    /// to end.
+    /// Waits until the daemon listens and follows `process` or a descendant. Returns its addresses
+    /// and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or process
+    /// ([`WrongUsage`] if the daemon reports it).
     pub(super) fn wait_until_following(
         &mut self,
         process: &OwnedFd,
@@ -105,31 +100,25 @@ impl Daemon {
         )
     }
 
-    /// The process that it follows now; `None` if there is none, or its ready file cannot be read.
     pub(super) fn followed(&self) -> Option<u32> {
         self.ready.read().ok()??.target()
     }
 
-    /// How it ended; `None` while it runs.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
         Ok(self.ended)
     }
 
-    /// Warnings and errors since the last call, in its words.
     pub(super) fn complaints(&mut self) -> Vec<String> {
         self.log.complaints()
     }
 
-    /// The end of its log.
     pub(super) fn tail(&self) -> String {
         self.log.tail()
     }
 
-    /// Asks it to end and waits.
-    ///
-    /// # Errors
-    /// It does not end, and was killed; or it ended otherwise than well.
+    /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
+    /// daemon was killed.
     pub(super) fn end(mut self, signals: &mut Signals) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
@@ -138,7 +127,7 @@ impl Daemon {
             match self.ended()? {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => bail!("{PROGRAM} ended with {status}:\n{}", self.log.tail()),
-                // What comes now is for nobody.
+                // Discards signals meanwhile.
                 None => drop(signals.wait(None, POLL_EVERY)?),
             }
         }
@@ -163,7 +152,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Whether the process of a pidfd has ended; a zombie has.
+/// True for a zombie.
 pub(super) fn has_ended(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(process, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
@@ -177,7 +166,7 @@ fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: u32) -> Task<'a> {
         labels: &args.labels,
         interval: args.interval,
         config: args.config.as_deref(),
-        // Who writes a file says there where to listen, or that there is a log to read instead.
+        // A configuration file defines the ports, or has a log instead of pushes.
         free_ports: args.config.is_none(),
     }
 }

@@ -1,5 +1,6 @@
-//! A child between its start and its program: it ties its life to the parent's if told so, waits at a gate if there is one,
-//! and then becomes the program in place, so that the process that was followed from the beginning is the program.
+//! A child between its start and its program. It can set a parent-death signal and wait at a gate,
+//! then it executes the program in place. So the program keeps the pid that was followed from the
+//! beginning.
 
 use crate::args::{DoctorArgs, GateArgs};
 use crate::recorder::{self, POLL_EVERY};
@@ -17,20 +18,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// Exit codes of shells, for a program that is not there and for one that may not be run.
+/// Shell exit codes: program not found, program not executable.
 pub(super) const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
-/// Never became the program: the parent is gone, or gave up.
+/// The program was never executed: the parent is gone or gave up.
 const GIVEN_UP: u8 = 125;
 
-/// Looks at a program that was asked something, and the bytes of its answer: what a pipe holds.
+/// Polls for a program's answer; the byte limit is a pipe's capacity.
 const LOOKS_FOR_ANSWER: u32 = 200;
 const LONGEST_ANSWER: u64 = 1 << 16;
 
-/// Ends what the gate lets through: without it the parent was gone in the middle.
+/// End marker of the gate's text; without it the parent died while writing.
 const OPEN: &[u8] = b"open";
 
-/// The text that opens a gate, with variables for the environment.
 pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
     let pairs = variables
         .iter()
@@ -38,7 +38,7 @@ pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
     pairs.chain([OPEN]).flatten().copied().collect()
 }
 
-/// Command line of a program that is held: to this process, and at the pipe `gate` until it is opened.
+/// Command of a program that ends with this process and waits at the pipe `gate`.
 pub(super) fn gated(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -58,10 +58,7 @@ pub(super) fn gated(
     Ok(command)
 }
 
-/// What a program that answers at once says on standard error, and whether it ended with 0.
-///
-/// # Errors
-/// It cannot be started, or has not ended after some ten seconds, and is ended.
+/// Standard error, and whether the exit status was 0. Kills the program after about ten seconds.
 pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
     #[expect(
         clippy::disallowed_methods,
@@ -95,12 +92,9 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
     ))
 }
 
-/// Runs a program to its end, however long it takes, in a process group of its own; its first process ends with this one. Its
-/// output and its errors go into these files. `None` if a signal asked to stop: its group is killed.
-///
-/// # Errors
-/// This program's own file is not known, the program cannot be started or has not ended after `patience`, and is ended, or the
-/// system cannot wait.
+/// Runs a program to its end in its own process group; it dies with this process. Output and errors
+/// go into these files. `None` if a signal asked to stop: the group is killed then. Fails also
+/// after `patience`, and kills the program.
 pub fn ran(
     words: &[String],
     folder: &Path,
@@ -143,7 +137,7 @@ pub fn ran(
     }
 }
 
-/// Waits, and becomes the program. Returns only if that fails, with the exit code.
+/// Waits, then executes the program. Returns an exit code only on failure.
 pub fn gate(args: &GateArgs) -> u8 {
     if args.parent.is_some_and(|parent| !ends_with(parent)) {
         return GIVEN_UP;
@@ -162,7 +156,7 @@ pub fn gate(args: &GateArgs) -> u8 {
     become_it(&args.command, variables)
 }
 
-/// Becomes `faultlined once` with these arguments. Returns only if that fails, with the exit code.
+/// Executes `faultlined once` with these arguments. Returns an exit code only on failure.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
@@ -172,14 +166,14 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     Ok(become_it(&command, Vec::new()))
 }
 
-/// Ties this process's life to its parent's; `false` if that one is gone, or is another one.
+/// Sets the parent-death signal; `false` if the parent is another process or gone.
 fn ends_with(parent: i32) -> bool {
-    // A parent that ended before that line has left this process to another one.
+    // A parent that ended before this call has been replaced by another process.
     set_parent_process_death_signal(Some(Signal::TERM)).is_ok()
         && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
-/// Keeps this process, and what it becomes and starts, to these CPUs.
+/// Sets the CPU affinity, which children inherit.
 fn keep_to(cpus: &faultline_isolation::CpuSet) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
@@ -190,7 +184,7 @@ fn keep_to(cpus: &faultline_isolation::CpuSet) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// The variables, or `None` if the gate was never opened.
+/// `None` if the gate was never opened.
 fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     std::fs::File::open(gate)

@@ -1,5 +1,3 @@
-//! What the recording says while it is written, and in the end.
-
 use super::daemon::Daemon;
 use crate::recorder::{POLL_EVERY, polls_to_write, progress};
 use anyhow::bail;
@@ -9,11 +7,9 @@ use faultline_text::{count, time};
 use std::path::Path;
 use std::time::Duration;
 
-/// Waits until the recording knows the process, so that even a command that ends at once has its start and its end there.
-/// After some intervals it is given up: what else is recorded is better than nothing.
-///
-/// # Errors
-/// A signal asks this program to end.
+/// Waits until the recording has the process, so that even a short-lived command has its start and
+/// end in it. Gives up after some intervals, because a partial recording is better than none. Fails
+/// if a signal asks to end.
 pub(super) fn wait_for_process(
     out: &Path,
     interval: Duration,
@@ -35,8 +31,8 @@ pub(super) fn wait_for_process(
     Ok(())
 }
 
-/// Waits until the recording says that the process has ended: the last tick was then taken, and the daemon may be ended.
-/// After some intervals it is given up, since a recording that lacks this event is better than none.
+/// Waits until the recording has the process's exit: the last tick precedes it, so the daemon may
+/// be ended. Gives up after some intervals.
 pub(super) fn wait_for_exit(
     out: &Path,
     interval: Duration,
@@ -52,17 +48,12 @@ pub(super) fn wait_for_exit(
     Ok(())
 }
 
-/// Removes a recording in which no process was ever followed.
 pub(super) fn remove_without_process(out: &Path) {
     if progress(out).is_ok_and(|progress| !progress.process) {
         let _ = std::fs::remove_file(out);
     }
 }
 
-/// What was recorded.
-///
-/// # Errors
-/// There is no recording that can be read.
 pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
     let info = Recording::open(out)?.info()?;
     let ticks = info
@@ -74,7 +65,7 @@ pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
         .first_tick
         .zip(info.last_tick)
         .and_then(|(first, last)| {
-            // A wall clock may be set while it is recorded.
+            // The wall clock may have been set during the recording.
             let monotonic = (first.session == last.session)
                 .then(|| last.uptime_ns.saturating_sub(first.uptime_ns));
             u64::try_from(monotonic.unwrap_or_else(|| last.unix_ns.saturating_sub(first.unix_ns)))

@@ -1,5 +1,4 @@
-//! `faultline record`: a daemon beside one command, from the command's first moment to its last, or beside a process that
-//! runs already.
+//! `faultline record`: runs a daemon for one command, or for a running process.
 
 pub mod args;
 mod daemon;
@@ -25,13 +24,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wrapped::Wrapped;
 
-/// From look to look at daemon and process while they run; signals and ends are noticed at once.
+/// Interval of daemon and process checks; signals and exits are handled at once.
 const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// Records until the command or process ends; the exit code.
-///
-/// # Errors
-/// The recording could not begin (the command then never ran), or, without a command, it could not be finished.
+/// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
+/// without a command, could not be finished.
 pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
@@ -74,7 +71,6 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     }
 }
 
-/// One call of the program.
 struct Job<'a> {
     args: &'a RecordArgs,
     program: PathBuf,
@@ -158,8 +154,7 @@ impl Job<'_> {
         Ok(0)
     }
 
-    /// Starts the daemon and waits until it follows the process or its descendant, whose number is the last value. If that
-    /// fails no recording stays.
+    /// Returns the pid that the daemon follows last. After an error no recording stays.
     fn start_daemon(
         &mut self,
         pid: Pid,
@@ -180,7 +175,6 @@ impl Job<'_> {
         self.args.interval.unwrap_or(USUAL_INTERVAL)
     }
 
-    /// Where things are, for people.
     fn announce(&self, addresses: &Addresses, process: &str) {
         say(&format!("recording {process} into {}", self.out.display()));
         say(&format!(
@@ -209,7 +203,7 @@ impl Job<'_> {
         }
     }
 
-    /// Ends the daemon once the recording knows of the end of the process.
+    /// Waits first until the recording has the process's exit.
     fn finish(&mut self, mut daemon: Daemon, broken: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !broken,
@@ -227,23 +221,19 @@ impl Job<'_> {
     }
 }
 
-/// Reports on the terminal what goes wrong while the command runs.
 struct Monitor {
-    /// The process that the daemon follows.
     followed: u32,
     daemon_ended: bool,
     checks: u32,
-    /// Of the last time when the recording was read.
     problems: Vec<String>,
     reported: Vec<String>,
 }
 
 impl Monitor {
-    /// The recording is read at every so many checks.
     const CHECKS: u32 = 4;
-    /// Texts of problems may change for ever.
+    /// Bounded, because problem texts may change forever.
     const MAX_REPORTED: usize = 20;
-    /// The sources whose problems concern what is recorded; those of others are normal on some machines.
+    /// Sources whose problems affect the recording; those of others are normal on some machines.
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
     fn new(followed: u32) -> Self {
@@ -280,7 +270,7 @@ impl Monitor {
         }
     }
 
-    /// Reports each problem once, if it has lasted from one reading to the next.
+    /// Reports a problem once, if two successive reads have it.
     fn report_problems(&mut self, problems: Vec<String>) {
         let before = std::mem::replace(&mut self.problems, problems);
         for problem in &self.problems {
@@ -295,7 +285,7 @@ impl Monitor {
     }
 }
 
-/// Empty, too, if the recording cannot be read: the daemon complains of that.
+/// Empty also if the recording cannot be read: the daemon reports that.
 fn recorded_problems(out: &Path) -> Vec<String> {
     let rows = Recording::open(out).and_then(|recording| recording.last_problems());
     rows.unwrap_or_default()
@@ -305,7 +295,6 @@ fn recorded_problems(out: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether a shell would find the program.
 fn is_there(program: &OsStr) -> bool {
     let path = Path::new(program);
     if path.components().count() == 1 && !program.as_encoded_bytes().contains(&b'/') {

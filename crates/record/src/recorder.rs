@@ -1,4 +1,4 @@
-//! The daemon as a recorder: found, told what to do, listened to. Who starts it, and in which group, is its user's to say.
+//! The daemon as a recorder: its program, arguments, ready file and log. Callers start it.
 
 mod log;
 mod ready;
@@ -13,50 +13,40 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The daemon's file name.
 pub const PROGRAM: &str = "faultlined";
-/// Its exit code when it was told what cannot be done.
 pub const USAGE: i32 = 64;
-/// From tick to tick unless told otherwise.
 pub const USUAL_INTERVAL: Duration = Duration::from_secs(1);
-/// From look to look, while something is waited for.
 pub const POLL_EVERY: Duration = Duration::from_millis(50);
-/// Looks until the daemon must listen, and follow a process that it was told: half a minute at least.
+/// Polls until the daemon must listen and follow its process: at least half a minute.
 pub const POLLS_TO_START: u32 = 600;
-/// Looks until the daemon must have ended: it gives each of its four stages seven seconds.
+/// Polls until the daemon must have ended: each of its four stages may take seven seconds.
 pub const POLLS_TO_END: u32 = 800;
-/// How long the daemon may take to write what it saw, at least.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tells a validator where to push.
 pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-/// Variables that send requests to a proxy, which cannot reach this host's loopback.
+/// These send requests to a proxy, which cannot reach this host's loopback.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-/// Whom the daemon follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
-    /// The validator of this ledger.
     Ledger(PathBuf),
 }
 
-/// What the daemon is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task<'a> {
     pub target: Target,
-    /// The recording, a new file.
     pub out: &'a Path,
-    /// Entries of the validator's program cache; `None` where its version or the configuration file says.
+    /// Capacity of the validator's program cache; `None`: from its version or the configuration
+    /// file.
     pub cache_entries: Option<u32>,
     pub labels: &'a [(String, String)],
-    /// From tick to tick.
+    /// Of ticks.
     pub interval: Option<Duration>,
-    /// The daemon's configuration file.
     pub config: Option<&'a Path>,
-    /// Whether free ports are taken, whatever the configuration file says.
+    /// Use free ports, whatever the configuration file contains.
     pub free_ports: bool,
 }
 
@@ -96,18 +86,14 @@ impl Task<'_> {
     }
 }
 
-/// Where the daemon listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     pub metrics: String,
-    /// For pushes; `None` if they are not accepted.
     pub ingest: Option<String>,
 }
 
-/// The daemon's program: as given, beside this program, or in `PATH`.
-///
-/// # Errors
-/// There is none; `option` is what it can be named with.
+/// `given`, else beside this program, else in `PATH`. `option` names the command-line option in the
+/// error.
 pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         anyhow::ensure!(
@@ -115,7 +101,7 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
             "{option} {}: there is no such file",
             given.display()
         );
-        // Without a folder it would be looked for in PATH.
+        // A bare name would be searched in `PATH`.
         return std::path::absolute(given).with_context(|| given.display().to_string());
     }
     let own = std::env::current_exe()
@@ -129,7 +115,6 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The first file of this name in `PATH`.
 pub fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -137,13 +122,13 @@ pub fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What a validator must be told to push to `ingest`.
+/// `SOLANA_METRICS_CONFIG` for pushes to `ingest`.
 pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// `SOLANA_METRICS_CONFIG` for a validator whose environment `variable` looks into, with the exception from a proxy if
-/// it has one; nothing if it is set there already, or the daemon takes no pushes.
+/// `SOLANA_METRICS_CONFIG` for a validator, and a proxy exception if its environment (`variable`)
+/// has a proxy. Empty if the variable is set already, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
     variable: impl Fn(&str) -> Option<String>,
@@ -169,7 +154,7 @@ fn excepted(before: Option<&str>) -> String {
     }
 }
 
-/// How the daemon ended and its last complaint, if it had one, behind words on when: `, by signal 9: REASON`.
+/// Appends how the daemon ended and its last complaint: `, by signal 9: REASON`.
 pub fn with_its_words(end: End, complaint: &str) -> String {
     let how = match end {
         End::Code(code) => format!("with exit code {code}"),
@@ -182,12 +167,11 @@ pub fn with_its_words(end: End, complaint: &str) -> String {
     }
 }
 
-/// How far a recording has come; nothing, too, of what is no recording (yet).
+/// The default also if it is no recording (yet).
 pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
-/// As many looks as the daemon may take to write what it saw.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(PATIENCE).as_millis() / POLL_EVERY.as_millis())
         .unwrap_or(u32::MAX)

@@ -1,5 +1,3 @@
-//! The command that is recorded.
-
 use super::exec_shim;
 use anyhow::Context;
 use faultline_command::signals::ReceivedSignal;
@@ -13,21 +11,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 
-/// The command: first held back, then let go. Dropping it while it is held back ends it, and it never ran.
+/// Starts held back. If it is dropped before [`Self::go`], the command never runs.
 pub(super) struct Wrapped {
     child: Child,
     name: String,
     gate: Option<File>,
-    /// What the child opens by name.
     _far_end: OwnedFd,
     ended: Option<ExitStatus>,
 }
 
 impl Wrapped {
-    /// Starts it, held back.
-    ///
-    /// # Errors
-    /// The system has no room for it.
     pub(super) fn start(command: &[OsString]) -> anyhow::Result<Wrapped> {
         let (program, arguments) = command.split_first().context("no command")?;
         let (far_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
@@ -49,20 +42,15 @@ impl Wrapped {
         })
     }
 
-    /// Its number, from now to its end.
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Its program's file name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lets it become the command, with these variables in its environment.
-    ///
-    /// # Errors
-    /// It has been killed in the meantime.
+    /// Executes the command with these variables. Fails if the child was killed meanwhile.
     pub(super) fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
@@ -71,7 +59,7 @@ impl Wrapped {
             .context("the command cannot be started")
     }
 
-    /// Its exit code as shells tell it, once it has ended.
+    /// Exit code in shell convention; `None` while it runs.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
@@ -79,14 +67,14 @@ impl Wrapped {
         Ok(self.ended.map(exit_code))
     }
 
-    /// Passes a signal on, unless the terminal has sent it to the command as well.
+    /// Forwards a signal, unless the terminal has sent it to the command as well.
     pub(super) fn pass_on(&self, signal: ReceivedSignal) {
         if let (false, None, Some(number)) = (
             signal.from_terminal,
             self.ended,
             Signal::from_named_raw(signal.number),
         ) {
-            // It may have ended in this moment, which is what most signals want.
+            // The command may have ended just now, as most signals intend.
             let _ = kill_process(self.pid(), number);
         }
     }
@@ -94,7 +82,7 @@ impl Wrapped {
 
 impl Drop for Wrapped {
     fn drop(&mut self) {
-        // Closed, the gate tells a command that is held back to give up; one that runs is ended with this program.
+        // A closed gate makes a held command give up; a running one gets the parent-death signal.
         self.gate = None;
         if self.ended.is_none() {
             let _ = kill_process(self.pid(), Signal::TERM);
@@ -103,7 +91,7 @@ impl Drop for Wrapped {
     }
 }
 
-/// The code, or 128 + N if signal N ended it.
+/// 128 + N if signal N ended it.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status
         .code()
@@ -112,7 +100,7 @@ fn exit_code(status: ExitStatus) -> u8 {
         .unwrap_or(u8::MAX)
 }
 
-/// `host=...,db=...,u=...,p=...` without what follows `p=`.
+/// Cut after `host=...,db=...,u=...,p=`.
 pub(super) fn without_password(config: &str) -> String {
     let hidden = config.split(',').map(|pair| {
         if pair.starts_with("p=") {

@@ -1,5 +1,3 @@
-//! Copies a recording, also while it is written.
-
 use crate::error::{At, Error};
 use crate::file::{self, Part};
 use crate::reader::Recording;
@@ -7,19 +5,19 @@ use crate::writer::end;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 
-/// Pages at a time (256 KiB): the disk is somebody else's in between.
+/// 256 KiB per step, so that others can use the disk in between.
 const STEP_PAGES: i32 = 64;
 
-/// A finished copy of `from` as it is now, in a new file, by SQLite's backup API in small steps. The copy is of one moment,
-/// that of the call: its last session ends with its last tick.
+/// Copies `from` into a new file with SQLite's backup API in small steps. The copy is of the moment
+/// of the call: its last session ends with its last tick.
 ///
-/// `progress` is told pages copied and pages in all after each step, and may wait there. Until the copy is complete the
-/// log of a recording that is being written cannot be cut, and grows by about 50 KB a second.
+/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the log of a
+/// live recording cannot be truncated and grows by about 50 KB a second.
 pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     backup_with(from, to, &[], progress)
 }
 
-/// The same with further entries of `meta`, such as why it was saved.
+/// With further entries of `meta`, such as the reason for the copy.
 pub fn backup_with(
     from: &Path,
     to: &Path,
@@ -31,7 +29,7 @@ pub fn backup_with(
     std::fs::File::create_new(part.path()).at(part.path())?;
     let mut copy = file::open_to_write(part.path(), &file::RECORDING)?;
     {
-        // The source holds one read transaction, so that what is written meanwhile does not restart the copy.
+        // The source has one read transaction, so that writes do not restart the copy.
         let steps = Backup::new(source.connection(), &mut copy).at(from)?;
         loop {
             let result = steps.step(STEP_PAGES).at(to)?;

@@ -1,170 +1,102 @@
-//! What can go wrong with a recording, and what to do about it.
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Why a recording cannot be written, read or made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A new recording would replace a file.
     #[error("{path}: exists already; give another name, or remove it first")]
-    Exists {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// A log or journal without its recording, or one that SQLite would follow elsewhere.
+    Exists { path: PathBuf },
+    /// A log or journal without its recording, or one that SQLite would follow to another location.
     #[error("{path}: {what}, so that writing could lose it; move it away, or remove it")]
-    Leftover {
-        /// The file in the way.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
-    /// There is no such file.
+    Leftover { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
-    Missing {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// The file is something else.
+    Missing { path: PathBuf },
     #[error("{path}: not a recording of faultlined: {found}")]
-    NotARecording {
-        /// Which file.
-        path: PathBuf,
-        /// What it looks like.
-        found: String,
-    },
-    /// The writer was stopped before the first row.
+    NotARecording { path: PathBuf, found: String },
     #[error(
         "{path}: nothing was recorded: the writer was stopped while it made the file; remove it"
     )]
-    Empty {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// A later version of faultline wrote it.
+    Empty { path: PathBuf },
     #[error(
         "{path}: format {found}, and this version reads up to format {known}; use a newer faultline"
     )]
     Newer {
-        /// Which file.
         path: PathBuf,
-        /// Its format.
         found: i32,
-        /// The newest format this version knows.
         known: i32,
     },
-    /// The end of the file is missing, as after a copy that was broken off or a copy without its log.
+    /// The end of the file is missing, for example after an aborted copy or a copy without its log.
     #[error(
         "{path}: cut off: {have} bytes of {want}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Truncated {
-        /// Which file.
         path: PathBuf,
-        /// Bytes that are there.
+        /// Bytes.
         have: u64,
-        /// Bytes that belong there.
+        /// Bytes.
         want: u64,
     },
     /// The file's pages contradict each other.
     #[error(
         "{path}: damaged: {what}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What SQLite says.
-        what: String,
-    },
-    /// The file has what no recording has, and what it would be harmful to read.
+    Damaged { path: PathBuf, what: String },
+    /// The file has content that no recording has, and that would be harmful to read.
     #[error("{path}: not read: {what}; take the file from where faultlined wrote it")]
-    Refused {
-        /// Which file.
-        path: PathBuf,
-        /// What was found.
-        what: String,
-    },
-    /// A recording of another run.
+    Refused { path: PathBuf, what: String },
     #[error(
         "{path}: was recorded with the labels {found}, not {wanted}; give another name, or the same labels"
     )]
     OtherLabels {
-        /// Which file.
         path: PathBuf,
-        /// Its labels, as `key=value, ...`.
+        /// As `key=value, ...`.
         found: String,
-        /// Those asked for.
         wanted: String,
     },
-    /// Another program writes it now.
     #[error("{path}: is being written by another program; wait for its end, or give another name")]
-    InUse {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Readers kept the log from being taken in, so that a second file stays beside the recording.
+    InUse { path: PathBuf },
+    /// Readers kept the log from being checkpointed, so a second file stays beside the recording.
     #[error(
         "{path}: complete, but another program is reading it, so its -wal file remains; move both files together"
     )]
-    BeingRead {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// No room on the disk, or in the file's own limit.
+    BeingRead { path: PathBuf },
+    /// No space on the disk, or the file's own limit is reached.
     #[error("{path}: no space left on its disk; free space, or record to another disk")]
-    Full {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// An earlier error left a transaction undone.
+    Full { path: PathBuf },
     #[error("{path}: an earlier write failed; roll back first")]
-    RollBackFirst {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Recordings that cannot be joined.
+    RollBackFirst { path: PathBuf },
     #[error("{path}: cannot be merged: {why}")]
     Unmergeable {
         /// The first file that does not fit.
         path: PathBuf,
-        /// Why not.
         why: String,
     },
-    /// A table or column that no recording has.
     #[error("no column {what} in a recording; docs/RECORDING.md lists them")]
     NoSuchColumn {
-        /// `table.column`, or the table alone.
+        /// `table.column`, or only the table.
         what: String,
     },
     /// A row that no version of faultlined writes.
     #[error("{path}: {what}")]
     BadRow {
-        /// Which file.
         path: PathBuf,
         /// Table, row and value.
         what: String,
     },
-    /// The file system refuses.
     #[error("{path}: {source}")]
     Io {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// Anything else that SQLite says.
     #[error("{path}: {source}")]
     Sqlite {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: rusqlite::Error,
     },
 }
 
 impl Error {
-    /// Whether there was no room: worth another try later.
+    /// A later retry may succeed.
     pub fn is_full(&self) -> bool {
         match self {
             Error::Full { .. } => true,
@@ -193,7 +125,7 @@ impl Error {
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
-        // The log's index could not grow: it has nothing but room to want.
+        // The log's index could not grow, which only lack of space causes.
         if source
             .sqlite_error()
             .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
@@ -206,7 +138,7 @@ impl Error {
                 what: damage(&path, &source),
                 path,
             },
-            // Only readers have limits of length and of work.
+            // Only readers have limits of length and work.
             Some(ErrorCode::TooBig) => Error::Refused {
                 path,
                 what: "one of its values is longer than any that is written there".into(),
@@ -224,7 +156,7 @@ impl Error {
     }
 }
 
-/// The log of another recording damages what is read, although the file itself is sound.
+/// A foreign log damages the result, although the file itself is sound.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
     let mut log = OsString::from(path);
     log.push("-wal");
@@ -242,7 +174,6 @@ fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Names the file in errors of SQLite.
 pub(crate) trait At<T> {
     fn at(self, path: &Path) -> Result<T, Error>;
 }

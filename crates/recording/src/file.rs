@@ -1,5 +1,3 @@
-//! How a recording is opened, whoever opens it.
-
 mod guarded;
 mod tables;
 mod whole;
@@ -18,12 +16,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which databases are of one kind: by two numbers in their first page.
+/// Identified by two numbers in the first page.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseKind {
-    /// `PRAGMA application_id`.
     pub application_id: i32,
-    /// The newest `PRAGMA user_version` that can be read; the first is 1.
+    /// The newest readable `PRAGMA user_version`; the first is 1.
     pub format: i32,
 }
 
@@ -32,45 +29,44 @@ pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-/// SQLite's page cache, in KiB: a tick touches a dozen pages, and memory is the daemon's.
+/// SQLite's page cache in KiB: a tick touches a dozen pages, and the daemon should stay small.
 const CACHE_KIB: i64 = 512;
 
-/// How long another connection's short lock is waited for.
+/// Wait for another connection's short lock.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The names SQLite gives to the files beside a database.
+/// Suffixes of SQLite's files beside a database.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// `path` with `suffix` behind its name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// The length of a file; 0 if it is not there.
 pub(crate) fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// The file that a connection has open: a copy of `path`, perhaps.
+/// The connection's file, which may be a copy of `path`.
 fn opened(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
-/// A connection that may write, to a file of this program's own.
+/// For this program's own files.
 pub(crate) fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
 
-/// A connection that only reads, to a file from anywhere.
+/// For untrusted files.
 pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<Guarded, Error> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
-/// The same to a file that SQLite may write before it reads it. Errors name the file `named`, of which it may be a copy.
+/// For an untrusted file that SQLite may have to write before it reads. Errors name the file
+/// `named`, because this may be a copy.
 pub(crate) fn open_to_recover(
     path: &Path,
     named: &Path,
@@ -91,7 +87,7 @@ fn guarded(
 }
 
 fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection, Error> {
-    // Absolute, as SQLite takes a name that begins with `file:` for an address.
+    // Absolute, because SQLite treats a name that begins with `file:` as a URI.
     let absolute = std::path::absolute(path).at(path)?;
     check_kind(&absolute, path, kind)?;
     let conn =
@@ -100,8 +96,8 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     Ok(conn)
 }
 
-/// Fails if the file is somebody else's, before SQLite lays a log beside it, as it does where the file asks for one. Read
-/// through SQLite all the same: closing a descriptor of our own would drop the locks that a writer in this process has.
+/// Rejects foreign files before SQLite creates a log beside them. Reads through SQLite, because
+/// closing another descriptor would drop the locks of a writer in this process.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
     if length(absolute) < HEADER as u64 {
         return Ok(());
@@ -121,7 +117,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
         | OpenFlags::SQLITE_OPEN_URI;
     let conn = Connection::open_with_flags(address, flags).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    // With a log or a journal, that tells: a recording may be only there yet.
+    // With a log or journal the header may still be there only.
     let more = SIDE_FILES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
@@ -140,7 +136,6 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Fails unless the database is of that kind, of a format that this version knows.
 pub(crate) fn check_format(
     conn: &Connection,
     path: &Path,
@@ -153,7 +148,7 @@ pub(crate) fn check_format(
     let application = number("application_id")?;
     if application != kind.application_id {
         if number("page_count")? == 0 {
-            // SQLite takes a file of a few bytes for an empty one; it may be anybody's.
+            // SQLite treats a file of a few bytes as empty.
             let found = "too short for an SQLite database".to_owned();
             let (empty, path) = (length(&opened(conn, path)) == 0, path.to_owned());
             return Err(if empty {
@@ -186,7 +181,6 @@ pub(crate) fn check_format(
     Ok(())
 }
 
-/// The columns as a list for SELECT; NULL for one that the file does not have.
 pub(crate) fn list<'a>(
     present: &Present,
     table: &str,
@@ -203,17 +197,17 @@ pub(crate) fn list<'a>(
         .join(", ")
 }
 
-/// Nanoseconds since 1970; beyond the year 2262 the last one that fits.
+/// Unix nanoseconds, saturated at the year 2262.
 pub(crate) fn nanos(since: Duration) -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The reverse; a negative number, which no recording has, is 1970.
+/// A negative number, which no recording has, gives 1970.
 pub(crate) fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// A new file that gets its name when it is complete; removed if it is given up.
+/// A new file that gets its name when it is complete; otherwise it is removed.
 #[derive(Debug)]
 pub(crate) struct Part {
     whole: PathBuf,
@@ -221,7 +215,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Fails if there is a file of that name already.
     pub(crate) fn new(path: &Path) -> Result<Part, Error> {
         if path.exists() {
             return Err(Error::Exists {
@@ -232,23 +225,20 @@ impl Part {
             whole: path.to_owned(),
             part: with_suffix(path, ".part"),
         };
-        // What an earlier attempt left that was killed.
         part.remove();
         Ok(part)
     }
 
-    /// Where to write.
     pub(crate) fn path(&self) -> &Path {
         &self.part
     }
 
-    /// Makes it durable, then gives it its name; never in place of another file.
+    /// Syncs the file, then gives it its name; never replaces another file.
     pub(crate) fn publish(self) -> Result<(), Error> {
         std::fs::File::open(&self.part)
             .and_then(|file| file.sync_all())
             .at(&self.part)?;
         match std::fs::hard_link(&self.part, &self.whole) {
-            // A file system without hard links.
             Err(error)
                 if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() =>
             {

@@ -1,4 +1,4 @@
-//! Databases of other kinds that may come from anywhere, read with the guards of recordings.
+//! Untrusted databases of other kinds, read with the limits of recordings.
 
 use crate::error::{At, Error};
 use crate::file::{self, DatabaseKind, Guarded, ReturnedValues, is_table, shown};
@@ -8,20 +8,16 @@ use rusqlite::{Connection, Params, Row};
 use std::fs::File;
 use std::path::Path;
 
-/// An SQLite database that is no recording. Whoever made it, to read it takes time and memory that follow from its size.
+/// An SQLite database that is not a recording. Its size bounds the time and memory of reads.
 #[derive(Debug)]
 pub struct ForeignDatabase {
-    // Closed before the copy that it may be of is removed.
+    // Closed before the copy that it may use is removed.
     conn: Guarded,
     _copied: Option<Copied>,
 }
 
 impl ForeignDatabase {
-    /// Opens to read only, at one moment. Each of `tables` must be there, made by exactly that statement.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Recording::open`](crate::Recording::open).
+    /// Opens a read-only snapshot. Each of `tables` must exist with exactly this statement.
     pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self, Error> {
         let (conn, (), copied) = open::open(path, kind, |guarded, path| {
             check_tables(guarded, path, tables)
@@ -32,12 +28,8 @@ impl ForeignDatabase {
         })
     }
 
-    /// Opens to write, and makes the tables where the file is new or empty. Each value that is read has at most
-    /// `longest_value` bytes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ForeignDatabase::open`]; its pages contradict each other.
+    /// Opens for writing, and creates the tables if the file is new or empty. A value may have at
+    /// most `longest_value` bytes.
     pub fn open_to_write(
         path: &Path,
         kind: &DatabaseKind,
@@ -60,7 +52,7 @@ impl ForeignDatabase {
         Ok(conn)
     }
 
-    /// A connection that writes has no bounds: pages that are referred to twice would be endless to it.
+    /// A writing connection has no limits, so pages with several references would be endless.
     fn check_pages(&self, path: &Path) -> Result<(), Error> {
         let mut found = String::new();
         let sql = "PRAGMA quick_check(1)";
@@ -77,11 +69,10 @@ impl ForeignDatabase {
         })
     }
 
-    /// Gives every row that a statement finds to `each`, whose error ends it. The statement must need no sorting.
+    /// Passes each row to `each`, whose error ends the walk. The statement must not sort.
     ///
     /// # Errors
-    ///
-    /// [`Error::Refused`] if the statement finds more than the file can hold, or takes too much work for its size.
+    /// [`Error::Refused`] if the result or the work exceeds the file's size.
     pub fn walk<E: From<Error>>(
         &self,
         gives: ReturnedValues,
@@ -94,8 +85,8 @@ impl ForeignDatabase {
 }
 
 impl Error {
-    /// What is wrong with a file that is to be another database than a recording. `mismatch` says that it is none, `remedy`
-    /// what to do about damage. `None` if the error does not depend on the kind.
+    /// Message for a file that should be another kind of database: `mismatch` if it is not,
+    /// `remedy` for damage. `None` if the error does not depend on the kind.
     pub fn of_foreign_database(&self, mismatch: &str, remedy: &str) -> Option<String> {
         let what = match self {
             Error::NotARecording { found, .. } => format!("{mismatch}: {found}"),
@@ -143,7 +134,7 @@ fn check_tables(guarded: &Guarded, path: &Path, tables: &[&str]) -> Result<(), E
                 found.push(sql);
                 return Ok::<(), Error>(());
             }
-            // SQLite's own, of a key.
+            // SQLite's own index of a key.
             if kind.as_deref() == Some("index") && sql.is_empty() {
                 return Ok(());
             }

@@ -1,11 +1,9 @@
-//! How a run is kept: one format, one writer, one reader.
+//! The recording of a run: one SQLite file, whose tables docs/RECORDING.md describes.
 //!
-//! A recording is one SQLite file; docs/RECORDING.md describes its tables for whoever opens it without this crate. The
-//! [`Writer`] is fed ticks, points and events and commits when told to; what is committed survives the end of the
-//! process at any moment. [`Recording`] reads a file that is finished, still being written, or left behind by a kill.
-//! [`merge`] joins the pieces of one run, [`backup`] copies a live one.
-//!
-//! No clock is read here: times are given.
+//! [`Writer`] takes ticks, points and events, and commits on request; committed data survives a
+//! kill at any moment. [`Recording`] reads a file that is finished, still being written, or left by
+//! a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live one. Callers pass all
+//! times: no clock is read.
 
 mod backup;
 mod error;

@@ -1,5 +1,3 @@
-//! Joins the pieces of one run.
-
 use crate::error::{At, Error};
 use crate::file::{self, Part, duration, nanos};
 use crate::reader::{Cell, Recording};
@@ -12,34 +10,29 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Rows at a time.
 const CHUNK: usize = 1000;
 
-/// What a merge joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
-    /// Sessions of the result.
     pub sessions: u64,
-    /// Ticks of the result.
     pub ticks: u64,
-    /// How long nothing was recorded between one recording and the next, in the order of time.
+    /// Times without a recording between successive recordings.
     pub gaps: Vec<Duration>,
 }
 
-/// One of the recordings, and when it was made.
 struct Piece {
     recording: Recording,
     began: Duration,
     ended: Duration,
 }
 
-/// Joins recordings of one run, given in any order, into a new one: sessions in the order of time, ids numbered anew, an
-/// event `gap` before each session that follows another recording. The pieces stay as they are.
+/// Joins recordings of one run, given in any order, into a new file. Sessions are in the order of
+/// time, ids are renumbered, and an event `gap` precedes each session that follows another
+/// recording.
 ///
 /// # Errors
-///
-/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time, [`Error::OtherLabels`] if they are of
-/// different runs, and everything that opening can say.
+/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time,
+/// [`Error::OtherLabels`] if they are of different runs.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
     let mut pieces = from
         .iter()
@@ -169,7 +162,6 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is added to the ids of a piece.
 #[derive(Debug, Clone, Copy)]
 struct Offsets {
     session: i64,
@@ -196,7 +188,7 @@ impl Offsets {
     }
 }
 
-/// The ids that names have in the result, by (role, id in the piece).
+/// Ids of names in the result, by (role, id in the piece).
 type Names = HashMap<(Role, i64), i64>;
 
 fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<(), Error> {
@@ -239,13 +231,12 @@ fn renumber(role: Role, id: i64, offsets: Offsets, names: &Names) -> i64 {
     }
 }
 
-/// The role of a table's own ids, if it is one of names.
 fn names_of(table: &TableSpec) -> Option<Role> {
     let role = table.columns.first()?.role;
     matches!(role, Role::Pool | Role::Device | Role::Series).then_some(role)
 }
 
-/// A name keeps the id that it has in the result, or gets the next.
+/// Reuses the id in the result, or takes the next.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,
@@ -281,7 +272,7 @@ fn add_name(
     Ok(())
 }
 
-/// Tells that nothing was recorded between two pieces: at the beginning of the later one's first session.
+/// Adds an event `gap` at the beginning of the later piece's first session.
 fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlite::Result<()> {
     let detail = serde_json::json!({
         "from_unix_ns": nanos(from), "to_unix_ns": nanos(to), "seconds": to.saturating_sub(from).as_secs_f64(), "reason": "merge",

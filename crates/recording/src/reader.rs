@@ -1,5 +1,3 @@
-//! Reads a recording: finished, still being written, or left behind by a kill.
-
 mod export;
 mod info;
 mod live;
@@ -22,12 +20,12 @@ use crate::file::{Guarded, Present, RECORDING, present};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
-/// A recording as it was when it was opened: rows that a writer adds later are not seen.
+/// A snapshot of a recording from the moment when it was opened.
 ///
-/// While it is open, the log of a recording that is being written cannot be cut: read, and drop it.
+/// While it is open, the log of a live recording cannot be truncated: drop it soon.
 #[derive(Debug)]
 pub struct Recording {
-    // Closed before the copy that it may be of is removed.
+    // Closed before the copy that it may use is removed.
     conn: Guarded,
     _copied: Option<open::Copied>,
     path: PathBuf,
@@ -36,14 +34,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens to read only; nothing of the recording is changed. Where SQLite cannot read without writing (the log of a
-    /// killed writer in a folder that may not be written), a temporary copy is read.
+    /// Opens read-only. Where SQLite cannot read without writing (a killed writer's log in a
+    /// read-only folder), it uses a temporary copy.
     ///
     /// # Errors
-    ///
-    /// [`Error::Truncated`], [`Error::NotARecording`], [`Error::Newer`], [`Error::Empty`], [`Error::Damaged`];
-    /// [`Error::Refused`] if it has anything but plain tables as the format declares them. Whoever made the file, reading
-    /// it takes time and memory that follow from its size: beyond that every method says [`Error::Refused`].
+    /// [`Error::Refused`] if it has anything but the format's plain tables. The file may be
+    /// untrusted: its size bounds time and memory, beyond which every method returns
+    /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let (conn, present, copied) = open::open(path, &RECORDING, present)?;
         let labels = read_labels(&conn, path)?;
@@ -56,17 +53,14 @@ impl Recording {
         })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the run is called, by key.
     pub fn labels(&self) -> &[(String, String)] {
         &self.labels
     }
 
-    /// Whether the file has this table: an older one may not.
     fn has(&self, table: &str) -> bool {
         self.present.contains_key(table)
     }

@@ -1,4 +1,4 @@
-//! The format, once: tables, columns, kinds. The writer, the reader, merge and docs/RECORDING.md follow it.
+//! The format. Writer, reader, merge and docs/RECORDING.md follow it.
 
 mod columns;
 mod fixed;
@@ -17,25 +17,20 @@ use faultline_catalog::metrics::{
     daemon as d, memory as m, pools as q, process as p, resources as r, validator as v, votes as w,
 };
 
-/// SQLite's `application_id` of a recording: "FLTL".
+/// "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
 
-/// SQLite's `user_version` of a recording: the version of this format.
+/// SQLite's `user_version`: the version of the format.
 pub const FORMAT: i32 = 1;
 
-/// How a column's numbers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A whole number: SQLite's INTEGER.
     Integer,
-    /// A number with a fraction: SQLite's REAL.
     Real,
-    /// SQLite's TEXT.
     Text,
 }
 
 impl Kind {
-    /// SQLite's name of the type.
     pub const fn sql(self) -> &'static str {
         match self {
             Kind::Integer => "INTEGER",
@@ -48,33 +43,24 @@ impl Kind {
 /// A column of a wide sample table: one series of the catalog.
 #[derive(Debug)]
 pub struct Column {
-    /// The column's name.
     pub name: &'static str,
-    /// Which metric it holds.
     pub metric: &'static Metric,
-    /// With which label values, in the metric's order.
+    /// Label values, in the metric's order.
     pub labels: &'static [&'static str],
-    /// How it is kept.
     pub kind: Kind,
 }
 
-/// A wide sample table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// The followed process.
     Process,
-    /// Its cgroup.
     Cgroup,
-    /// The machine.
     Host,
-    /// The validator.
     Validator,
-    /// The daemon.
     Daemon,
 }
 
 impl Table {
-    /// All of them, in the order of the file.
+    /// In the order of the file.
     pub const ALL: [Table; 5] = [
         Table::Process,
         Table::Cgroup,
@@ -83,7 +69,6 @@ impl Table {
         Table::Daemon,
     ];
 
-    /// The table's name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Table::Process => "process_sample",
@@ -94,7 +79,6 @@ impl Table {
         }
     }
 
-    /// Who reads it, in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Table::Process => "The followed process, from /proc.",
@@ -107,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Its columns beside `tick`, in the order of the file.
+    /// Without `tick`, in the order of the file.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Table::Process => columns::PROCESS,
@@ -118,13 +102,12 @@ impl Table {
         }
     }
 
-    /// The column with this name; `None` if there is none.
     pub fn column(self, name: &str) -> Option<&'static Column> {
         self.columns().iter().find(|column| column.name == name)
     }
 }
 
-/// The table and column that hold the series `metric{labels}`; `None` if it is kept elsewhere or not at all.
+/// `None` if the series is stored elsewhere or not at all.
 pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
     let find = |table: Table| {
         let column = table
@@ -136,7 +119,7 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
     Table::ALL.into_iter().find_map(find)
 }
 
-/// The columns of `pool_sample`: (name, metric, labels after the pool's own, kind).
+/// Columns of `pool_sample`; label values without the pool's own.
 pub(crate) static POOL: [Column; 7] = [
     Column {
         name: "threads",
@@ -182,7 +165,7 @@ pub(crate) static POOL: [Column; 7] = [
     },
 ];
 
-/// The columns of `device_sample`, likewise.
+/// Columns of `device_sample`, likewise.
 pub(crate) static DEVICE: [Column; 2] = [
     Column {
         name: "read_bytes",
@@ -198,7 +181,8 @@ pub(crate) static DEVICE: [Column; 2] = [
     },
 ];
 
-/// Metrics that go into `series` on purpose: seldom there or seldom changed. Whatever is foreseen nowhere goes there too.
+/// Metrics stored in `series` on purpose, because they are rare or rarely change. Unknown metrics
+/// go there too.
 pub static SERIES: &[&Metric] = &[
     &p::RESTARTS,
     &p::ENDS,

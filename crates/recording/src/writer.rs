@@ -1,7 +1,6 @@
-//! Writes a recording.
-//!
-//! Nothing reaches the disk but through [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
-//! [`Writer::finish`]. After an error, [`Writer::rollback`] gives up what was not committed and the writer goes on.
+//! Only [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and [`Writer::finish`] write
+//! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
+//! continue.
 
 mod cell;
 mod destinations;
@@ -27,46 +26,42 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A log longer than this is cut if no reader is in the way, in bytes.
+/// Bytes: a longer log is truncated unless a reader prevents it.
 const LONG_LOG: u64 = 4 << 20;
 
-/// For a log longer than this, readers are waited for, in bytes.
+/// Bytes: for a longer log the writer waits for readers.
 const VERY_LONG_LOG: u64 = 16 << 20;
 
-/// So long: meanwhile new readers are let in where they hinder no longer.
+/// New readers are let in meanwhile where they do not interfere.
 const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
 
-/// Who is followed.
 #[derive(Debug)]
 struct Following {
     process: NewProcess,
-    /// Of its row; `None` while that is not written.
+    /// Row id; `None` until the row is written.
     id: Option<i64>,
-    /// The row may have another start.
+    /// The row may have another start time.
     start_doubted: bool,
 }
 
-/// What a source could not read, as a reader of the file would take it.
 #[derive(Debug, Default)]
 struct SourceProblems {
     problems: Vec<Problem>,
-    /// The file may say something else.
     doubted: bool,
 }
 
-/// What a rollback returns to.
+/// State that a rollback returns to.
 #[derive(Debug, Clone, Default)]
 struct Mark {
     next_tick: i64,
-    /// The process whose row is in the file.
     process: Option<i64>,
     counts: Counts,
 }
 
-/// Writes one recording. Owns its connection; used by one thread at a time.
+/// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // Closed before the lock is given back: closing any descriptor of a file drops the locks SQLite has on it.
+    // Closed before the lock file: closing any descriptor of a file drops SQLite's locks on it.
     conn: Connection,
     _lock: File,
     path: PathBuf,
@@ -76,36 +71,28 @@ pub struct Writer {
     reported: [SourceProblems; Source::ALL.len()],
     now: Mark,
     committed: Mark,
-    /// In the open transaction.
     rows: u64,
     failed: bool,
 }
 
 impl Writer {
-    /// A new file.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Exists`] if there is one; whatever the disk says.
     pub fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         open::create(path, opening)
     }
 
-    /// A new file, or a new session in one of the same labels, as a daemon does that was restarted.
+    /// Creates a file, or adds a session to one with the same labels, as after a restart of the
+    /// daemon.
     ///
     /// # Errors
-    ///
-    /// [`Error::OtherLabels`], [`Error::InUse`], and everything that opening for reading can say.
+    /// [`Error::OtherLabels`], [`Error::InUse`], and those of opening for reading.
     pub fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         open::append(path, opening)
     }
 
-    /// Where it writes.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Ticks and events from here on belong to this process.
     pub fn process(&mut self, process: &NewProcess) -> Result<(), Error> {
         self.samples.restart();
         self.following = Some(Following {
@@ -116,7 +103,7 @@ impl Writer {
         self.write(|_| Ok(()))
     }
 
-    /// More became known about the process that is followed: replaces its manifest. Nothing happens if none is.
+    /// Replaces the manifest of the followed process, if there is one.
     pub fn describe_process(&mut self, manifest: &serde_json::Value) -> Result<(), Error> {
         if let Some(following) = &mut self.following {
             following.process.manifest = manifest.clone();
@@ -132,18 +119,16 @@ impl Writer {
         })
     }
 
-    /// Ticks and events from here on belong to no process.
     pub fn no_process(&mut self) {
         self.samples.restart();
         self.following = None;
     }
 
-    /// Writes what the tick's sources found since the tick before.
+    /// Writes what sources have read since the previous tick.
     pub fn tick(&mut self, tick: &Tick) -> Result<(), Error> {
         self.write(|writer| writer.write_tick(tick))
     }
 
-    /// Writes a datapoint.
     pub fn point(&mut self, point: &Point) -> Result<(), Error> {
         self.write(|writer| match point {
             Point::ProgramCache(point) => writer.write_point(point),
@@ -154,7 +139,6 @@ impl Writer {
         })
     }
 
-    /// Writes an event of the process that is followed.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         self.write(|writer| {
             let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,?,?,?,?)";
@@ -167,7 +151,7 @@ impl Writer {
         })
     }
 
-    /// Ends the transaction, so that everything written is kept; how many rows that were.
+    /// Returns the number of committed rows.
     pub fn commit(&mut self) -> Result<u64, Error> {
         self.check()?;
         if self.conn.is_autocommit() {
@@ -182,10 +166,10 @@ impl Writer {
         Ok(std::mem::take(&mut self.rows))
     }
 
-    /// Gives up what was not committed and makes the writer usable again; how many rows were lost.
+    /// Discards uncommitted rows and makes the writer usable again; returns their number.
     pub fn rollback(&mut self) -> u64 {
         if !self.conn.is_autocommit() {
-            // It needs no room and no reader's consent. Should it fail, the next write says so.
+            // Needs no space and no readers' consent. If it fails, the next write reports it.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
         self.failed = false;
@@ -203,7 +187,7 @@ impl Writer {
         std::mem::take(&mut self.rows)
     }
 
-    /// The file may not grow beyond this; then writing fails with [`Error::Full`] until something is pruned.
+    /// File size in bytes, above which writes fail with [`Error::Full`] until something is pruned.
     pub fn limit(&mut self, bytes: u64) -> Result<(), Error> {
         let size: i64 = self
             .conn
@@ -214,8 +198,9 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// Takes the log into the file as far as readers allow, so that a power cut loses nothing before, and the log stays
-    /// bounded. Commits first. Waits for readers only while the log is longer than 16 MiB, and then for half a second.
+    /// Commits, then moves the log into the file as far as readers allow. So a power cut loses no
+    /// earlier data, and the log stays bounded. Waits for readers only while the log is longer than
+    /// 16 MiB, and only half a second.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         self.note_counts()?;
         self.commit()?;
@@ -235,11 +220,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The session has ended, and the recording is one file that nothing has to be added to. Commits first.
+    /// Commits, ends the session and makes the recording a single complete file.
     ///
     /// # Errors
-    ///
-    /// [`Error::BeingRead`] if a reader keeps the log beside the file; everything is kept nevertheless.
+    /// [`Error::BeingRead`] if a reader keeps the log beside the file; no data is lost.
     pub fn finish(mut self, ended: Stamp) -> Result<(), Error> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";
@@ -253,7 +237,7 @@ impl Writer {
         open::one_file(&self.conn, &self.path)
     }
 
-    /// Begins a transaction if there is none, then does it; an error asks for a rollback.
+    /// Runs `work` in a transaction; an error requires a rollback.
     fn write(&mut self, work: impl FnOnce(&mut Self) -> rusqlite::Result<()>) -> Result<(), Error> {
         self.check()?;
         let done = self.begin().and_then(|()| work(self));
@@ -314,7 +298,8 @@ impl Writer {
         self.rows += rows;
     }
 
-    /// The start of a process is by the wall clock, which may have been set since its row was written.
+    /// A process's start time is by the wall clock, which may have been set since the row was
+    /// written.
     fn correct_start(&mut self, tick: &Tick) -> rusqlite::Result<()> {
         let started = tick.number_of(&START_TIME, &[]);
         let started = started.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -358,8 +343,8 @@ impl Writer {
         self.write_problems(id, tick, &fresh)
     }
 
-    /// A source's problems, when they are others than before; a row without status if there are none any more. A source may
-    /// have several batches in a tick.
+    /// Writes a source's problems if they changed, or a row without status if they are over. A
+    /// source may have several batches in a tick.
     fn write_problems(&mut self, id: i64, tick: &Tick, fresh: &Fresh) -> rusqlite::Result<()> {
         let mut rows = 0;
         for source in Source::ALL
@@ -423,7 +408,7 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// How many rows each table has, for whoever must tell what a damaged file has lost.
+    /// Stores the row counts of all tables, to report what a damaged file has lost.
     fn note_counts(&mut self) -> Result<(), Error> {
         let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
         self.write(|writer| {

@@ -1,5 +1,5 @@
-//! The configuration while the daemon runs: SIGHUP reads it again. What can change without losing a count or a
-//! connection changes at once; the rest is named and waits for a restart.
+//! Reloads the configuration on SIGHUP. Sections that would lose a count or a connection wait for a
+//! restart and are named.
 
 use super::Reload;
 use crate::config::{Config, Mistake};
@@ -9,7 +9,6 @@ use crate::validator::intake::Intake;
 use faultline_catalog::Text;
 use std::sync::Arc;
 
-/// The configuration in force.
 pub struct Live {
     config: Latest<Config>,
     reload: Option<Reload>,
@@ -17,7 +16,6 @@ pub struct Live {
 }
 
 impl Live {
-    /// `config`, and how to load it again.
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
         let live = Latest::default();
         live.set(Some(Arc::new(config)));
@@ -28,12 +26,11 @@ impl Live {
         }
     }
 
-    /// Where the configuration in force is to be found.
     pub fn config(&self) -> Latest<Config> {
         self.config.clone()
     }
 
-    /// Reads the file again. A file with mistakes changes nothing.
+    /// Keeps the current configuration if the file has errors.
     pub fn reload(&self) {
         let Some(reload) = &self.reload else {
             tracing::info!("reload ignored: the daemon was started without --config");
@@ -69,7 +66,7 @@ impl Live {
     }
 }
 
-/// The current configuration with those parts of the loaded one that can change at once, and the sections that cannot.
+/// Takes the reloadable parts of `loaded`. Also returns the changed sections that need a restart.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
@@ -77,7 +74,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
-    // A recording has the labels with which it was begun.
+    // A recording keeps the labels that it started with.
     let recorded = (current.record.file.is_some() || current.flight.on().is_some())
         && current.labels != next.labels;
     let waits = [
@@ -108,7 +105,6 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     )
 }
 
-/// The labels for every `agave_` series, if they are asked for everywhere.
 pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();

@@ -1,5 +1,3 @@
-//! Which starts fail again however often they are tried: those that somebody has to mend something for.
-
 use crate::ready_file;
 use crate::socket::InheritError;
 use crate::{ingest, web};
@@ -7,8 +5,8 @@ use faultline_recording::Error as Unrecordable;
 use std::error::Error;
 use std::io::ErrorKind;
 
-/// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
-/// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
+/// True if a restart cannot help: an error in the configuration or the units. The service manager
+/// need not retry.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error
         .chain()

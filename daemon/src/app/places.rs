@@ -1,4 +1,4 @@
-//! Files, folders and addresses of the configuration, as far as they can be judged before the daemon starts.
+//! Checks paths and addresses of the configuration before the daemon starts.
 
 use crate::config::{Config, Find, Log};
 use crate::supervisor::{ANSWERS_WITHIN, PathError, PathThread};
@@ -7,7 +7,6 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Whether both listeners would need the same address.
 pub(super) fn one_address_for_both(config: &Config) -> Option<String> {
     let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);
     (config.ingest.enabled && collide(metrics, ingest)).then(|| {
@@ -18,15 +17,14 @@ pub(super) fn one_address_for_both(config: &Config) -> Option<String> {
     })
 }
 
-/// The system chooses different ports for 0. An unspecified address takes the port on every address; `[::]` on those of
-/// IPv4 too.
+/// Port 0 never collides. An unspecified address takes the port on every address; `[::]` also on
+/// IPv4.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let takes = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
     let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
     one.port() == other.port() && one.port() != 0 && (a == b || takes(a, b) || takes(b, a))
 }
 
-/// What is there and cannot be what the configuration takes it for.
 pub(super) fn mistakes(config: &Config) -> Vec<String> {
     let log = log_file(config).filter(|file| status(file).is_ok_and(|status| status.is_dir()));
     let log = log.map(|file| {
@@ -46,7 +44,7 @@ pub(super) fn mistakes(config: &Config) -> Vec<String> {
     log.into_iter().chain(ledger).collect()
 }
 
-/// What is legal and seldom meant: a path that depends on where the daemon is started, one that is not there.
+/// Legal but unlikely paths: relative ones and missing ones.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let relative = named(config).into_iter().filter(|(_, path)| path.is_relative()).map(|(key, path)| {
         format!(
@@ -106,7 +104,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     relative.chain(missing).chain(unreadable).collect()
 }
 
-/// What a path leads to; [`ErrorKind::TimedOut`] if its file system does not answer.
+/// [`ErrorKind::TimedOut`] if the file system does not answer.
 fn status(path: &Path) -> std::io::Result<Metadata> {
     let path = path.to_owned();
     PathThread::new("config-path")
@@ -128,7 +126,6 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-/// Every path of the configuration, with its key where that is known.
 fn named(config: &Config) -> Vec<(&'static str, &Path)> {
     let single = [
         ("log.file: ", log_file(config)),

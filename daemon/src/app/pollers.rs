@@ -1,5 +1,3 @@
-//! What asks the validator, and what looks at its host: built, started, and read by the tick.
-
 use super::{root, whom};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -12,7 +10,6 @@ use crate::tail::LogTail;
 use crate::validator::intake::Intake;
 use futures_util::future::OptionFuture;
 
-/// What asks the validator, and what looks at its host.
 pub(super) struct Pollers {
     rpc: Option<rpc::Poller>,
     probe: Option<rpc::Probe>,
@@ -53,7 +50,6 @@ impl Pollers {
         }
     }
 
-    /// What they find, for the tick.
     pub(super) fn inputs(&self, intake: Intake, log: Option<&LogTail>) -> Inputs {
         let facts = self.facts();
         Inputs {
@@ -93,8 +89,8 @@ impl Pollers {
         self.rpc.is_none() && self.admin.is_none()
     }
 
-    /// All are due at the same moments, so that one thread wakes for all. Boxed: together they would be moved over a stack
-    /// that then keeps 100 kB.
+    /// All polls are due at the same moments, so that one thread wakes for all. Boxed: moving them
+    /// over the stack would keep 100 kB of it.
     pub(super) async fn run(self, stop: Stop) {
         let rpc = OptionFuture::from(self.rpc.map(|rpc| Box::pin(rpc.run(stop.clone()))));
         let probe = OptionFuture::from(self.probe.map(|probe| Box::pin(probe.run(stop.clone()))));

@@ -1,5 +1,3 @@
-//! What is recorded, and with what about it.
-
 use super::root;
 use crate::clock::Clock;
 use crate::config::{Config, Mistake};
@@ -17,11 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A recorder whose files are not open yet, so that nothing is written by a daemon that cannot start for another reason.
+/// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
 pub(super) struct Prepared {
-    /// For everybody who records.
     pub(super) handle: Handle,
-    /// For those who ask for a save; `None`: the flight recorder is off.
     pub(super) flight: Option<flight::Handle>,
     recorder: Recorder,
     accounts: [Arc<Account>; 2],
@@ -34,7 +30,6 @@ pub(super) struct Recording {
     saver: Option<flight::Saver>,
 }
 
-/// `None` if nothing is to be recorded.
 pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
     let root = root(config);
     let accounts = ["record", "flight"].map(Account::new);
@@ -71,9 +66,8 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
     })
 }
 
-/// What is written to.
 fn files(config: &Config) -> Vec<PathBuf> {
-    // A folder that is not there yet will be on the disk of the one above it.
+    // A missing folder will be on the disk of its parent.
     let ring = |folder: &Path| {
         if folder.is_dir() {
             folder.join(flight::RING)
@@ -86,10 +80,6 @@ fn files(config: &Config) -> Vec<PathBuf> {
 }
 
 impl Prepared {
-    /// Opens the recording, and makes the folder of the flight recorder.
-    ///
-    /// # Errors
-    /// The recording cannot be made, or is something else than a recording of the same labels; the folder cannot be made.
     pub(super) fn open(
         self,
         config: &Config,
@@ -138,28 +128,23 @@ impl Prepared {
 }
 
 impl Recording {
-    /// Starts its threads.
-    ///
-    /// # Errors
-    /// The system has no room for another thread.
     pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
         stage.thread("manifest", |stop| self.follower.run(stop))?;
         if let Some(saver) = self.saver {
-            // Ends with the recorder, which has it save what is still to be saved.
+            // Ends with the recorder, which triggers its last saves.
             stage.thread("flight", |_| saver.run())?;
         }
         stage.thread("recorder", |stop| self.recorder.run(stop))
     }
 }
 
-/// The last push that an earlier run of the daemon took, as the recording and the flight recorder's ring tell it; `None` if
-/// there is none, or none that can be read. Before either is gone on with.
+/// The last push that an earlier run received, from its recording or flight ring. Call it before
+/// either is reopened.
 pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
     let there = files(config).into_iter().filter(|file| file.is_file());
     let told = there.filter_map(|file| match last_push_of(&file, clock) {
         Ok(push) => push,
         Err(error) => {
-            // Whether it can be gone on with is told when it is.
             tracing::debug!(%error, "the last push of the run before is not known");
             None
         }
@@ -193,7 +178,7 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
         return Ok(None);
     };
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    // The last tick on the kernel's monotonic clock; how long the push was before it is known from the wall clock.
+    // The last tick has monotonic time. Only the wall clock gives the push's age at that tick.
     let ticked = nanos(session.started)
         .saturating_sub(offset)
         .saturating_add(tick.uptime_ns);
@@ -210,7 +195,6 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     }))
 }
 
-/// Those of the metrics that are set, and the recording's own.
 fn labels(config: &Config) -> Vec<(String, String)> {
     let of_metrics = config
         .labels
@@ -225,7 +209,6 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
     }
 }
 
-/// What is wrong with the place of the recording, as far as it can be told without making it.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     let folder = config
         .flight
@@ -255,8 +238,7 @@ fn of_the_file(config: &Config) -> Option<Mistake> {
     Some(Mistake::new(what))
 }
 
-/// What an operator should know although nothing is wrong: the recording shares a disk with the validator that runs, or
-/// with the ledger that the configuration names.
+/// Warns if the recording shares a disk with the running validator or the configured ledger.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let files = files(config);
     if files.is_empty() {
@@ -274,7 +256,6 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         let of_file = |file: &PathBuf| disks::warnings(&root, file, &folders);
         files.iter().flat_map(of_file).collect()
     };
-    // The check of the configuration names paths that do not answer.
     PathThread::new("disk-warnings")
         .call(ANSWERS_WITHIN, warnings)
         .unwrap_or_default()

@@ -1,10 +1,7 @@
-//! Files with secrets, as others may see them.
-
 use crate::config::Config;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Which of them every user of this machine may read or change, and what to do.
 pub(super) fn warnings<'p>(
     config: &'p Config,
     more: impl Iterator<Item = &'p Path>,
@@ -24,7 +21,7 @@ fn said(file: &Path) -> String {
     )
 }
 
-/// Whether others than its user and group get at it, through every folder on the way.
+/// Considers every folder of the path.
 fn is_open(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else {
         return false;

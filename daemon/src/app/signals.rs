@@ -1,5 +1,3 @@
-//! Signals, readiness and the watchdog: how the daemon and its supervisor talk.
-
 use super::Live;
 use crate::clock::Clock;
 use crate::flight;
@@ -13,15 +11,16 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How often the daemon looks after itself until its first tick, which its supervisor waits for.
+/// Check interval until the first tick, which the supervisor waits for.
 const CHECK_UNTIL_READY: Duration = Duration::from_millis(100);
-/// How often it does so later, or four times while a shorter watchdog waits: each time wakes two threads.
+/// Check interval afterwards, or a quarter of a shorter watchdog timeout. Each check wakes two
+/// threads.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
+/// Stop signals within this time count as one: `timeout` signals its child and then the process
+/// group of both.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
-/// The signals that are acted on, heard from here on.
 pub(super) struct Signals {
     terminate: Listener,
     interrupt: Listener,
@@ -29,7 +28,7 @@ pub(super) struct Signals {
     user: Listener,
 }
 
-/// One signal. `None` if it was ignored at the start, as SIGHUP is by `nohup`: then it stays ignored.
+/// `None` for a signal ignored at the start, as SIGHUP is under `nohup`: it stays ignored.
 struct Listener(Option<Signal>);
 
 impl Listener {
@@ -63,8 +62,8 @@ impl Signals {
         })
     }
 
-    /// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
-    /// the flight recording on SIGUSR1, and returns when asked to stop; false if a task ended unexpectedly.
+    /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
+    /// SIGHUP and SIGUSR1. Returns on a stop signal; false if a task ended unexpectedly.
     pub(super) async fn watch(
         mut self,
         live: &Live,
@@ -116,12 +115,11 @@ fn stop(signal: &str) -> bool {
     true
 }
 
-/// Tells the supervisor that the end has begun.
 pub(super) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Resolves at a second signal, which stops the daemon by force: one that comes later than [`SAME_SIGNAL`] after the first.
+/// Resolves at a stop signal that comes more than [`SAME_SIGNAL`] after the first.
 pub(super) async fn forced(clock: Clock) {
     let first = clock.now().uptime;
     let (Ok(mut terminate), Ok(mut interrupt)) = (
@@ -145,7 +143,6 @@ fn monotonic() -> NotifyState<'static> {
     NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
 }
 
-/// Without a supervisor there is nobody to tell, which is no fault.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot notify the supervisor");

@@ -1,18 +1,12 @@
-//! What is asked of the validator and looked at on its host, and how often.
-
 use faultline_agave::PublicKey;
 use std::time::Duration;
 
-/// JSON-RPC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rpc {
-    /// Whether it is asked.
     pub enabled: bool,
-    /// Its address; `None`: 127.0.0.1 and the port on the validator's command line.
+    /// `None`: 127.0.0.1 and the port on the validator's command line.
     pub url: Option<String>,
-    /// From question to question.
     pub interval: Duration,
-    /// How long an answer may take.
     pub timeout: Duration,
 }
 
@@ -27,16 +21,13 @@ impl Default for Rpc {
     }
 }
 
-/// Requests of a client to JSON-RPC, to time them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Whether any is sent.
     pub enabled: bool,
-    /// What is asked: one of [`faultline_agave::rpc::PROBES`].
+    /// One of [`faultline_agave::rpc::PROBES`].
     pub method: &'static str,
-    /// From request to request, a second at least.
+    /// At least a second.
     pub interval: Duration,
-    /// How long an answer may take.
     pub timeout: Duration,
 }
 
@@ -52,18 +43,15 @@ impl Default for Probe {
     }
 }
 
-/// What JSON-RPC is asked about votes, leader slots and the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validator {
-    /// Whether it is asked.
     pub enabled: bool,
-    /// The vote account; `None`: the one of the identity.
+    /// `None`: the identity's vote account.
     pub vote_account: Option<PublicKey>,
-    /// Whether all stake accounts are looked through for stake that begins or ends to count.
+    /// Reads all stake accounts to find stake that activates or deactivates.
     pub activating_stake: bool,
-    /// From round to round, a second at least.
+    /// At least a second.
     pub interval: Duration,
-    /// How long each answer may take.
     pub timeout: Duration,
 }
 
@@ -80,12 +68,11 @@ impl Default for Validator {
     }
 }
 
-/// What the node may run out of: file systems, disks, the network, processors.
+/// File systems, disks, network and processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Whether it is looked at.
     pub enabled: bool,
-    /// From poll to poll, a second at least.
+    /// At least a second.
     pub interval: Duration,
 }
 
@@ -100,9 +87,7 @@ impl Default for Host {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Whether it is asked.
     pub enabled: bool,
-    /// How long an answer may take.
     pub timeout: Duration,
 }
 

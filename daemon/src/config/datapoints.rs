@@ -1,12 +1,8 @@
-//! Datapoints that the operator wants exported.
-
 use std::fmt;
 
-/// Further datapoints, by allow-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datapoints {
     pub allow: Vec<Allowed>,
-    /// At most this many series of them.
     pub max_series: u64,
 }
 
@@ -19,18 +15,14 @@ impl Default for Datapoints {
     }
 }
 
-/// One field of a datapoint that the operator wants exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     pub name: String,
     pub field: String,
-    /// What the field's values are.
     pub kind: AllowedKind,
-    /// Tags to keep as labels.
     pub tags: Vec<String>,
 }
 
-/// Whether a field is a level or a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedKind {
     /// The last value is exported as `agave_datapoint`.
@@ -48,7 +40,7 @@ impl fmt::Display for AllowedKind {
     }
 }
 
-/// The label of a tag: what a label may not hold becomes an underscore.
+/// Replaces each character that a label name cannot have with an underscore.
 pub(crate) fn label_name(tag: &str) -> impl Iterator<Item = char> {
     let fits = |(i, c): (usize, char)| {
         c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())

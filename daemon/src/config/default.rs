@@ -1,4 +1,2 @@
-//! What `print-config` prints.
-
-/// Every key with its default, commented; uncommented keys would change nothing either.
+/// Every key with its default, commented. Uncommenting a key changes nothing.
 pub const TEXT: &str = include_str!("default.toml");

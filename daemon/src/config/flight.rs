@@ -1,5 +1,3 @@
-//! The flight recorder's part of the configuration.
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -7,19 +5,17 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
-    /// Whether it is switched on; `None`: if there is a folder.
+    /// `None`: on if there is a folder.
     pub enabled: Option<bool>,
-    /// Where it keeps what it keeps; `None`: it is off.
+    /// `None`: off.
     pub folder: Option<PathBuf>,
-    /// How far back it remembers.
     pub keep: Duration,
-    /// From an event to the save that it causes.
+    /// Time from an event to the save that it triggers.
     pub after: Duration,
-    /// From one save that nobody asked for to the next.
+    /// Minimum time between two automatic saves.
     pub pause: Duration,
-    /// Saved recordings at most; the oldest that nobody asked for make room.
+    /// Maximum saved recordings. The oldest automatic ones are deleted first.
     pub max_saved: u64,
-    /// Their bytes at most.
     pub max_saved_bytes: u64,
 }
 
@@ -38,15 +34,13 @@ impl Default for Flight {
 }
 
 impl Flight {
-    /// The folder, if it is on.
     pub fn on(&self) -> Option<&Path> {
         self.folder
             .as_deref()
             .filter(|_| self.enabled != Some(false))
     }
 
-    /// Without a folder of its own it takes one in the folder that systemd gives a service for its state
-    /// (`$STATE_DIRECTORY`, the first of several).
+    /// Without a configured folder it uses one in `$STATE_DIRECTORY` (the first of several).
     pub fn settle(&mut self, state_directory: Option<&OsStr>) {
         let first = state_directory
             .and_then(|folders| folders.as_bytes().split(|byte| *byte == b':').next());

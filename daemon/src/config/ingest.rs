@@ -1,17 +1,15 @@
-//! Credentials of pushes that the environment gives.
-
 use super::{Credentials, Ingest};
 use faultline_agave::config::MetricsConfig;
 use std::ffi::OsStr;
 
-/// What a service's unit gives the daemon: the value of the validator's `SOLANA_METRICS_CONFIG`.
+/// Set by the service unit, in the format of the validator's `SOLANA_METRICS_CONFIG`.
 pub const VARIABLE: &str = "FAULTLINE_INGEST_CONFIG";
 
 impl Ingest {
-    /// Without credentials of its own it asks for those of the environment, which the packages generate.
+    /// Takes credentials from the environment if none are configured; the packages generate them.
     ///
     /// # Errors
-    /// The variable is not what a validator could have; in words for the operator, without the password.
+    /// The variable is malformed. The message omits the password.
     pub fn settle(&mut self, given: Option<&OsStr>) -> Result<(), String> {
         let Some(given) = given.filter(|_| self.credentials.is_none()) else {
             return Ok(());

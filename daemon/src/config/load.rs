@@ -1,5 +1,3 @@
-//! From the file's text to a [`Config`].
-
 mod datapoints;
 
 use super::values::{address, label, user_id};
@@ -11,9 +9,7 @@ use faultline_settings::{Mistake, Mistakes, Table, distinct, flag, text, time, w
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Reads and parses the file.
-///
-/// Every mistake found; one if the file cannot be read. The configuration has defaults in the place of what is wrong.
+/// Returns every error; only one if the file cannot be read. Invalid values have their defaults.
 pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
     match read(path) {
         Ok(text) => parse_all(&text),
@@ -21,10 +17,8 @@ pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
     }
 }
 
-/// Parses a configuration.
-///
 /// # Errors
-/// Every mistake found. Where the text is no TOML, only what the parser can tell.
+/// Every error found. For invalid TOML, only the parser's.
 pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let (config, mistakes) = parse_all(text);
     if mistakes.is_empty() {
@@ -68,7 +62,8 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         c.labels.run = t.take("run", m, text);
     });
     top.table("log", m, |t, m| c.log = log(t, m));
-    // One way in, not two: the log switches the listener off unless someone asks for both, which is a mistake.
+    // One input, not two: a log disables the listener unless the file enables both, which is an
+    // error.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", m, |t, m| ingest(t, &mut c, m));
     top.table("forward", m, |t, m| {
@@ -296,7 +291,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) ->
         _ => {
             let missing = t.missing(&["url", "db", "user", "password_file"]);
             match (t.has("metrics_config_file"), missing.len()) {
-                // What is wrong with the values is told already.
+                // Errors of the values are reported already.
                 (false, 0) | (true, 4) => {}
                 (true, _) => {
                     t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
@@ -371,7 +366,7 @@ fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
     }
 }
 
-/// A name as it is in `Host:`, without a port, in lower case.
+/// A `Host:` value without port, in lower case.
 fn host_name(name: String) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() <= 253 && name.chars().all(plain) && name.trim_matches('.').len() == name.len() {
@@ -383,7 +378,7 @@ fn host_name(name: String) -> Result<String, String> {
     }
 }
 
-/// Addresses are not repeated where they are wrong: they may hold a password.
+/// The error does not repeat the address, which may contain a password.
 fn http_url(url: String) -> Result<String, String> {
     if url.starts_with("http://") || url.starts_with("https://") {
         Ok(url.trim_end_matches('/').to_owned())
@@ -392,7 +387,7 @@ fn http_url(url: String) -> Result<String, String> {
     }
 }
 
-/// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http, and knows no users.
+/// Without a trailing slash. A validator serves plain http without users.
 pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
     let server = url
@@ -408,11 +403,11 @@ pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
     Ok(format!("http://{server}"))
 }
 
-/// The content of the file that the key names, without its last newline: secrets stay out of the configuration.
+/// The content of the file that the key names, without its last newline.
 fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = PathBuf::from(text(value)?);
     let content = match read(&path) {
-        // It may be the secret itself.
+        // The value may be the secret itself.
         Err(_) if !is_in_a_folder(&path) => {
             let what =
                 "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";

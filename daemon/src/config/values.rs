@@ -1,10 +1,7 @@
-//! Values that only the daemon has: addresses and labels.
-
 use faultline_settings::{wanted, within};
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
-/// A socket address such as `"127.0.0.1:9912"`.
 pub fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
     parse_address(
         value
@@ -13,7 +10,7 @@ pub fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
     )
 }
 
-/// A user, by number or by name in `/etc/passwd`.
+/// A user id, or a name in `/etc/passwd`.
 pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
     if matches!(value, DeValue::Integer(_)) {
         return within(value, 0..=u32::MAX - 1);
@@ -29,7 +26,6 @@ pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
     })
 }
 
-/// A label of a recording: its name and its value.
 pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
@@ -45,7 +41,6 @@ pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// `NAME=VALUE`.
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
@@ -53,7 +48,6 @@ pub fn parse_label(text: &str) -> Result<(String, String), String> {
     label(name, value)
 }
 
-/// `ADDRESS:PORT`.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!("{text:?} is not ADDRESS:PORT with a numeric address, as in \"127.0.0.1:9912\"")

@@ -1,5 +1,3 @@
-//! The stand-in's process: its threads, and what each of them does.
-
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
@@ -27,7 +25,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Threads of a validator that have nothing to do here.
 const IDLE: [&str; 16] = [
     "solPohTickProd",
     "solGossip",
@@ -46,21 +43,18 @@ const IDLE: [&str; 16] = [
     "rocksdb:low",
     "rocksdb:high",
 ];
-/// Threads that execute transactions: they allocate and free.
 const HANDLERS: [&str; 4] = [
     "solScHandler00",
     "solScHandler01",
     "solScHandler02",
     "solScHandler03",
 ];
-/// What each of them allocates in every round: 64 pages, so that all make about 2,500 minor faults a second.
+/// Bytes that each handler allocates per round: 64 pages, so that all make about 2,500 minor faults
+/// a second.
 const HANDLED: usize = 256 << 10;
-/// From one bit of work to the next.
 const ROUND: Duration = Duration::from_millis(100);
-/// How long the other side of a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Everything that the threads share.
 #[derive(Debug)]
 struct Scene {
     clock: Clock,
@@ -86,7 +80,6 @@ impl Scene {
     }
 }
 
-/// Is the stand-in until it is killed.
 pub(super) fn run() -> anyhow::Result<()> {
     die_with_parent()?;
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
@@ -119,7 +112,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     runtime.block_on(serve(Arc::clone(&scene), stage.stop()))
 }
 
-/// Has the kernel end this process with the thread that started it.
+/// The kernel ends this process with the thread that started it.
 fn die_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
     let daemon = std::env::var(MARK)
@@ -133,7 +126,6 @@ fn die_with_parent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A runtime whose threads are called as those that answer a validator's JSON-RPC.
 fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let count = AtomicUsize::new(0);
     let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
@@ -146,7 +138,6 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("no runtime")
 }
 
-/// Starts the threads.
 fn cast(
     scene: &Arc<Scene>,
     ledger: Ledger,
@@ -182,12 +173,10 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
-/// On standard error, to whoever still listens.
 pub(super) fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline demo: {words}");
 }
 
-/// Works in every round until told to stop, or until it cannot.
 fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
     while !stop.sleep(ROUND) {
         if let Err(error) = work() {
@@ -202,7 +191,7 @@ fn read_cold_file(scene: &Scene, stop: Stop) {
         Ok(mut file) => rounds(&stop, || file.read(memory::reads(scene.uptime()))),
         Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
     }
-    // A validator without this thread is none.
+    // The daemon recognizes a running validator by this thread.
     idle(stop);
 }
 
@@ -221,7 +210,7 @@ fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
     }
 }
 
-/// One push, over a connection of its own as validators before 4.x make it.
+/// Uses a new connection for each push, as validators before 4.x do.
 fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     let url = config.write_url();
     let (host, path) = url
@@ -243,8 +232,7 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens JSON-RPC once services run, and answers from then on. The port is that of the socket handed over as standard
-/// input.
+/// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
 async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
     tokio::time::sleep(story::RUNNING.saturating_sub(scene.uptime())).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;

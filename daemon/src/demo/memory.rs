@@ -1,4 +1,4 @@
-//! Real memory and real page faults, gently: at most 300 MiB, and a few hundred small reads a second.
+//! Real memory and page faults: at most 300 MiB, and a few hundred small reads a second.
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use rustix::fs::{Advice as FileAdvice, fadvise};
@@ -8,16 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 const PAGE: usize = 4096;
-/// What is allocated and freed at once.
 pub(super) const BLOCK: usize = 2 << 20;
-/// The most blocks.
 pub(super) const MOST: usize = 150;
-/// What is left when a tooth of the saw ends.
+/// Blocks left when the sawtooth drops.
 const LEAST: usize = 100;
-/// Pages of the file whose reading makes major faults.
 const FILE_PAGES: usize = 4096;
 
-/// How many blocks there should be: one more every second, from [`MOST`] back to [`LEAST`].
+/// Blocks to hold: one more every second, from [`LEAST`] to [`MOST`], then back.
 pub(super) fn wanted(uptime: Duration) -> usize {
     let seconds = usize::try_from(uptime.as_secs()).unwrap_or(usize::MAX);
     if seconds <= MOST {
@@ -27,21 +24,16 @@ pub(super) fn wanted(uptime: Duration) -> usize {
     }
 }
 
-/// How many pages of the file to read in a tenth of a second: rises and falls within a minute.
+/// File pages to read per tenth of a second; a wave with a period of a minute.
 pub(super) fn reads(uptime: Duration) -> usize {
     let second = usize::try_from(uptime.as_secs() % 60).unwrap_or(0);
     5 + second.min(60 - second)
 }
 
-/// Anonymous memory.
 #[derive(Debug, Default)]
 pub(super) struct Heap(Vec<MmapMut>);
 
 impl Heap {
-    /// Allocates or frees until there are `blocks`.
-    ///
-    /// # Errors
-    /// There is no more memory.
     pub(super) fn resize(&mut self, blocks: usize) -> io::Result<()> {
         self.0.truncate(blocks.min(MOST));
         while self.0.len() < blocks.min(MOST) {
@@ -56,20 +48,18 @@ impl Heap {
     }
 }
 
-/// Fresh memory with every page written to, each of which is a minor fault.
-///
-/// # Errors
-/// There is no more memory.
+/// Fresh memory; writes every page, which costs a minor fault each.
 pub(super) fn touched(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
-    // One fault a page, not one per 2 MiB. A kernel without huge pages refuses, and needs no telling.
+    // One fault a page, not one per 2 MiB. A kernel without huge pages returns an error, which is
+    // harmless.
     drop(memory.advise(Advice::NoHugePage));
     memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
     Ok(memory)
 }
 
-/// A file on disk that is mapped, and forgotten by the page cache once it was read to its end: every read of a page of
-/// it is a major fault. Since Linux 5.14; in a file system in memory there are none.
+/// A mapped file whose pages leave the page cache after a full read, so that every page read is a
+/// major fault. Since Linux 5.14; a file system in memory has no such faults.
 #[derive(Debug)]
 pub(super) struct ColdFile {
     file: File,
@@ -78,10 +68,7 @@ pub(super) struct ColdFile {
 }
 
 impl ColdFile {
-    /// Makes the file (16 MiB). It has no name any more when this returns, and so goes with the process.
-    ///
-    /// # Errors
-    /// The disk is full, or not writable.
+    /// A 16 MiB file, unlinked at once, so that it ends with the process.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         let mut file = File::options()
             .read(true)
@@ -92,7 +79,7 @@ impl ColdFile {
         for page in 0..FILE_PAGES {
             file.write_all(&[u8::try_from(page % 251).unwrap_or(0); PAGE])?;
         }
-        // What is not on disk yet cannot be forgotten.
+        // Dirty pages cannot be evicted.
         file.sync_all()?;
         let map = Self::map_cold(&file)?;
         Ok(ColdFile { file, map, next: 0 })
@@ -103,13 +90,11 @@ impl ColdFile {
         let map = MmapOptions::new()
             .len(FILE_PAGES * PAGE)
             .map_raw_read_only(file)?;
-        // Without reading ahead, which would save most of the faults.
+        // Readahead would avoid most of the faults.
         map.advise(Advice::Random)?;
         Ok(map)
     }
 
-    /// Reads the next `pages`.
-    ///
     /// # Errors
     /// The kernel is older than 5.14.
     pub(super) fn read(&mut self, pages: usize) -> io::Result<()> {
@@ -125,7 +110,7 @@ impl ColdFile {
     }
 
     fn forget(&mut self) -> io::Result<()> {
-        // Pages that are mapped are not forgotten: the old mapping has to go first.
+        // Mapped pages cannot be evicted: the old mapping must go first.
         self.map = MmapOptions::new().len(PAGE).map_raw_read_only(&self.file)?;
         self.map = Self::map_cold(&self.file)?;
         self.next = 0;

@@ -1,4 +1,4 @@
-//! Half a minute of a validator's datapoints, to be repeated without end.
+//! About half a minute of recorded datapoints, repeated without end.
 
 use super::IDENTITY;
 use anyhow::Context;
@@ -8,13 +8,10 @@ use flate2::read::GzDecoder;
 use std::io::Read;
 use std::time::Duration;
 
-/// The recording; see `assets/README.md`.
+/// See `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
-/// How long it is.
 pub(super) const LENGTH: Duration = Duration::from_secs(24);
-/// How long one of its slots takes.
 pub(super) const SLOT_TIME: Duration = Duration::from_millis(200);
-/// The slot that its first slot becomes.
 pub(super) const FIRST_SLOT: u64 = 1_000_000;
 
 /// Fields that name a slot. Those that count slots are left alone.
@@ -36,27 +33,22 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// The recording, ready to be played. Positions in it count on over its repetitions.
+/// Positions continue over the repetitions.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// What the validator tells of itself.
     own: Vec<Line>,
-    /// What it tells of the cluster, which is ahead of it while it catches up.
+    /// Cluster lines, which are ahead of the own ones during catch-up.
     cluster: Vec<Line>,
-    /// When each block was replayed, and the transactions up to it.
+    /// Replay position of each block, and the total transactions up to it.
     blocks: Vec<(Duration, u64)>,
 }
 
-/// Which lines.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Track {
-    /// [`Recording::own`].
     Own,
-    /// [`Recording::cluster`].
     Cluster,
 }
 
-/// A line to be written at a position.
 #[derive(Debug)]
 struct Line {
     at: Duration,
@@ -66,15 +58,10 @@ struct Line {
 #[derive(Debug)]
 enum Piece {
     Text(String),
-    /// A slot of the first repetition.
     Slot(u64),
 }
 
 impl Recording {
-    /// Unpacks the recording.
-    ///
-    /// # Errors
-    /// The file in the program is broken.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let mut text = String::new();
         GzDecoder::new(TEXT)
@@ -142,7 +129,7 @@ impl Recording {
         Ok(this)
     }
 
-    /// The newest slot replayed at a position, and all transactions up to it.
+    /// The newest slot replayed at a position, and the total transactions up to it.
     pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
         let (round, within) = round(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
@@ -159,13 +146,12 @@ impl Recording {
         )
     }
 
-    /// Slots per repetition.
     fn slots(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// The lines of `track` after the first position, up to and with the second, in order; each without its time, with
-    /// its position.
+    /// The lines of `track` after the first position, up to and including the second, in order.
+    /// Each is a position and a text without time.
     pub(super) fn between(
         &self,
         track: Track,
@@ -189,7 +175,6 @@ impl Recording {
     }
 }
 
-/// Which repetition a position is in, from 0, and where in it.
 fn round(position: Duration) -> (u32, Duration) {
     let round = u32::try_from(position.as_secs() / LENGTH.as_secs()).unwrap_or(u32::MAX);
     (round, position.saturating_sub(LENGTH * round))
@@ -219,8 +204,8 @@ fn whole(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the stand-in's identity, without its time, cut at its slots. `first` is the recording's first
-/// slot.
+/// The point's text with the demo identity and without its time, split at its slots. `first` is the
+/// recording's first slot.
 fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
@@ -235,7 +220,7 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
         let field = field.map_err(|reason| point.bad(reason))?;
         text.push_str(&format!("{separator}{}=", field.key));
         separator = ',';
-        // Smaller numbers under the same name are counts, or 0 for none.
+        // Smaller numbers in these fields are counts, or 0 for none.
         let slot = SLOT_FIELDS
             .contains(&field.key)
             .then(|| whole(point, field.key))

@@ -1,16 +1,12 @@
-//! The bodies of the stand-in's pushes.
-
 use super::recording::{Recording, Track};
 use super::{CONSENSUS, IDENTITY, story};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Plays the recording, push by push.
 #[derive(Debug)]
 pub(super) struct Replay {
     recording: Arc<Recording>,
-    /// When the last push was cut, since the start.
     pushed: Duration,
 }
 
@@ -22,7 +18,7 @@ impl Replay {
         }
     }
 
-    /// What has happened since the last push, in the order of time; the agent's own point ends it.
+    /// The lines since the last push in time order. The metrics agent's own point is last.
     pub(super) fn push(&mut self, now: Stamp) -> String {
         let before = std::mem::replace(&mut self.pushed, now.uptime);
         let mut lines = Vec::new();

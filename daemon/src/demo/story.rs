@@ -1,7 +1,6 @@
-//! What happens when: functions of the time since the stand-in's start, and nothing else.
-//!
-//! It starts up for 8 s, is then 450 slots behind, plays the recording four times as fast until it is at the tip, 30 s
-//! later, and as fast as it was recorded from then on.
+//! The demo's timeline, as pure functions of its uptime. It starts for 8 s and is then 450 slots
+//! behind. It replays at four times the recorded speed until it reaches the tip 30 s later, then at
+//! the recorded speed.
 
 use super::recording::{FIRST_SLOT, Recording, SLOT_TIME};
 use super::{CONSENSUS, IDENTITY};
@@ -10,19 +9,15 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Transactions since genesis, at the start.
 const TRANSACTIONS: u64 = 50_000_000;
 
-/// How long each state of the start lasts.
 const STATE: Duration = Duration::from_secs(2);
-/// When services run: JSON-RPC opens, slots move.
+/// JSON-RPC opens and slots advance from here.
 pub(super) const RUNNING: Duration = Duration::from_secs(8);
-/// How long it catches up after that.
 const CATCH_UP: Duration = Duration::from_secs(30);
-/// How much faster than recorded it replays meanwhile.
 const HASTE: u32 = 4;
 
-/// What the stand-in that began at `started`, since 1970, answers from.
+/// `started` is Unix time.
 pub(super) fn node_state(
     recording: &Recording,
     rpc_address: SocketAddr,
@@ -45,7 +40,6 @@ pub(super) fn node_state(
     }
 }
 
-/// The result of `startProgress`.
 fn progress(uptime: Duration) -> Value {
     match uptime.as_secs() / STATE.as_secs() {
         0 => json!("SearchingForRpcService"),
@@ -58,30 +52,26 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// How far the stand-in has replayed, as a position in the endlessly repeated recording.
+/// Replay position in the repeated recording.
 pub(super) fn replayed(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(RUNNING);
     running + running.min(CATCH_UP) * (HASTE - 1)
 }
 
-/// How far the cluster is.
 pub(super) fn tip(uptime: Duration) -> Duration {
     uptime.saturating_sub(RUNNING) + CATCH_UP * (HASTE - 1)
 }
 
-/// When [`replayed`] reaches a position.
 pub(super) fn when_replayed(position: Duration) -> Duration {
     let hasty = (position / HASTE).min(CATCH_UP);
     RUNNING + hasty + position.saturating_sub(hasty * HASTE)
 }
 
-/// When [`tip`] reaches a position.
 pub(super) fn when_tip(position: Duration) -> Duration {
     RUNNING + position.saturating_sub(CATCH_UP * (HASTE - 1))
 }
 
-/// When the push after one at `uptime` is due: every 10 s as a validator's, but every 2 s until it is at the tip, for
-/// whoever sits before the screen.
+/// Pushes are 10 s apart as a validator's, but 2 s until the tip so that a viewer need not wait.
 pub(super) fn next_push(uptime: Duration) -> Duration {
     let period = if uptime < RUNNING + CATCH_UP {
         Duration::from_secs(2)

@@ -1,34 +1,30 @@
-//! Which of several processes that look like validators is the one.
+//! Selects one of several processes that look like validators.
 
 use super::process::{LiveProcess, has_validators_thread};
 use super::{Around, Target, process};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ErrorKind;
 
-/// More are not named where several match.
 const MOST_NAMED: usize = 8;
 
-/// A process that looks like a validator by its name and arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) target: Target,
-    /// Whether it has a thread that only a running validator has.
     pub(super) running: bool,
 }
 
-/// What to make of the candidates.
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice {
     None,
-    /// It is a running validator, and the only one.
     Running(Target),
-    /// No candidate has a validator's threads yet, and this is the only one: just started, or no validator.
+    /// The only candidate, without a validator's threads yet: it just started, or is not a
+    /// validator.
     Lone(Target),
-    /// Nobody but the operator can tell.
+    /// Only the operator can decide.
     Several(Vec<Target>),
 }
 
-/// A running one is preferred: the others are copies on their way to becoming another program, or just starting.
+/// Prefers a running one: the others may be forks before their exec, or just starting.
 pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
     let targets =
         |candidates: Vec<Candidate>| candidates.into_iter().map(|one| one.target).collect();
@@ -47,7 +43,8 @@ pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
     }
 }
 
-/// The validators among these processes. What could not be looked at is a problem, unless it has just ended.
+/// The validators among these processes. An unreadable process is a problem, unless it has just
+/// ended.
 pub(super) fn candidates(
     around: &Around<'_>,
     pids: &[u32],
@@ -73,7 +70,6 @@ fn candidate(around: &Around<'_>, seen: LiveProcess) -> Candidate {
     }
 }
 
-/// Which processes it could be, and how to say which.
 pub(super) fn ambiguous(found: &[Target]) -> Problem {
     let named = |target: &Target| {
         let ledger = match (&target.ledger, &target.validator) {

@@ -1,4 +1,5 @@
-//! The processes below one that is no validator: a wrapper such as `timeout` or `runuser`, or a start script without `exec`.
+//! Finds the validator below a wrapper such as `timeout` or `runuser`, or a start script without
+//! `exec`.
 
 use super::choose::{Choice, candidates, choose};
 use super::{Around, Target};
@@ -10,24 +11,21 @@ use faultline_kernel::parse::pid_status;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How a validator below the given process was found.
+/// The value of `found_by` for a descendant of the given process.
 pub(super) const DESCENDANT: &str = "descendant";
 
-/// For this long the descendants are inspected at every look, later at [`LATER_INTERVAL`]: an inspection reads a file of every
-/// process.
+/// After this time the interval is [`LATER_INTERVAL`]: an inspection reads a file of every process.
 const EVERY_LOOK_FOR: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descendants are reported if the sum of what each has beyond the process's own anonymous memory exceeds that memory by this
-/// much.
+/// Reports descendants if their memory beyond the process's own anonymous memory exceeds that
+/// memory by this much.
 const MIN_BYTES: u64 = 32 << 20;
 
-/// The inspections of the descendants of one followed process.
 #[derive(Debug)]
 pub(super) struct Inspections {
     began: Stamp,
     last: Option<Stamp>,
-    /// Whether it was reported that the descendants hold most of the memory.
     pub(super) reported: bool,
 }
 
@@ -40,7 +38,7 @@ impl Inspections {
         }
     }
 
-    /// Whether it is time; counts as an inspection if so.
+    /// Counts as an inspection if true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
         let due = now.since(self.began) < EVERY_LOOK_FOR
             || self
@@ -53,7 +51,6 @@ impl Inspections {
     }
 }
 
-/// The processes below one process, and that one.
 #[derive(Debug)]
 pub(super) struct Descendants {
     own: PidStat,
@@ -64,7 +61,8 @@ impl Descendants {
     /// `None` if the process has ended or the processes cannot be listed.
     pub(super) fn of(root: &HostRoot, pid: u32) -> Option<Self> {
         let mut buffer = Vec::new();
-        // Of the first thread, which has the process's parent and memory: for the process the kernel adds up all threads.
+        // Reads the first thread, which has the process's parent and memory: for the process the
+        // kernel sums all threads.
         let mut stat = |pid: u32| {
             let file = root
                 .open_proc_piece(&format!("{pid}/task/{pid}/stat"))
@@ -100,8 +98,8 @@ impl Descendants {
         }
     }
 
-    /// A problem if the descendants hold most of the memory. Of each, only what exceeds the process's own memory counts: a
-    /// forked child may share the rest.
+    /// A problem if the descendants hold most of the memory. Counts only what exceeds the process's
+    /// own memory, because a forked child may share the rest.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
             let file = root.open_proc_piece(&format!("{pid}/status")).ok()?;

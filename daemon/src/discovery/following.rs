@@ -1,4 +1,4 @@
-//! The state of the search, shared between the thread that searches and all readers.
+//! The search state, shared between the finder thread and its readers.
 
 use super::Target;
 use faultline_catalog::{Problem, Reading, Stamp, metrics};
@@ -7,15 +7,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch as channel;
 
-/// Why a process that was followed is no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The kernel told of its end.
     Exit,
-    /// The same, or it was found gone, within a minute after the kernel had OOM-killed in its cgroup or
-    /// on its host.
+    /// It ended within a minute after an OOM kill in its cgroup or on its host.
     OomKill,
-    /// It was found gone, or turned into another program.
+    /// It was found gone, or executed another program.
     Unknown,
 }
 
@@ -31,51 +28,42 @@ impl Reason {
     }
 }
 
-/// How the search stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What is looked for, in words.
     pub looking_for: String,
-    /// While none is followed: why not, at least one. While one is followed: what is wrong with it.
+    /// Without a target: the reasons, at least one. With a target: its problems.
     pub problems: Vec<Problem>,
-    /// How often the followed process was replaced by another one, by the reason of the earlier one's end.
+    /// Replacements of the followed process, by the end reason of the earlier one.
     pub restarts: [(Reason, u64); 3],
-    /// Ends of the followed process by reason.
     pub ends: [(Reason, u64); 3],
-    /// The process whose end was seen last, and why it ended.
     pub ended: Option<(ProcessId, Reason)>,
-    /// When it was looked last; `None` before the first look.
+    /// `None` before the first search.
     pub looked_at: Option<Stamp>,
-    /// How long that look took.
     pub took: Duration,
 }
 
-/// What ticks have found of OOM kills.
+/// OOM kill counts from ticks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OomKills {
-    /// Those of the host, at the newest tick.
     pub(super) host: Option<u64>,
     pub(super) cgroup: Option<FoundCgroup>,
 }
 
-/// A cgroup when a process was first found in it.
+/// A cgroup at the moment when the process was first found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundCgroup {
     pub process: ProcessId,
-    /// The cgroup whose memory is counted.
     pub memory: CgroupFolder,
-    /// Its OOM kills at that time.
     pub oom_kills: Option<u64>,
 }
 
-/// The target, for everybody who needs it. Cheap to clone; nobody holds the lock longer than a copy takes.
+/// Cheap to clone. The lock is only held for a copy.
 #[derive(Debug, Clone)]
 pub struct Following(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when a search is over.
     searched: Condvar,
 }
 
@@ -115,7 +103,7 @@ impl Following {
         }))
     }
 
-    /// Blocks until the first search is over, whatever it found, for `timeout` at most.
+    /// Blocks until the first search ends, found or not, but at most `timeout`.
     pub fn wait_for_first_search(&self, timeout: Duration) {
         let unknown =
             |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
@@ -126,37 +114,32 @@ impl Following {
         );
     }
 
-    /// Wakes [`Following::wait_for_first_search`].
     pub(super) fn search_is_over(&self) {
         self.0.searched.notify_all();
     }
 
-    /// Who is followed now.
     pub fn current(&self) -> Option<Arc<Target>> {
         self.state().current.clone()
     }
 
-    /// Which process is followed now, and each one that is followed later.
     pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
         self.state().process.subscribe()
     }
 
-    /// Takes the host's count of OOM kills, which a tick reads anyway.
+    /// Sets the host's OOM kill count, which a tick reads anyway.
     pub fn saw_host_oom_kills(&self, count: Option<u64>) {
         self.state().oom_kills.host = count;
     }
 
-    /// Takes the cgroup in which a tick has found the process, when it is another than before.
     pub fn saw_cgroup(&self, cgroup: FoundCgroup) {
         self.state().oom_kills.cgroup = Some(cgroup);
     }
 
-    /// How the search stands.
     pub fn report(&self) -> Report {
         self.state().report.clone()
     }
 
-    /// Restarts and ends, with all three reasons from the beginning.
+    /// Restarts and ends, with all three reasons from the start.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let (restarts, ends) = {
             let report = &self.state().report;

@@ -1,5 +1,3 @@
-//! Whether the kernel has just OOM-killed.
-
 use super::following::OomKills;
 use faultline_catalog::Stamp;
 use faultline_kernel::parse::{cgroup_events, vmstat};
@@ -9,32 +7,31 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The kernel counts a kill when it sends the signal. Giving back hundreds of GB, up to the end of the process, takes it
-/// many seconds more.
+/// The kernel counts a kill when it sends the signal. To free hundreds of GB, the process then
+/// takes many seconds to exit.
 const DYING: Duration = Duration::from_secs(60);
-/// The kernel writes seven lines at most, of a short word and a number.
+/// The kernel writes at most seven lines of a short word and a number.
 const LONGEST_EVENTS: usize = 1024;
 
-/// Watches the `oom_kill` counts of one process's cgroup, and where that cannot be read, of its host: others are killed on
-/// it, too.
+/// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
+/// count includes other processes.
 #[derive(Debug)]
 pub(super) struct Kills {
     process: ProcessId,
     events: Option<PathBuf>,
-    /// `events`, held open: a look is then one read.
+    /// `events`, kept open so that a check is one read.
     held: Option<File>,
     cgroup: Count,
     host: Count,
     rose: Option<Stamp>,
 }
 
-/// A count, of which only a rise matters.
 #[derive(Debug, Default)]
 struct Count(Option<u64>);
 
 impl Count {
-    /// Whether it rose. A count that cannot be read does not rise; one that fell belongs to a new cgroup, or is the host's and
-    /// older than the one before.
+    /// True if it increased. An unreadable count does not increase. A decrease means a new cgroup,
+    /// or an older value of the host.
     fn rose(&mut self, now: Option<u64>) -> bool {
         let rose = self.0.zip(now).is_some_and(|(before, now)| now > before);
         self.0 = now.or(self.0);
@@ -43,7 +40,6 @@ impl Count {
 }
 
 impl Kills {
-    /// Counts from now on.
     pub(super) fn begin(root: &HostRoot, process: ProcessId, now: Stamp) -> Self {
         let (cgroup, host) = Default::default();
         let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
@@ -59,7 +55,7 @@ impl Kills {
         kills
     }
 
-    /// Reads the cgroup's count. A cgroup that ticks have found the process in since is counted from then on.
+    /// If a tick finds the process in another cgroup, counting starts there anew.
     pub(super) fn look(&mut self, ticks: &OomKills, now: Stamp) {
         let found = ticks.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
@@ -70,7 +66,8 @@ impl Kills {
             }
         }
         let in_cgroup = self.in_cgroup();
-        // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
+        // Updates both counts, so that an increase is seen once. A cgroup removed with its process
+        // gives no count.
         let (here, somewhere) = (
             self.cgroup.rose(in_cgroup),
             self.host.rose(ticks.host.max(self.host.0)),
@@ -80,12 +77,11 @@ impl Kills {
         }
     }
 
-    /// Whether a process that ended now may have been killed.
+    /// True if a process that ended now may have been killed.
     pub(super) fn recent(&self, now: Stamp) -> bool {
         self.rose.is_some_and(|rose| now.since(rose) <= DYING)
     }
 
-    /// `None` where there is no count or no cgroup any more.
     fn in_cgroup(&mut self) -> Option<u64> {
         let mut text = [0; LONGEST_EVENTS];
         let held = self
@@ -94,7 +90,7 @@ impl Kills {
             .and_then(|file| file.read_at(&mut text, 0).ok());
         let length = match held {
             Some(length) => length,
-            // Not opened yet, or removed: another one may have been made in its place.
+            // Not opened yet, or removed: another cgroup may have replaced it.
             None => {
                 self.held = None;
                 let file = File::open(self.events.as_ref()?).ok()?;
@@ -107,7 +103,6 @@ impl Kills {
     }
 }
 
-/// The file in which a cgroup counts them.
 fn events(memory: &CgroupFolder) -> PathBuf {
     memory.folder.join(match memory.version {
         CgroupVersion::V2 => "memory.events",
@@ -116,7 +111,6 @@ fn events(memory: &CgroupFolder) -> PathBuf {
 }
 
 impl OomKills {
-    /// Without ticks: those of the host.
     pub(super) fn on_host(root: &HostRoot) -> Self {
         OomKills {
             host: on_host(root),
@@ -125,7 +119,7 @@ impl OomKills {
     }
 }
 
-/// How many processes the kernel has OOM-killed since its start; since Linux 4.13.
+/// Processes OOM-killed since boot; since Linux 4.13.
 pub(super) fn on_host(root: &HostRoot) -> Option<u64> {
     root.read_proc("vmstat", vmstat::parse).ok()?.oom_kill
 }

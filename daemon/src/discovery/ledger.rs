@@ -1,7 +1,6 @@
-//! The validator of a given ledger folder.
-//!
-//! Three traces lead from the folder to the process, the best first: who listens on `admin.rpc`, who holds the lock on
-//! `ledger.lock`, who was started with `--ledger`. The last two are open to any user, the first to the folder's owner.
+//! Finds the validator of a ledger folder. In order: the listener on `admin.rpc`, the holder of the
+//! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can use the
+//! first; any user can use the others.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
 use super::owner::{Predecessor, without_pretenders};
@@ -15,7 +14,6 @@ use faultline_kernel::{ErrorKind, HostRoot};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The folder, absolute.
 #[derive(Debug)]
 pub(super) struct ByLedger {
     folder: PathBuf,
@@ -54,7 +52,8 @@ impl ByLedger {
         Err(problems)
     }
 
-    /// The listener is the validator whatever its program is called, unless it is known to be something else.
+    /// Accepts the listener whatever its program is called, unless it is known to be something
+    /// else.
     fn by_socket(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
         if !around.own_procfs {
             return None;
@@ -72,7 +71,7 @@ impl ByLedger {
         };
         match listening {
             Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
-                // Without arguments it is being torn down.
+                // A process without arguments is exiting.
                 Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
                     return Some(seen.target);
                 }
@@ -83,7 +82,7 @@ impl ByLedger {
                 Status::Forbidden,
                 "its listener is outside of this pid namespace",
             )),
-            // Nobody listens: no validator, or one that is just starting or ending.
+            // No listener: no validator, or one that is starting or ending.
             Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             Err(Errno::ACCESS | Errno::PERM) => {
                 problems.push(refused(
@@ -132,12 +131,12 @@ impl ByLedger {
     }
 }
 
-/// Who listens on a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
+/// Peer of a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
 pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
     let socket = socket::connect(path)?;
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    // rustix's own reader of these credentials has no room for the 0 of a process outside of the namespace; tokio's has,
-    // but wants a runtime around.
+    // rustix cannot represent pid 0 of a process outside of the namespace. tokio can, but needs a
+    // runtime.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -146,7 +145,7 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         let _entered = runtime.enter();
         tokio::net::UnixStream::from_std(socket).and_then(|stream| stream.peer_cred())
     };
-    // Dropping it would not be allowed to a caller who is on a runtime himself.
+    // Dropping it would panic for a caller on a runtime.
     runtime.shutdown_background();
     let pid = credentials.map_err(errno)?.pid();
     Ok(pid
@@ -154,8 +153,8 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         .filter(|&pid| pid != 0))
 }
 
-/// Who holds a `flock` on a file. Nobody is found on file systems whose files have another device than the kernel lists
-/// their locks under (btrfs, overlayfs).
+/// Holders of a `flock` on a file. Finds none on btrfs and overlayfs: the kernel lists their locks
+/// under another device than the file's.
 pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Problem>) -> Vec<u32> {
     let stat = match rustix::fs::stat(file) {
         Ok(stat) => stat,

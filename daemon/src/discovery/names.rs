@@ -1,4 +1,4 @@
-//! All processes of the host by name, cheaply: three system calls for each.
+//! Lists the host's processes by name with three system calls for each.
 
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::{Comm, HostRoot, ReadError};
@@ -7,20 +7,17 @@ use rustix::io::Errno;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-/// A name of the kernel's workers has at most 63 bytes; those of programs have 15.
+/// Kernel worker names have at most 63 bytes; program names 15.
 const LONGEST: usize = 64;
 
-/// What the processes' names gave.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// The processes whose name was wanted.
     pub(super) pids: Vec<u32>,
-    /// Whether processes are kept from this reader, so that the wanted one may be among them.
+    /// Some processes are hidden from this user; the wanted one may be among them.
     hidden: bool,
 }
 
 impl Named {
-    /// That processes are hidden, if they are.
     pub(super) fn problem(&self) -> Option<Problem> {
         self.hidden
             .then(|| Problem::new(Status::Forbidden, HIDDEN_WORDS))
@@ -30,11 +27,10 @@ impl Named {
 const HIDDEN_WORDS: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
-/// That `procfs` hides the process with this number, or may hide it.
 pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = std::fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
-    // The first process of a host, and of a pid namespace, is always there.
+    // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
         let words = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
@@ -42,14 +38,13 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     })
 }
 
-/// The processes whose name is wanted, by number.
+/// The processes with a wanted name, in pid order.
 ///
 /// # Errors
-/// When `procfs` itself cannot be listed or opened.
+/// `procfs` itself cannot be listed or opened.
 pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Named, ReadError> {
     let mut pids = root.pids()?;
     pids.sort_unstable();
-    // The first process of a host, and of a pid namespace, is always there.
     let mut hidden = pids.first().is_some_and(|&first| first != 1);
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| {

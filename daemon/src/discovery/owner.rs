@@ -1,4 +1,5 @@
-//! Whose process it is. Anybody can call a program like a validator's and name another's ledger; nobody can be another user.
+//! The user of a process. Any user can imitate a validator's program name and name another user's
+//! ledger, but not its user id.
 
 use super::choose::Candidate;
 use super::{Around, Following, Target};
@@ -8,37 +9,34 @@ use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use std::os::unix::fs::MetadataExt;
 
-/// The user of the validator that is followed; `None` while there is none. A wrapper may have another user.
+/// `None` without a target. A wrapper may have another user.
 pub(crate) fn validators_user(root: &HostRoot, following: &Following) -> Option<u32> {
     let target = following.current()?;
     target.validator.as_ref()?;
     user(root, target.process)
 }
 
-/// The user of a process; `None` if it has ended or cannot be read.
 pub(crate) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
     root.read_proc(&format!("{}/status", process.pid), pid_status::parse)
         .ok()?
         .effective_uid
 }
 
-/// Whose the validators are that were found.
 #[derive(Debug, Default)]
 pub(super) struct Predecessor {
-    /// The last one: it may end before it is followed.
+    /// The last one found; it may end before it is followed.
     found: Option<(ProcessId, u32)>,
-    /// The last one that was followed.
     followed: Option<(ProcessId, u32)>,
 }
 
 impl Predecessor {
-    /// Remembers whose the target is.
     pub(super) fn remember(&mut self, around: &Around<'_>, target: Target) -> Target {
         self.found = user(around.root, target.process).map(|user| (target.process, user));
         target
     }
 
-    /// Without those of another user than the validator's that was followed before: any user can call a program so.
+    /// Drops candidates of another user than the previous validator's: any user can use the
+    /// program's name.
     pub(super) fn of_the_same_user(
         &mut self,
         around: &Around<'_>,
@@ -66,7 +64,6 @@ impl Predecessor {
                  {user_before}; --unit, --pid or a restart of the daemon makes it the one to follow"
             );
             let problem = Problem::new(Status::Absent, words);
-            // A ledger has several traces to one process.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -75,7 +72,7 @@ impl Predecessor {
     }
 }
 
-/// Whether it says that a ledger is its own which is another user's. False where that cannot be seen.
+/// True if it claims a ledger that belongs to another user. False if that is unknown.
 fn pretends(around: &Around<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
@@ -87,7 +84,7 @@ fn pretends(around: &Around<'_>, target: &Target) -> bool {
     }
 }
 
-/// Several of which one at most can be meant: without those that only pretend, if others are left.
+/// At most one of several candidates can be right. Drops those that pretend, if others are left.
 pub(super) fn without_pretenders(around: &Around<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
     if all.len() < 2 {
         return all;

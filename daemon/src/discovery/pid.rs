@@ -1,5 +1,3 @@
-//! The process with a given number.
-
 use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
 use super::{Around, Found, Target, names};
@@ -7,14 +5,14 @@ use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 
-/// Whatever has the number at the first look is followed, with descendants the validator below it: a wrapper or a start
-/// script stays its parent. Numbers are used again: later on it must be a validator, or the same program as before.
+/// The first search accepts any process with this pid, or the validator below it, because a wrapper
+/// or start script stays its parent. Pids are reused: later it must be a validator or the same
+/// program as before.
 #[derive(Debug)]
 pub(super) struct ByPid {
     pid: u32,
     pub(super) with_descendants: bool,
     looked: bool,
-    /// The process that had the number at the first look.
     given: Option<ProcessId>,
 }
 

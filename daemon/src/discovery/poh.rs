@@ -1,11 +1,12 @@
-//! The validator's proof-of-history thread spins on one CPU; what runs there as well takes time from its slots.
+//! The validator's proof-of-history thread spins on one CPU. Other work on that CPU takes time from
+//! its slots.
 
 use super::Target;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// What to tell if the daemon may run on the CPU of the validator's proof-of-history thread. `None` also for what pins none,
-/// or where the system does not say.
+/// A warning if the daemon may run on that CPU. `None` also without a pinned CPU, or if it is
+/// unknown.
 pub(super) fn shared(target: &Target) -> Option<String> {
     let validator = i32::try_from(target.process.pid)
         .ok()
@@ -17,7 +18,7 @@ pub(super) fn shared(target: &Target) -> Option<String> {
     overlap(cpu, &sched_getaffinity(None).ok()?)
 }
 
-/// Agave counts among the CPUs that it may use, and pins nothing if there are not so many.
+/// Agave's index counts only the CPUs that it may use. It pins nothing if there are too few.
 fn pinned(number: usize, usable: &CpuSet) -> Option<usize> {
     (0..CpuSet::MAX_CPU)
         .filter(|cpu| usable.is_set(*cpu))

@@ -1,5 +1,3 @@
-//! One process, looked at: what it is, and whether it still lives.
-
 use super::{Around, Target};
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
@@ -11,21 +9,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Threads that only a running validator has: the admin socket's comes early in its start, the other one late.
+/// Only a running validator has them: the admin thread starts early, the replay thread late.
 const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
-/// So many bytes of a program's name are the process's name.
+/// The kernel truncates a process name to this many bytes.
 const KEPT_OF_A_NAME: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LiveProcess {
     pub(super) target: Target,
-    /// What a validator's program does that is not validating: `monitor`, `exit`.
+    /// A validator's subcommand that does not validate: `monitor`, `exit`.
     pub(super) subcommand: Option<String>,
     pub(super) parent: u32,
-    /// The first argument, by which a name longer than the kernel keeps is told.
+    /// `argv[0]`, which completes a name that the kernel truncated.
     pub(super) program: Option<String>,
-    /// The path of the script that it interprets, if its name is the script's.
+    /// The interpreted script, if the process name is the script's.
     pub(super) script: Option<String>,
 }
 
@@ -39,11 +37,9 @@ impl LiveProcess {
     }
 }
 
-/// Looks at a process.
-///
 /// # Errors
-/// `Gone` when there is no such process, when all its threads have ended, and when it was replaced while it was looked at;
-/// any error of `stat` and `cmdline`.
+/// `Gone` if there is no such process, all its threads have ended, or another process replaced it
+/// meanwhile. Any error of `stat` and `cmdline`.
 pub(super) fn look(
     root: &HostRoot,
     pid: u32,
@@ -84,9 +80,9 @@ pub(super) fn look(
     })
 }
 
-/// The script for which the kernel has started an interpreter. It calls the process like the script, cut to what it keeps
-/// of a name (`agave-validator.sh` becomes `agave-validator`), and puts the script's path behind the interpreter's and at
-/// most one argument of it.
+/// The script for which the kernel started an interpreter. The process name is the truncated script
+/// name (`agave-validator.sh` becomes `agave-validator`). The script's path follows the interpreter
+/// and at most one argument.
 fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     let is_called_so = |argument: &&String| {
         let name = argument.rsplit('/').next().unwrap_or_default();
@@ -100,7 +96,7 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     }
 }
 
-/// `stat` of a process that has a living thread, and which is not another one with its number.
+/// `stat` of exactly this process, with at least one living thread.
 pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
@@ -114,19 +110,19 @@ pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadErro
     }
 }
 
-/// Whether the process has certainly ended: a file that may not be read proves nothing.
+/// True only if it has certainly ended: a permission error proves nothing.
 pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// What changes when a process executes another program. `exe` tells a script from the program of the same name that it
-/// makes way for. Both are cheaper for the process than `cmdline`, which takes its memory lock.
+/// Detects an exec. `exe` distinguishes a script from the program of the same name that it
+/// executes. Both are cheaper for the process than `cmdline`, which takes its memory lock.
 #[derive(Debug)]
 pub(super) struct Fingerprint {
     id: ProcessId,
     exe: PathBuf,
-    /// `stat` of the first thread, which has the process's name and start: for the process's own the kernel adds up all
-    /// threads. Held open from the first look on.
+    /// `stat` of the first thread, which has the process's name and start: for the process the
+    /// kernel sums all threads. Stays open.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
 }
@@ -141,7 +137,7 @@ impl Fingerprint {
         }
     }
 
-    /// As it is now: its name and its program's file. `None` when it has ended.
+    /// Its current name and executable; `None` after its end.
     pub(super) fn look(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread(root) {
             Some(comm) => comm,
@@ -162,7 +158,6 @@ impl Fingerprint {
     }
 }
 
-/// Whether it has one of the threads that only a running validator has.
 pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else {
         return false;
@@ -175,21 +170,19 @@ pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
     })
 }
 
-/// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs
-/// from nothing.
+/// True if two `exe` links are the same program, replaced on disk or not. Unknown differs from
+/// everything.
 pub(crate) fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
     one.zip(other)
         .is_none_or(|(one, other)| one == other || program_file(one) == program_file(other))
 }
 
-/// The path of a program's file, without the kernel's mark of one that was replaced or removed.
+/// Strips the kernel's mark of a replaced or removed file.
 pub(crate) fn program_file(link: &Path) -> &Path {
     let unmarked = link.as_os_str().as_bytes().strip_suffix(b" (deleted)");
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
-/// Whether `folder` is the ledger of the process: by its name, or by being the same folder, also when the process sees it
-/// under another path.
 pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;
@@ -217,7 +210,6 @@ pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) ->
     found.ok().flatten() == Some(true)
 }
 
-/// A refusal in words, with its status.
 pub(super) fn problem(error: &ReadError) -> Problem {
     let status = match error.kind() {
         ErrorKind::Absent => Status::Absent,
@@ -228,8 +220,8 @@ pub(super) fn problem(error: &ReadError) -> Problem {
     Problem::new(status, error)
 }
 
-/// The ledger folder from the root of the process's own file system. `None` for a relative one when the working
-/// directory may not be read.
+/// The ledger from the root of the process's own file system. `None` for a relative path if the
+/// working directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let whole = if given.is_absolute() {
@@ -237,6 +229,6 @@ fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     } else {
         files.cwd().ok()?.join(given)
     };
-    // Without the points and double slashes that operators write.
+    // Without the dots and double slashes that operators write.
     Some(whole.components().collect())
 }

@@ -1,5 +1,3 @@
-//! The process of a given name, whatever it is.
-
 use super::choose::ambiguous;
 use super::process::{self, LiveProcess};
 use super::{Around, Found, Target, names};
@@ -7,8 +5,8 @@ use faultline_catalog::{Problem, Status};
 use faultline_kernel::{Comm, ErrorKind};
 use std::path::Path;
 
-/// The name as given. The kernel keeps 15 bytes of it; of a longer one the rest is compared with the file name in the
-/// first argument, or of the executable.
+/// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
+/// or the executable.
 #[derive(Debug)]
 pub(super) struct ByName {
     name: String,
@@ -21,8 +19,8 @@ impl ByName {
         }
     }
 
-    /// Of several processes the one is taken that started all the others: a program and its workers. Else it is
-    /// ambiguous.
+    /// Of several processes it takes the ancestor of all others: a program and its workers.
+    /// Otherwise the result is ambiguous.
     pub(super) fn find(&self, around: &Around<'_>) -> Found {
         let mut problems = Vec::new();
         let comm = self.comm();
@@ -61,7 +59,6 @@ impl ByName {
         Err(problems)
     }
 
-    /// Whether a process that executed another program still has the name.
     pub(super) fn is_still(&self, target: &Target) -> bool {
         Comm::new(target.comm.as_bytes()) == self.comm()
     }

@@ -1,5 +1,3 @@
-//! The only validator of the host, by looking at every process.
-
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
 use super::owner::{Predecessor, without_pretenders};
 use super::{Around, Found, Target, names, process};
@@ -8,10 +6,9 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
 use std::time::Duration;
 
-/// A process that is called like a validator and is alone is believed after this time without a validator's threads.
+/// Accepts a lone candidate without a validator's threads after this time.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Remembers who was alone since when.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     lone: Option<(ProcessId, Stamp)>,
@@ -61,15 +58,14 @@ impl Scan {
     }
 }
 
-/// The processes called like a validator's program.
 pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
     names::named(root, |comm: Comm| {
         Program::of_comm(&comm.to_str_lossy()).is_some()
     })
 }
 
-/// Without those that work on another ledger than the validator followed before: on a host with two, the other one is
-/// not the successor of the one that ended.
+/// Drops those with another ledger than the previous validator: on a host with two validators, the
+/// other one is not the successor.
 fn successors(
     before: Option<&Target>,
     all: Vec<Candidate>,

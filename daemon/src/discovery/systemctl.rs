@@ -1,5 +1,3 @@
-//! What systemd says about a unit.
-
 use super::Around;
 use crate::supervisor::program_sync;
 use std::ffi::OsStr;
@@ -7,20 +5,16 @@ use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// systemd is not waited for any longer.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A unit as `systemctl show` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Shown {
-    /// `None` while it does not run.
     pub(super) main_pid: Option<u32>,
     /// From the top of the hierarchy; `None` while it does not run.
     pub(super) control_group: Option<String>,
 }
 
-/// Asks `systemctl`; the words why it did not answer.
 pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result<Shown, String> {
     let mut command = program_sync(systemctl);
     command.args(["show", "--property=MainPID,ControlGroup", "--", unit]);
@@ -41,7 +35,7 @@ pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result
     }
     let succeeded = ended?;
     let mut text = String::new();
-    // The answer is two lines, which the pipe holds until here.
+    // The output is two lines, which fit into the pipe.
     let read = child
         .stdout
         .take()
@@ -54,7 +48,6 @@ pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result
     }
 }
 
-/// Whether it ended well.
 fn wait(child: &mut Child, around: &Around<'_>) -> Result<bool, String> {
     loop {
         match child.try_wait() {

@@ -1,9 +1,8 @@
-//! The validator of a systemd unit.
+//! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two files, and is
+//! right even if the main process is a shell or Frankendancer's supervisor.
 //!
-//! The unit's cgroup is asked first: two files, no program to start, and the right answer also where the main process is
-//! a start-up shell or Frankendancer's supervisor. systemd itself is asked (through `systemctl`, which unlike a D-Bus
-//! library costs nothing while it is not needed) only when the cgroup does not settle it: for the cgroup of a unit that
-//! is known by an alias, and for the main one of several validators.
+//! `systemctl` only resolves aliases and selects among several validators. It costs nothing while
+//! unused, unlike a D-Bus library.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
 use super::systemctl::{self, Shown};
@@ -15,26 +14,22 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// systemd is not asked more often than this.
 const ASK_EVERY: Duration = Duration::from_secs(10);
-/// Folders of slices that are looked through for the unit at most.
 const MOST_SLICES: usize = 4096;
-/// How far below the unit's cgroup its processes are looked for: a unit with `Delegate=` may have made cgroups of its own.
+/// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;
 
-/// The unit, and where its cgroup was last.
 #[derive(Debug)]
 pub(super) struct ByUnit {
     name: String,
     folder: Option<PathBuf>,
-    /// What is started to ask systemd.
     pub(super) systemctl: OsString,
     asked: Option<Stamp>,
     shown: Option<Shown>,
 }
 
 impl ByUnit {
-    /// A name without a suffix is that of a service, as for `systemctl`.
+    /// As for `systemctl`, a name without a suffix is a service.
     pub(super) fn new(name: &str) -> Self {
         let whole = [".service", ".scope", ".slice"]
             .iter()
@@ -116,7 +111,7 @@ impl ByUnit {
         }
     }
 
-    /// The folder known before, the one that systemd named, or the one that has the unit's name.
+    /// The cached folder, the one from systemd, or the one with the unit's name.
     fn find_folder(&mut self, around: &Around<'_>) {
         let cgroup = &around.root.cgroup;
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
@@ -143,8 +138,8 @@ impl ByUnit {
         self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
     }
 
-    /// Asks systemd, unless it was asked a moment ago; whether it answered. Its process numbers mean something only in
-    /// its own pid namespace.
+    /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
+    /// valid in its own pid namespace.
     fn ask(&mut self, around: &Around<'_>) -> bool {
         let lately = self
             .asked
@@ -166,7 +161,8 @@ impl ByUnit {
     }
 }
 
-/// A control group as a path below a hierarchy's top; `None` for the top itself, and for one that leads elsewhere.
+/// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
+/// outside.
 fn inner(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let downwards = path
@@ -175,7 +171,7 @@ fn inner(control_group: &str) -> Option<PathBuf> {
     (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-/// The folder of a unit, which is always in slices, or in the service of a user's own systemd.
+/// A unit's folder is always in slices, or in the service of a user's own systemd.
 fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
     if inner(name)?.components().count() != 1 {
         return None;
@@ -206,7 +202,7 @@ fn may_hold_units(name: &str) -> bool {
     name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
 }
 
-/// The processes in a cgroup and in those below it. Numbers from outside the reader's pid namespace read 0.
+/// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
 fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text

@@ -1,5 +1,3 @@
-//! Noticing the end of a process.
-
 use super::process::has_ended;
 use crate::supervisor::Stop;
 use faultline_kernel::{HostRoot, ProcessId};
@@ -8,31 +6,26 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Between two looks without a descriptor.
+/// Poll interval without a pidfd.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How the end is noticed.
 #[derive(Debug)]
 pub(super) enum Watch {
-    /// The kernel tells at once (Linux 5.3).
+    /// A pidfd (Linux 5.3).
     Told(OwnedFd),
-    /// An older kernel, a sandbox that forbids it, or a `procfs` of other processes than this daemon's: `stat` is read
-    /// again and again.
+    /// Polls `stat`: for an older kernel, a sandbox, or a `procfs` of another pid namespace.
     Looking,
 }
 
-/// What a wait gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// It lives, or a stop was asked for.
     Lives,
-    /// The kernel told of its end.
     Told,
     FoundGone,
 }
 
 impl Watch {
-    /// `None` when the process has ended already. `own_procfs`: numbers in `procfs` are those of this daemon's own pid
+    /// `None` if the process has ended already. `own_procfs`: `procfs` shows this daemon's own pid
     /// namespace.
     pub(super) fn begin(root: &HostRoot, id: ProcessId, own_procfs: bool) -> Option<Watch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
@@ -44,11 +37,10 @@ impl Watch {
             Some(Err(Errno::SRCH)) => return None,
             Some(Err(_)) | None => Watch::Looking,
         };
-        // Only now is it known that the descriptor is not that of a later process with the same number.
+        // Only this check proves that the pidfd is not that of a later process with the same pid.
         (!has_ended(root, id)).then_some(watch)
     }
 
-    /// Waits for its end, for `most` at most, or until told to stop.
     pub(super) fn wait(
         &self,
         root: &HostRoot,

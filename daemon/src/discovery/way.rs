@@ -1,5 +1,3 @@
-//! The ways of finding, and what differs between them.
-
 use super::descendants::DESCENDANT;
 use super::ledger::ByLedger;
 use super::pid::ByPid;
@@ -10,7 +8,6 @@ use super::{Around, Found, Target};
 use crate::config::Find;
 use faultline_catalog::{Problem, Status};
 
-/// The configured way, with what it remembers from look to look.
 #[derive(Debug)]
 pub(super) enum Way {
     Scan(Scan),
@@ -32,7 +29,6 @@ impl Way {
         }
     }
 
-    /// What is looked for, in words.
     pub(super) fn looking_for(find: &Find) -> String {
         match find {
             Find::Scan => "the only validator of this host".to_owned(),
@@ -57,7 +53,7 @@ impl Way {
         }
     }
 
-    /// Whether a process that has executed another program in place is still the one looked for.
+    /// True if a process still matches the search after an exec.
     pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
         match self {
             Way::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
@@ -69,12 +65,10 @@ impl Way {
         }
     }
 
-    /// Whether the validator below a followed process that is none is followed in its place.
     pub(super) fn follows_descendants(&self) -> bool {
         matches!(self, Way::Pid(pid) if pid.with_descendants)
     }
 
-    /// What the operator should know about a target that is followed all the same.
     pub(super) fn doubts(&self, target: &Target) -> Vec<Problem> {
         if target.validator.is_some() || matches!(self, Way::Name(_)) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The folder of a flight recorder: its marker, the names in it, and what makes room in it.
+//! The folder of a flight recorder: marker file, file names and retention.
 
 use super::handle::Wish;
 use crate::config::Flight;
@@ -8,25 +8,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The file without which nothing in a folder is ever deleted or renamed.
+/// Without this file nothing in a folder is ever deleted or renamed.
 pub const MARKER: &str = ".faultline-flight";
 
-/// What is always on disk.
 pub const RING: &str = "ring.fltl";
 
-/// How a saved recording ends.
 const SUFFIX: &str = ".fltl";
 
-/// How it ends while it is being saved.
 const PART: &str = ".part";
 
-/// What SQLite may leave beside a recording.
+/// Files that SQLite may leave beside a recording.
 const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
-/// The reasons of recordings that may be removed to make room.
+/// Recordings with these reasons may be deleted to free space.
 const AUTOMATIC: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
 
-/// The reason of a ring that could not be gone on with.
 pub(super) const SET_ASIDE: &str = "set_aside";
 
 const ABOUT: &str =
@@ -35,10 +31,10 @@ const ABOUT: &str =
 Without this file nothing is removed, and nothing is saved once there is no room.
 ";
 
-/// Whether the folder can be that of a flight recorder; makes nothing.
+/// Creates nothing.
 ///
 /// # Errors
-/// It holds other things, is none, or cannot be made; in words for the operator.
+/// It has other content, is not a folder, or cannot be created.
 pub fn check(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
@@ -58,7 +54,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the folder, for this user and group alone, and marks it.
+/// Creates the folder for this user and group only, and marks it.
 pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
     check(folder).map_err(Unprepared::Unusable)?;
     if is_marked(folder) {
@@ -70,7 +66,7 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
         .mode(0o750)
         .create(folder);
     let marked = made.and_then(|()| {
-        // Without its text it would say nothing to who finds it.
+        // An empty marker would explain nothing to its reader.
         fs::write(&marker, ABOUT).inspect_err(|_| drop(fs::remove_file(&marker)))
     });
     marked.map_err(|error| {
@@ -82,12 +78,9 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
     })
 }
 
-/// Why a folder could not be made, in words for the operator.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unprepared {
-    /// Its disk is full: worth another try later.
     Full(String),
-    /// Somebody has to change something.
     Unusable(String),
 }
 
@@ -103,13 +96,13 @@ pub(super) fn is_marked(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
 }
 
-/// `text` as a part of a file's name: letters, digits and underscores.
 pub(super) fn word(text: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     text.trim().chars().take(48).map(fit).collect()
 }
 
-/// `NAME-REASON-TIME.fltl`, or with a number behind the time if that is taken. `None` after a hundred of them.
+/// `NAME-REASON-TIME.fltl`, with a number after the time if that exists. `None` after a hundred of
+/// them.
 pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let named = |number: u32| match number {
@@ -123,10 +116,10 @@ pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> O
     })
 }
 
-/// Gives the ring, which cannot be gone on with, the name of a saved recording; what it is called now.
+/// Renames a ring that cannot be continued to a saved recording and returns its new path.
 ///
 /// # Errors
-/// The folder has no marker any more, or the file system refuses.
+/// The folder has no marker any more, or the rename fails.
 pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
     if !is_marked(folder) {
         return Err(no_marker(folder));
@@ -141,21 +134,19 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
     Ok(to)
 }
 
-/// A recording that was saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Saved {
-    /// Its time and the rest of its name: the oldest is the least.
+    /// Time and rest of the name: the oldest sorts first.
     order: (String, PathBuf),
     bytes: u64,
     automatic: bool,
 }
 
-/// Removes the oldest recordings that were saved unasked until one more of `bytes` fits in; how many were removed. For
-/// what pages ask nothing is removed, and it fills half of the room at most: there is always some for what nobody can
-/// ask for in time.
+/// Deletes the oldest automatic recordings until `bytes` fit; returns how many. Saves requested by
+/// pages delete nothing and fill at most half of the space, so that automatic ones always fit.
 ///
 /// # Errors
-/// It does not fit in whatever may be removed, or the folder has no marker: nothing is removed then.
+/// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
 pub(super) fn make_room(
     folder: &Path,
     limits: &Flight,
@@ -221,7 +212,7 @@ pub(super) fn make_room(
     Ok(gone.len())
 }
 
-/// Removes what a save left that was broken off, as by a kill. Nobody else may be saving.
+/// Deletes the rest of an interrupted save. No save may be running.
 pub(super) fn sweep(folder: &Path) {
     let entries = fs::read_dir(folder)
         .map(|all| all.flatten().collect())
@@ -250,7 +241,6 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-/// The recordings in the folder that have names of ours; the ring is none.
 fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
     let mut saved = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -259,7 +249,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
         let Some((time, automatic)) = name.to_str().and_then(parts) else {
             continue;
         };
-        // Its length, not that of what a link leads to.
+        // The length of a link itself, not of its target.
         let length = |end: &str| {
             fs::symlink_metadata(beside(&path, end))
                 .ok()
@@ -278,7 +268,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
     Ok(saved)
 }
 
-/// The time in a saved recording's name, and whether it was saved unasked. `None` for any other name.
+/// The time in a saved recording's name, and whether it was automatic. `None` for any other name.
 fn parts(name: &str) -> Option<(&str, bool)> {
     let mut parts = name.strip_suffix(SUFFIX)?.rsplitn(3, '-');
     let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);

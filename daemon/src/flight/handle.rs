@@ -1,5 +1,3 @@
-//! What others hold of a flight recorder: they ask for a save and see how it stands.
-
 use crate::tick::Finding;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Status};
@@ -9,17 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// So many requests may wait for the recorder's next turn.
 const MOST_REQUESTS: usize = 8;
 
-/// Why a recording was saved, as the metric counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The kernel killed the validator for lack of memory.
     OomKill,
     Exit,
     Behind,
-    /// It was at the tip, and its slot stands still.
+    /// It was at the tip, and its slot does not advance.
     Stall,
     Request,
 }
@@ -44,23 +39,19 @@ impl Reason {
     }
 }
 
-/// Who wants a recording saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Unasked,
-    /// Who may send the daemon a signal.
+    /// A signal to the daemon.
     Operator,
-    /// Whoever reaches its pages.
+    /// An HTTP request.
     Page,
 }
 
-/// How a save ended: where the recording is, or why there is none.
 pub(super) type Outcome = Result<PathBuf, String>;
 
-/// A request, and who waits for its outcome.
 #[derive(Debug)]
 pub struct Asked {
-    /// In the words of whoever asked; may be empty.
     pub text: String,
     pub wish: Wish,
     pub(super) answer: oneshot::Sender<Outcome>,
@@ -80,7 +71,7 @@ struct Shared {
 }
 
 impl Handle {
-    /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
+    /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
     pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
         let mut requests = self
             .0
@@ -109,7 +100,6 @@ impl Handle {
         )
     }
 
-    /// A save begins; [`ended`](Self::ended) follows.
     pub(super) fn begun(&self) {
         *self
             .0
@@ -118,7 +108,6 @@ impl Handle {
             .unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// Waits until no save is under way, or until `patience` is over.
     pub(super) fn wait(&self, patience: Duration) {
         let under_way = self
             .0
@@ -134,7 +123,6 @@ impl Handle {
         }
     }
 
-    /// A save has ended.
     pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
         let counter = match outcome {
             Ok(_) => Reason::ALL
@@ -165,7 +153,6 @@ impl Handle {
         self.0.all_done.notify_all();
     }
 
-    /// How it stands: counts since the daemon's start, and what was wrong with the last save.
     pub fn tell(&self, finding: &mut Finding) {
         for (reason, count) in Reason::ALL.iter().zip(&self.0.saves) {
             let count = count.load(Ordering::Relaxed);
@@ -191,7 +178,6 @@ impl Handle {
     }
 }
 
-/// Adds to a finding how the flight recorder stands, if there is one.
 pub fn readings(flight: Option<Handle>) -> impl Fn(&mut Finding) + Send {
     move |finding| flight.iter().for_each(|flight| flight.tell(finding))
 }

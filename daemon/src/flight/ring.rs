@@ -1,4 +1,4 @@
-//! The ring: a recording that forgets, written by the recorder's thread.
+//! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
 use super::folder::{RING, Unprepared, prepare, set_aside, sweep, word};
 use super::handle::{Asked, Handle, Reason, Wish};
@@ -14,16 +14,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
-/// The first pause after a ring could not be opened; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long the last saves may take when the daemon stops.
 const LAST_SAVES: Duration = Duration::from_secs(5);
 
-/// The sink of the flight recorder.
 pub struct Ring {
     folder: PathBuf,
     name: String,
@@ -32,16 +28,14 @@ pub struct Ring {
     handle: Handle,
     opening: Opening,
     jobs: SyncSender<Job>,
-    /// `None` until it could be opened.
     file: Option<RecordingFile>,
-    /// The uptime from which opening is tried again.
     next_try: Duration,
-    /// The pause before that; zero while opening has not failed.
+    /// The pause before that attempt; zero without a failure.
     pause: Duration,
     process: Option<Arc<Followed>>,
     triggers: Triggers,
     pruned: Stamp,
-    /// Whether the last try to let go of what is too old failed.
+    /// The last attempt to delete old rows failed.
     overdue: bool,
 }
 
@@ -74,7 +68,7 @@ impl Ring {
         }
     }
 
-    /// Opens the ring of before; one that cannot be gone on with makes way for a new one.
+    /// Reopens the earlier ring. A ring that cannot be continued is set aside.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.folder.join(RING);
         match prepare(&self.folder)
@@ -118,7 +112,7 @@ impl Ring {
         }
     }
 
-    /// Lets go of what is too old. From time to time: a ring is a tenth longer than asked for.
+    /// Deletes old rows at intervals: a ring exceeds its configured length by up to a tenth.
     fn prune(&mut self, now: Stamp) {
         let every = (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
         if now.since(self.pruned) < every {
@@ -127,7 +121,7 @@ impl Ring {
         self.pruned = now;
         let before = now.unix.saturating_sub(self.keep);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // It was removed, and another file is in its place: opened from the start that one makes way.
+            // The file was removed and replaced: opening again sets that one aside.
             self.file = None;
             return;
         };
@@ -149,7 +143,6 @@ impl Ring {
                 "" => Reason::Request.name().to_owned(),
                 text => format!("{}_{text}", Reason::Request.name()),
             };
-            // Whoever asked may have gone away.
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
             self.save(Job {
                 reason: Reason::Request,
@@ -216,7 +209,7 @@ impl Ring {
     }
 }
 
-/// Whether another file will do better: this one is none of ours, damaged, or of another run.
+/// True if a new file helps: this one is damaged, not ours, or of another run.
 fn is_lost(error: &Error) -> bool {
     matches!(
         error,
@@ -269,7 +262,7 @@ impl RecordingSink for Ring {
         if let Some(trigger) = self.triggers.last() {
             self.save_unasked(trigger, now, Box::new(|_| {}));
         }
-        // The ring is closed after the last copy of it.
+        // Closes the ring only after its last copy.
         self.handle.wait(LAST_SAVES);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);

@@ -1,5 +1,3 @@
-//! The thread that copies the ring.
-
 use super::Parts;
 use super::folder::{RING, free_name, make_room};
 use super::handle::{Handle, Outcome, Reason, Wish};
@@ -11,22 +9,17 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// So many saves may wait for the one under way.
 const MOST_WAITING: usize = 8;
 
-/// After each step of the copy (1 MiB): the disk may be the validator's.
+/// Pause after each copied MiB: the disk may be the validator's.
 const BREATH: Duration = Duration::from_millis(5);
 
-/// One save to do.
 pub(super) struct Job {
     pub(super) reason: Reason,
     pub(super) wish: Wish,
-    /// The reason in the file's name.
     pub(super) word: String,
-    /// In the words of whoever asked.
     pub(super) text: String,
     pub(super) at: Stamp,
-    /// Whoever waits for it.
     pub(super) answer: Box<dyn FnOnce(Outcome) + Send>,
 }
 
@@ -34,7 +27,6 @@ pub(super) fn channel() -> (SyncSender<Job>, Receiver<Job>) {
     sync_channel(MOST_WAITING)
 }
 
-/// Copies one ring after the other.
 pub struct Saver {
     clock: Clock,
     folder: PathBuf,
@@ -61,7 +53,7 @@ impl Saver {
         }
     }
 
-    /// Saves until the ring is closed, which sees to its last saves first.
+    /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
             let began = self.clock.now();

@@ -1,21 +1,18 @@
-//! When the ring is saved unasked: a pure model of what happened and how long ago.
+//! Decides when to save the ring automatically: a pure model of events and their times.
 
 use faultline_recording::EventKind;
 use std::time::Duration;
 
-/// Why the ring is saved unasked; the later one weighs more.
+/// In ascending priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trigger {
-    /// It was at the tip, and its slot stands still.
     Stall,
     Behind,
     Exit,
-    /// The kernel killed it for lack of memory.
     OomKill,
 }
 
 impl Trigger {
-    /// What an event asks for; `None`: nothing.
     pub fn of(kind: EventKind) -> Option<Self> {
         match kind {
             EventKind::Stall => Some(Trigger::Stall),
@@ -27,16 +24,14 @@ impl Trigger {
     }
 }
 
-/// How long is waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From the event to the save: what came after it is recorded too.
+    /// Delay from the event to the save, so that the aftermath is recorded too.
     pub after: Duration,
-    /// From one save to the next.
     pub pause: Duration,
 }
 
-/// What waits to be saved. Times are uptimes.
+/// Pending saves. Times are uptimes.
 #[derive(Debug, Clone)]
 pub struct Triggers {
     timing: Timing,
@@ -45,7 +40,6 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Nothing has happened yet.
     pub fn new(timing: Timing) -> Self {
         Triggers {
             timing,
@@ -54,8 +48,8 @@ impl Triggers {
         }
     }
 
-    /// Something happened at `at`. What happens while a save waits is saved with it, under the name of what weighs most; what
-    /// weighs more has its own aftermath. What happens soon after a save waits for the pause to end: it is in the ring.
+    /// Events during a pending save join it under the highest priority. A higher priority restarts
+    /// the delay. Events soon after a save wait for the pause to end: the ring has them.
     pub fn happened(&mut self, trigger: Trigger, at: Duration) {
         let pause_ends = self.last.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.timing.pause)
@@ -68,14 +62,13 @@ impl Triggers {
         });
     }
 
-    /// What is to be saved now; asked once, it is on its way.
+    /// Returns each trigger once.
     pub fn due(&mut self, now: Duration) -> Option<Trigger> {
         let (trigger, _) = self.waiting.take_if(|(_, due)| *due <= now)?;
         self.last = Some(now);
         Some(trigger)
     }
 
-    /// What waits, at the end: nothing comes after it.
     pub fn last(&mut self) -> Option<Trigger> {
         self.waiting.take().map(|(trigger, _)| trigger)
     }

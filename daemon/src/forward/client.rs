@@ -1,5 +1,3 @@
-//! One request to the upstream.
-
 use super::queue::Parcel;
 use crate::clock::Clock;
 use crate::config;
@@ -20,12 +18,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection idles for at most three of Agave's pushes.
+/// At most three of Agave's push intervals.
 const IDLE: Duration = Duration::from_secs(30);
-/// About how much of an answer is read; Influx explains itself in less.
 const ANSWER_BYTES: usize = 4096;
 const EXCERPT_CHARS: usize = 200;
-/// The longest `Retry-After` believed.
+/// Maximum accepted `Retry-After`.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC
@@ -34,25 +31,22 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Why forwarding cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No URL that a request can be sent to. The text is not shown: it may hold a password.
+    /// Not a usable URL. The text is not shown: it may contain a password.
     #[error("[forward] url: an address like http://influx.example.org:8086 is wanted")]
     Url,
-    /// User and password in the URL.
     #[error(
         "[forward] url: user and password do not belong in the url; give user and password_file"
     )]
     UserInfo,
-    /// An https upstream, and nothing to check its certificate with.
+    /// An https upstream without root certificates.
     #[error(
         "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
     )]
     Roots(String),
 }
 
-/// What one attempt gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attempt {
     Sent,
@@ -66,13 +60,11 @@ pub(super) enum Attempt {
     },
 }
 
-/// The upstream and a connection that is kept.
 pub(super) struct Upstream {
     client: Client<HttpsConnector<Connector>, Sending>,
-    /// Everything but the precision.
     target: String,
     name: String,
-    /// The password as it may be repeated, the longest form first.
+    /// Encodings of the password in a response, the longest first.
     secrets: Vec<String>,
 }
 
@@ -113,12 +105,11 @@ impl Upstream {
         })
     }
 
-    /// Scheme, host and port.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends the parcel once; everything together may take `timeout`.
+    /// Sends it once; `timeout` covers everything.
     pub(super) async fn send(&self, parcel: &Arc<Parcel>, timeout: Duration) -> Attempt {
         match tokio::time::timeout(timeout, self.attempt(parcel)).await {
             Ok(attempt) => attempt,
@@ -153,7 +144,7 @@ impl Upstream {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
-        // Read also when it is of no interest: only then the connection can be used again.
+        // Read even if it is not needed: only then the connection can be reused.
         let body = beginning(response.into_body()).await;
         if status.is_success() {
             return Attempt::Sent;
@@ -173,10 +164,10 @@ impl Upstream {
         }
     }
 
-    /// The beginning of an answer, fit for a log: one line, without the query of our request and without the password,
-    /// should the upstream repeat them.
+    /// The start of a response for the log: one line, without our query and without the password,
+    /// if the upstream repeats them.
     fn excerpt(&self, body: &[u8]) -> String {
-        // The rest of a password that was cut in two would not be known for one.
+        // A password cut at the end would not be recognized.
         let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
         let whole = if body.len() < ANSWER_BYTES {
             body
@@ -197,7 +188,7 @@ impl Upstream {
     }
 }
 
-/// How a password may be repeated: as it is, escaped as we send it and as others do, and as text in HTML or JSON.
+/// Possible encodings of a password: plain, our escapes, common escapes, HTML and JSON text.
 fn forms(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY).to_string();
     let html = |amp: &str, quote: &str| {
@@ -231,7 +222,6 @@ fn forms(password: &str) -> Vec<String> {
     forms
 }
 
-/// The same escapes with small letters.
 fn lower(escaped: &str) -> String {
     let mut left = 0;
     let small = |c: char| {
@@ -245,7 +235,7 @@ fn lower(escaped: &str) -> String {
     escaped.chars().map(small).collect()
 }
 
-/// Without what follows a question mark up to the next space or quote, if it looks like the query of a push.
+/// Removes text from a question mark to the next space or quote if it looks like a push's query.
 fn without_queries(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -294,7 +284,6 @@ fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
         .wrap_connector(Connector { limit: CONNECT }))
 }
 
-/// What came of an answer's body until it was enough or broke off.
 async fn beginning(mut body: Incoming) -> Vec<u8> {
     let mut read = Vec::new();
     while read.len() < ANSWER_BYTES
@@ -312,7 +301,6 @@ fn failed(reason: String) -> Attempt {
     }
 }
 
-/// The rest of a reason, if the upstream asks for a longer wait than it is given.
 fn too_long(retry_after: Option<Duration>) -> String {
     let asked = retry_after.filter(|delay| *delay > LONGEST_WAIT);
     asked.map_or_else(String::new, |asked| {
@@ -321,7 +309,7 @@ fn too_long(retry_after: Option<Duration>) -> String {
     })
 }
 
-/// An error and what caused it: the outermost text alone says "client error".
+/// An error with its causes: the outermost text alone says "client error".
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -333,7 +321,6 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A parcel on its way out, piece by piece and with a known length.
 struct Sending {
     parcel: Arc<Parcel>,
     next: usize,

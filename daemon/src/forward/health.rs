@@ -1,25 +1,20 @@
-//! How the upstream is doing, said once per change.
+//! The upstream's state, logged once per change.
 
-/// What the last answer, or the lack of one, tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Nothing was sent yet.
     #[default]
     Untried,
     Well,
-    /// It cannot be reached or says that it cannot take pushes now; the reason.
+    /// Unreachable, or temporarily unable to accept pushes; the reason.
     Failing(String),
-    /// It says no.
     Refusing {
-        /// The status it answered with.
         code: u16,
-        /// The beginning of what it said.
         excerpt: String,
     },
 }
 
 impl Health {
-    /// Takes the newer state's place and logs it if it is of another kind: reasons may vary from try to try.
+    /// Logs only a change of kind: reasons may vary between attempts.
     pub(super) fn becomes(&mut self, newer: Health, upstream: &str) {
         let older = std::mem::replace(self, newer);
         match (&older, &*self) {

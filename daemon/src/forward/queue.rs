@@ -1,5 +1,3 @@
-//! Pushes that wait for the upstream, oldest first, within a bound.
-
 use super::{Handle, Precision};
 use crate::clock::Clock;
 use crate::push_memory::{Budget, Permit};
@@ -11,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A copy grows by pieces of this size, so that no reallocation moves megabytes and what it costs is what it is charged.
+/// A copy grows by pieces of this size, so that no reallocation moves megabytes and its cost equals
+/// its charge.
 ///
-/// Each is a mapping of its own: it goes back to the kernel with the copy, while an allocator would keep megabytes of
-/// holes between longer-lived allocations.
+/// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
+/// keep megabytes of holes between longer-lived allocations.
 const PIECE: u32 = 64 * 1024;
-/// A last piece shorter than this goes to the heap: mappings are counted, and small pushes may be many.
+/// A shorter last piece goes to the heap: the number of mappings is limited, and small pushes may
+/// be many.
 const SHORT: usize = 16 * 1024;
 
-/// What became of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Sent,
@@ -39,14 +38,14 @@ impl Outcome {
     }
 }
 
-/// A complete body. Its bytes are charged as long as anybody holds it, a request in progress included.
+/// A complete body. Its bytes are charged while anything holds it, including a running request.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) pieces: Vec<Bytes>,
     pub(super) bytes: u64,
     pub(super) precision: Precision,
     pub(super) gzip: bool,
-    /// Uptime at which its last byte came.
+    /// Uptime of its last byte.
     pub(super) arrived: Duration,
     _permit: Option<Permit>,
 }
@@ -65,7 +64,7 @@ pub(super) struct Queue {
 struct Waiting {
     parcels: VecDeque<Arc<Parcel>>,
     bytes: u64,
-    /// The first parcel is being sent now: it may arrive, so it cannot be dropped and called lost.
+    /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
     sending: bool,
 }
 
@@ -88,13 +87,12 @@ impl Queue {
         }
     }
 
-    /// How many wait, and their bytes; one that is being sent still waits.
+    /// Count and bytes, including the one being sent.
     pub(super) fn waiting(&self) -> (u64, u64) {
         let waiting = self.lock();
         (waiting.parcels.len() as u64, waiting.bytes)
     }
 
-    /// Requests and bytes with this outcome since the start.
     pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
         let count = &self.tally[outcome as usize];
         (
@@ -103,7 +101,7 @@ impl Queue {
         )
     }
 
-    /// The oldest parcel, which from now on is being sent; waits until there is one.
+    /// Waits for the oldest item and marks it as being sent.
     pub(super) async fn first(&self) -> Arc<Parcel> {
         loop {
             if let Some(parcel) = self.try_first() {
@@ -113,7 +111,6 @@ impl Queue {
         }
     }
 
-    /// The oldest parcel, which from now on is being sent; `None` if none waits.
     pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
         let mut waiting = self.lock();
         let parcel = waiting.parcels.front().cloned();
@@ -121,7 +118,6 @@ impl Queue {
         parcel
     }
 
-    /// The parcel that was being sent has an outcome.
     pub(super) fn done(&self, outcome: Outcome) {
         let mut waiting = self.lock();
         waiting.sending = false;
@@ -130,7 +126,7 @@ impl Queue {
         self.count(outcome, parcel.map_or(0, |parcel| parcel.bytes));
     }
 
-    /// The parcel that was being sent did not arrive and waits again. Parcels older than `give_up_after` are lost.
+    /// The sent item waits again. Items older than `give_up_after` are lost.
     pub(super) fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut waiting = self.lock();
@@ -144,7 +140,6 @@ impl Queue {
         }
     }
 
-    /// Gives up everything; how many pushes and bytes that were.
     pub(super) fn clear(&self) -> (u64, u64) {
         let mut waiting = self.lock();
         waiting.sending = false;
@@ -167,7 +162,7 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Bytes for a copy that grows; older parcels give way.
+    /// Charges bytes for a growing copy. Drops older items if necessary.
     fn room(&self, bytes: u32) -> Option<Permit> {
         loop {
             if let Some(permit) = self.budget.copy(bytes) {
@@ -179,7 +174,7 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest parcel that is not being sent and counts it; false if there is none.
+    /// Drops and counts the oldest item that is not being sent; false if there is none.
     fn lose(&self, waiting: &mut Waiting) -> bool {
         let lost = waiting.drop_oldest();
         if let Some(parcel) = &lost {
@@ -207,14 +202,12 @@ impl Waiting {
     }
 }
 
-/// The copy of a body that is still arriving.
 #[derive(Debug)]
 pub struct Copy {
     handle: Handle,
     precision: Precision,
     gzip: bool,
     pieces: Vec<Bytes>,
-    /// The piece being filled, and how far it is.
     last: Option<MmapMut>,
     filled: usize,
     bytes: u64,
@@ -238,7 +231,7 @@ impl Copy {
         }
     }
 
-    /// Takes the next bytes as they came. Never waits: without room the copy is given up.
+    /// Never blocks: without memory it gives up the copy.
     pub fn add(&mut self, mut chunk: &[u8]) {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
         if self.bytes > self.handle.0.queue.limit {
@@ -263,7 +256,8 @@ impl Copy {
         }
     }
 
-    /// The body is complete: it joins the queue, or counts as lost if it was given up. An empty one is forgotten.
+    /// Queues the complete body, or counts it as lost if it was given up. An empty one is
+    /// discarded.
     pub fn complete(mut self) {
         if self.given_up {
             return self.handle.0.queue.count(Outcome::Lost, self.bytes);
@@ -301,7 +295,7 @@ impl Copy {
         }
     }
 
-    /// The piece being filled is done: its untouched pages cost nothing.
+    /// The piece's untouched pages cost nothing.
     fn keep_last(&mut self) {
         let Some(last) = self.last.take() else { return };
         let filled = std::mem::take(&mut self.filled);

@@ -1,5 +1,3 @@
-//! The task that empties the queue.
-
 use super::Shared;
 use super::client::{Attempt, Upstream};
 use super::health::Health;
@@ -8,15 +6,14 @@ use crate::supervisor::Stop;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// When things are tried again and given up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// The first pause after a failure; it doubles with every further one ...
+    /// First pause after a failure; it doubles with every further one ...
     pub(super) first: Duration,
     pub(super) longest: Duration,
-    /// What one attempt may take: connecting, sending, and the answer.
+    /// Timeout of one attempt: connect, send and response.
     pub(super) attempt: Duration,
-    /// How long the queue is still emptied after the signal to stop.
+    /// Maximum time to empty the queue after the stop signal.
     pub(super) drain: Duration,
 }
 
@@ -27,7 +24,6 @@ const PACE: Pace = Pace {
     drain: Duration::from_secs(5),
 };
 
-/// The forwarding task before it runs.
 pub struct Forwarder {
     shared: Arc<Shared>,
     upstream: Upstream,
@@ -43,14 +39,13 @@ impl Forwarder {
         }
     }
 
-    /// The same at another pace.
     #[cfg(test)]
     pub(super) fn at(self, pace: Pace) -> Self {
         Forwarder { pace, ..self }
     }
 
-    /// Sends until `stop`, then for at most 5 s more what still waits; the rest is counted as lost and logged. Stop the
-    /// listener first: what it takes after this has ended stays in the queue.
+    /// Sends until `stop`, then drains for at most 5 s; the rest counts as lost and is logged. Stop
+    /// the listener first: later pushes would stay in the queue.
     pub async fn run(self, stop: Stop) {
         let grace = async {
             stop.wait().await;
@@ -72,7 +67,6 @@ impl Forwarder {
         }
     }
 
-    /// Returns when `stop` is given and nothing waits.
     async fn work(&self, stop: &Stop) {
         let mut failures = 0;
         let mut stopping = false;
@@ -81,7 +75,7 @@ impl Forwarder {
                 failures = 0;
                 continue;
             };
-            // Held no longer than needed: it may be dropped from the queue during the pause.
+            // Released early: the queue may drop it during the pause.
             drop(parcel);
             failures = failures.saturating_add(1);
             tokio::select! {
@@ -102,7 +96,6 @@ impl Forwarder {
         }
     }
 
-    /// Tries once; how long to wait before the next try if that failed.
     async fn attempt(&self, parcel: &Arc<Parcel>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
         match self.upstream.send(parcel, self.pace.attempt).await {

@@ -1,5 +1,3 @@
-//! One connection, from accept to close.
-
 use super::{Intake, PeerUser, Shared, reception};
 use crate::connection_limit::{Connection, Timeouts};
 use crate::socket::{Farewell, Stream};
@@ -14,21 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::io::InspectReader;
 
-/// hyper's buffer: bounds a request's head, and how much is parsed before others get their turn.
+/// hyper's buffer: limits a request's head and the bytes parsed before other tasks run.
 const READ_BUFFER: usize = 16 * 1024;
-/// What a request may take beyond the time for its body: discarding the body of a refused one, and the answer.
+/// Extra request time beyond the body's: to discard a rejected body, and to respond.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// After the signal to stop, how long a connection that has brought nothing yet may take to begin: who connects for one
+/// After the stop signal, time for a new connection to send its first request: a sender with one
 /// push writes it at once.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
-/// The same for one whose pushes were taken before, and may not have anything to say for long.
+/// The same for a connection whose earlier pushes were accepted; it may be idle for long.
 const NEXT_REQUEST: Duration = Duration::from_millis(300);
-/// How long it is listened to a peer after it was told that the connection ends: a push may cross that word.
+/// Time to read on after the peer was told that the connection closes: a push may be in transit.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// Resolves after the signal to stop, when the request that may have been on its way has had its time and none has come.
-/// One that has come is the last: its answer ends the connection.
+/// Resolves after the stop signal if no request arrived in its grace time. A request that arrives
+/// is the last one on the connection.
 async fn leaves(connection: &Connection, stop: &Stop) {
     stop.wait().await;
     tokio::time::sleep(if connection.is_useful() {
@@ -42,7 +40,7 @@ async fn leaves(connection: &Connection, stop: &Stop) {
     }
 }
 
-/// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
+/// Serves requests until the peer, a timeout, the connection limit or `stop` ends it.
 pub(super) async fn serve<I: Intake>(
     peer: (Stream, PeerUser),
     connection: Arc<Connection>,
@@ -73,7 +71,7 @@ async fn talk<I: Intake>(
         let (mut response, taken) =
             reception::answer(shared, request, (connection.peer(), user)).await;
         if stop.is_set() {
-            // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
+            // hyper closes after this response: its own shutdown would cut off an arriving request.
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -85,7 +83,7 @@ async fn talk<I: Intake>(
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
         connection.heard(bytes)
     }));
-    // No header timeout of hyper's: it would run while the connection idles.
+    // Without hyper's header timeout, which would run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(
         http.header_read_timeout(None)
@@ -103,7 +101,7 @@ async fn talk<I: Intake>(
             () = leaves.as_mut() => break,
         }
     }
-    // A push may be on its way: its sender sees the end, what it has sent counts all the same.
+    // A push may be in transit: its sender sees the end, but its lines count.
     if let Some(farewell) = farewell {
         farewell.say();
     }

@@ -1,10 +1,10 @@
-//! gzip, undone a piece at a time.
+//! Incremental gzip decoder.
 
 use flate2::write::MultiGzDecoder;
 use std::io::{self, Write};
 
-/// A gzip stream of one or more members. One step gives at most 32 KiB, whatever the stream claims to expand to, and
-/// holds about 110 KiB.
+/// Accepts one or more gzip members. One step outputs at most 32 KiB, whatever the stream expands
+/// to, and uses about 110 KiB.
 pub(super) struct Gunzip(MultiGzDecoder<Vec<u8>>);
 
 impl Gunzip {
@@ -12,7 +12,7 @@ impl Gunzip {
         Gunzip(MultiGzDecoder::new(Vec::new()))
     }
 
-    /// Decodes some of `input` and returns the rest; what came out is in [`Gunzip::output`].
+    /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::output`].
     pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
         match self.0.write(input)? {
             0 if !input.is_empty() => Err(io::Error::from(io::ErrorKind::InvalidData)),
@@ -20,17 +20,16 @@ impl Gunzip {
         }
     }
 
-    /// The stream has ended: checks its length and checksum.
+    /// Checks the length and checksum at the end of the stream.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.0.try_finish()
     }
 
-    /// Takes what was decoded since the last call; give the emptied buffer back with [`Gunzip::reuse`].
+    /// Takes the decoded bytes; return the emptied buffer with [`Gunzip::reuse`].
     pub(super) fn output(&mut self) -> Vec<u8> {
         std::mem::take(self.0.get_mut())
     }
 
-    /// Takes a buffer for further output.
     pub(super) fn reuse(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         *self.0.get_mut() = buffer;

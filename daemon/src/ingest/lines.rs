@@ -1,30 +1,22 @@
-//! Who takes the lines of pushes.
-
 use super::PeerUser;
 use crate::validator::intake;
 use faultline_catalog::Stamp;
 
-/// Takes pushes: the validator's intake, or a list in a test.
 pub trait Intake: Clone + Send + Sync + 'static {
-    /// One body being parsed.
     type Push: Push;
 
-    /// Whether pushes of this sender are taken.
     fn admits(&self, user: PeerUser, now: Stamp) -> bool;
 
-    /// A new body begins, of a sender that is admitted.
     fn begin(&self, user: PeerUser, now: Stamp) -> Self::Push;
 
-    /// A body has ended, complete or not; called exactly once for every [`Intake::begin`].
+    /// Called exactly once for every [`Intake::begin`], complete or not.
     fn commit(&self, push: Self::Push, at: Stamp);
 }
 
-/// Takes the lines of one body.
 pub trait Push: Send + 'static {
-    /// A complete line, without its newline.
     fn line(&mut self, line: &[u8]);
 
-    /// A line that was never complete or cannot be meant for us.
+    /// An incomplete line, or one with invalid content.
     fn bad_line(&mut self);
 }
 

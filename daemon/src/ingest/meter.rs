@@ -1,5 +1,3 @@
-//! What the listener counts.
-
 use crate::auth_failures::AuthFailures;
 use crate::socket::Peer;
 use faultline_catalog::Reading;
@@ -9,22 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     Taken,
     Bad,
     Unauthorized,
-    /// Of a page in a browser.
     FromAPage,
-    /// Of another user than the validator's, or of one that is not known.
     AnotherUser,
     UnknownPath,
     NotPost,
     Late,
     TooLarge,
     UnknownCoding,
-    /// The body broke off: nobody is there to be answered.
+    /// The body broke off: nobody receives a response.
     Cut,
 }
 
@@ -59,7 +54,6 @@ impl Code {
         }
     }
 
-    /// The status of the answer.
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Code::Taken => StatusCode::NO_CONTENT,
@@ -74,7 +68,7 @@ impl Code {
         }
     }
 
-    /// What is said with it. Agave prints it into its log: short, and for the operator.
+    /// Response text. Agave logs it: short, for the operator.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Code::Taken | Code::Cut => "",
@@ -95,7 +89,6 @@ impl Code {
     }
 }
 
-/// The listener's counters. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Counts>);
 
@@ -120,8 +113,7 @@ impl Default for Counts {
 }
 
 impl Meter {
-    /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total`, `faultline_ingest_connections` and
-    /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
+    /// Probes (`/ping`, `/health`) do not count as requests.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for code in Code::ALL {
             out.push(Reading::counter(
@@ -143,7 +135,6 @@ impl Meter {
         out.push(self.0.auth_failures.reading());
     }
 
-    /// Counts a push with other credentials than the configured ones.
     pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
         self.0.auth_failures.note(peer, now);
     }
@@ -160,7 +151,6 @@ impl Meter {
         self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Counts a connection as open until the guard is dropped.
     pub(super) fn connection(&self) -> OpenConnection {
         self.0.connections.fetch_add(1, Ordering::Relaxed);
         OpenConnection(Arc::clone(&self.0))

@@ -1,4 +1,4 @@
-//! Taking a push in: from the stream to lines, and at the same time into the copy for the upstream.
+//! Receives a push: splits the stream into lines and copies it for the upstream.
 
 use super::decode::Gunzip;
 use super::meter::Code;
@@ -13,24 +13,24 @@ use hyper::header::EXPECT;
 use hyper::{Request, Response, StatusCode};
 use std::time::Duration;
 
-/// How much of a refused body is discarded, so that its sender, still writing, gets to see the answer ...
+/// Maximum bytes of a rejected body to discard, so that its sender, still writing, reads the
+/// response ...
 const DISCARD_BYTES: usize = 32 * 1024 * 1024;
-/// ... and for how long. Then the connection is closed.
+/// ... and the maximum time. Then the connection closes.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
-/// Parsed at a stretch before other tasks get their turn: about 100 microseconds.
+/// Bytes parsed before other tasks run: about 100 microseconds.
 const STRETCH: usize = 64 * 1024;
-/// What a validator pushes at once, about.
 const PUSH_SIZE: u64 = 2 * 1024 * 1024;
-/// Charged for a push: an incomplete line of the longest kind. As many as there can be connections fit into the budget,
-/// so that plain pushes do not wait for each other, however slowly they are written.
+/// Charge for a push: one incomplete line of maximum length. The budget covers every connection, so
+/// that slow plain pushes do not block others.
 const PUSH_MEMORY: u32 = 64 * 1024;
-/// Charged for the decoder of a packed one, from a share of its own: packed pushes wait for each other, and no plain one
-/// for them.
+/// Charge for a gzip decoder, from its own share: gzip pushes wait for each other, and plain ones
+/// never for them.
 const DECODER_MEMORY: u32 = 128 * 1024;
 
 type Answer = Response<Full<Bytes>>;
 
-/// The answer to any request, given when its body has been dealt with, and whether that was a push which was taken.
+/// The response, sent after the body is handled, and whether a push was accepted.
 pub(super) async fn answer<I: Intake>(
     shared: &Shared<I>,
     request: Request<Incoming>,
@@ -59,7 +59,7 @@ pub(super) async fn answer<I: Intake>(
     (response(refused.status(), refused.text()), false)
 }
 
-/// Whether the head of a push allows it to be read.
+/// True if the head of a push permits reading its body.
 fn admit<I: Intake>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
@@ -83,7 +83,7 @@ fn admit<I: Intake>(
     }
     let precision = query.precision().ok_or(Code::Bad)?;
     let coding = coding(request.headers()).ok_or(Code::UnknownCoding)?;
-    // Packed, it only gets larger.
+    // A compressed body only gets larger.
     if request.body().size_hint().lower() > shared.limits.body {
         return Err(Code::TooLarge);
     }
@@ -118,7 +118,7 @@ async fn push<I: Intake>(
     code
 }
 
-/// A body being read. However it ends, the lines that came are committed once and the request is counted once.
+/// A body being read. Commits its lines once and counts the request once, however it ends.
 struct Reception<'s, I: Intake> {
     shared: &'s Shared<I>,
     splitter: LineSplitter,
@@ -219,14 +219,14 @@ impl<'s, I: Intake> Reception<'s, I> {
     async fn rest_if_due(&mut self) {
         if self.since_yield >= STRETCH {
             self.since_yield = 0;
-            // The longer a body is, the more often it stands back: a validator's push is a megabyte or two.
+            // Yields more often in a larger body: a validator's push is one or two megabytes.
             for _ in 0..=self.decoded / PUSH_SIZE {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// The body has ended this way; only one that was taken is passed on.
+    /// Forwards only an accepted body.
     fn end(mut self, code: Code) {
         self.code = code;
         if let Some(copy) = self.copy.take()
@@ -238,7 +238,7 @@ impl<'s, I: Intake> Reception<'s, I> {
 }
 
 impl<I: Intake> Drop for Reception<'_, I> {
-    /// Also the way out of a body whose connection vanished: then nobody polls the reading any more.
+    /// Also runs if the connection vanished: then nothing polls the read any more.
     fn drop(&mut self) {
         let Some(mut push) = self.push.take() else {
             return;
@@ -262,7 +262,7 @@ fn hand_over<P: Push>(push: Option<&mut P>, ours: bool, line: Option<&[u8]>) {
     }
 }
 
-/// Reads what the sender is still writing, unless it waits to be asked for it.
+/// Reads what the sender still writes, unless it waits for `100 Continue`.
 async fn discard(request: Request<Incoming>) {
     if !request.headers().contains_key(EXPECT) {
         discard_body(request.into_body()).await;
@@ -279,7 +279,6 @@ async fn discard_body(mut body: Incoming) {
             }
         }
     };
-    // Whether it came to an end or not, the answer is the same.
     tokio::time::timeout(DISCARD_TIME, read)
         .await
         .unwrap_or_default();

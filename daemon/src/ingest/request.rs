@@ -1,5 +1,3 @@
-//! What a request's head asks for.
-
 use crate::config::Credentials;
 use crate::forward::Precision;
 use hyper::Method;
@@ -9,19 +7,17 @@ use ring::digest;
 use std::borrow::Cow;
 use subtle::{Choice, ConstantTimeEq};
 
-/// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
     Push,
-    /// Influx' question whether it is there.
     Ping,
     Health,
-    /// A path of ours, and a method that does not belong to it.
+    /// A known path with a wrong method.
     WrongMethod,
     Unknown,
 }
 
-/// The address of the sink may have a path of its own: what counts is how the path ends.
+/// The sink's URL may have a path prefix: only the end of the path counts.
 pub(super) fn route(method: &Method, path: &str) -> Route {
     let probe = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
@@ -39,7 +35,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-/// Whether a page in a browser sends this: no validator and no Influx client says so, and a browser always does.
+/// True for requests of browser pages: only browsers send these headers.
 pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
         || headers
@@ -47,14 +43,12 @@ pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
             .is_some_and(|site| site != "none")
 }
 
-/// How a body is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Plain,
     Gzip,
 }
 
-/// `None` for a coding that is not understood.
 pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
     let Some(value) = headers.get(CONTENT_ENCODING) else {
         return Some(Coding::Plain);
@@ -66,7 +60,7 @@ pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// The query of a push; the first of several parameters of one name counts.
+/// The first of several parameters with one name counts.
 #[derive(Debug, Default)]
 pub(super) struct Query<'q> {
     db: Option<&'q str>,
@@ -91,21 +85,20 @@ impl<'q> Query<'q> {
         parsed
     }
 
-    /// Whether it names these credentials. How long that takes tells nothing about which part is wrong.
+    /// Constant-time, so that the duration does not reveal which part is wrong.
     pub(super) fn names(&self, wanted: &Credentials) -> bool {
         let parts =
             same(self.db, &wanted.db) & same(self.u, &wanted.user) & same(self.p, &wanted.password);
         parts.into()
     }
 
-    /// `None` for a precision Influx does not know.
     pub(super) fn precision(&self) -> Option<Precision> {
         Precision::parse(&unescaped(self.precision.unwrap_or_default()))
     }
 }
 
-/// Agave pastes values into the query as they are, other clients escape them: either spelling will do. Digests are
-/// compared, so that the time tells nothing of what is wanted, its length included.
+/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
+/// duration reveals nothing, the length included.
 fn same(given: Option<&str>, wanted: &str) -> Choice {
     let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
     let (given, wanted) = (given.unwrap_or_default(), digest(wanted));

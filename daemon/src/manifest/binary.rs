@@ -1,5 +1,5 @@
-//! The SHA-256 of a program's file, read so that the validator does not notice: slowly, and leaving the page cache as it
-//! was.
+//! SHA-256 of the executable, read without disturbing the validator: slowly, and without changing
+//! the page cache.
 
 use crate::supervisor::Stop;
 use rustix::fs::{Advice, fadvise};
@@ -13,27 +13,24 @@ const PIECE: usize = 256 << 10;
 
 const PIECES_IN_A_ROW: u32 = 32;
 
-/// With it at most 400 MB/s are read.
+/// Limits reads to 400 MB/s.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A larger file is no program.
+/// A larger file is not a program.
 const MOST: u64 = 8 << 30;
 
-/// What a program's file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    /// SHA-256, in hexadecimal.
     pub sha256: String,
-    /// Its size, in bytes.
     pub bytes: u64,
 }
 
-/// Reads the file from its beginning. What was not in the page cache before is not there afterwards either.
+/// Evicts pages that were not in the page cache before.
 ///
 /// # Errors
-/// It cannot be read, is larger than 8 GiB, or `stop` was given.
+/// The file is unreadable or larger than 8 GiB, or `stop` is set.
 pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
-    // Without reading ahead, a piece in the cache was there before.
+    // Without readahead, a cached piece was cached before.
     let _ = fadvise(file, 0, None, Advice::Random);
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE], 0, 0);
@@ -78,7 +75,7 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
     })
 }
 
-/// One piece, and whether all of it was in the page cache. A file system that cannot tell is taken not to have it.
+/// One piece, and whether all of it was in the page cache. False if the file system cannot tell.
 fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, bool)> {
     let at_once = rustix::io::preadv2(
         file,
@@ -96,7 +93,6 @@ fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, 
         match rustix::io::pread(file, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            // The file's last piece is short.
             Ok(count) => return Ok((count, at_once == Some(count))),
         }
     }

@@ -1,5 +1,5 @@
-//! What becomes known of a process after it was first seen: its binary's digest, which takes a while to read, and its
-//! version and identity, which it tells once it runs.
+//! Completes a process's manifest later: its executable's digest, and its version and identity,
+//! which it reports once it runs.
 
 use super::{Binary, add_problem, hash, process, put};
 use crate::discovery::{Target, same_program};
@@ -14,37 +14,29 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// From look to look at what became known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The weakest claim to a processor.
 const LEAST: i32 = 19;
 
-/// A process, and its manifest so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    /// Which life of which process, and which program it ran then.
+    /// The process and its program at that time.
     pub target: Arc<Target>,
-    /// Its manifest: a JSON object.
     pub manifest: Value,
 }
 
-/// A process as it was first seen.
 #[derive(Debug)]
 struct First {
     target: Arc<Target>,
     manifest: Value,
 }
 
-/// Whom to ask for what the process tells itself.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessFacts {
-    /// JSON-RPC.
     pub rpc: rpc::Handle,
     pub admin: Latest<AdminFacts>,
 }
 
-/// Describes processes; asked by the recorder's thread.
 #[derive(Debug, Clone)]
 pub struct Describer {
     root: HostRoot,
@@ -53,7 +45,6 @@ pub struct Describer {
     more: Latest<Described>,
 }
 
-/// The thread that finds out the rest.
 #[derive(Debug)]
 pub struct Follower {
     describer: Describer,
@@ -61,7 +52,6 @@ pub struct Follower {
 }
 
 impl Describer {
-    /// Of processes below `root`.
     pub fn new(root: HostRoot) -> Describer {
         Describer {
             root,
@@ -71,7 +61,6 @@ impl Describer {
         }
     }
 
-    /// Who finds out the rest; to be run.
     pub fn follower(&self, facts: ProcessFacts) -> Follower {
         Follower {
             describer: self.clone(),
@@ -79,7 +68,7 @@ impl Describer {
         }
     }
 
-    /// What can be told of a process at once. Reads some dozen small files; never fails.
+    /// The facts that are available at once, from some dozen small files; never fails.
     pub fn describe(&self, target: &Target) -> Value {
         let mut manifest = process::describe(&self.root, target);
         self.folders(target, &mut manifest);
@@ -105,7 +94,7 @@ impl Describer {
         }
     }
 
-    /// Where the newest manifest with more than was told at once is to be found; it may be of a process before.
+    /// The newest completed manifest; it may be of an earlier process.
     pub fn more(&self) -> Latest<Described> {
         self.more.clone()
     }
@@ -119,7 +108,6 @@ impl Describer {
 }
 
 impl Follower {
-    /// Looks until told to stop.
     pub fn run(self, stop: Stop) {
         let mut followed: Option<Arc<First>> = None;
         let (mut binary, mut reported, mut published) = (None, Map::new(), None);
@@ -148,7 +136,7 @@ impl Follower {
             if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
                 binary = hashed;
             }
-            // What is not told any more, as at its end, stays known.
+            // Facts that are no longer reported, as at the process's end, remain.
             reported.extend(self.reported(&first.target));
             let manifest = add(&first.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
@@ -191,16 +179,16 @@ impl Follower {
     }
 }
 
-/// `None` if the process is gone, or executes another program by now, which then is described anew.
+/// `None` if the process is gone, or after an exec, which gets a new manifest.
 fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
-    // Refused or not, the work is the same.
+    // Works with or without the lower priority.
     let _ = rustix::process::setpriority_process(None, LEAST);
     let id = target.process;
     let files = ProcessFiles::open(root, id.pid)
         .ok()
         .filter(|files| files.id() == id)?;
     let file = files.open_exe();
-    // Asked after the file was opened: this is the program that it belongs to.
+    // Checked after the open: now the file is certainly this program's.
     if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
         return None;
     }
@@ -213,7 +201,6 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
     Some(hashed)
 }
 
-/// The first manifest with all that is known by now.
 fn add(
     first: &Value,
     binary: Option<&Result<Binary, String>>,

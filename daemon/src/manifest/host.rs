@@ -1,5 +1,3 @@
-//! The machine, as JSON.
-
 use super::{put, redact, shown};
 use faultline_kernel::hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors};
 use faultline_kernel::parse::mountinfo::Mount;
@@ -8,7 +6,6 @@ use faultline_kernel::{HostRoot, Location, locate_folder};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// File systems that are no storage.
 const NO_STORAGE: [&str; 24] = [
     "autofs",
     "binfmt_misc",
@@ -36,16 +33,14 @@ const NO_STORAGE: [&str; 24] = [
     "tracefs",
 ];
 
-/// Where the system keeps its own tmpfs.
 const OF_THE_SYSTEM: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
 
-/// More mounts are left out: a host of containers has thousands.
+/// Maximum mounts: a container host has thousands.
 const MOST_MOUNTS: usize = 64;
 
-/// Options of a mount are cut to so many bytes: those of an overlay name every layer.
+/// Maximum bytes of mount options: an overlay's name every layer.
 const MOST_OPTIONS: usize = 512;
 
-/// Everything of the host; what is unknown is left out.
 pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
     let mut host = Map::new();
     put(&mut host, "name", hardware.name.clone());
@@ -160,7 +155,7 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .take(MOST_MOUNTS)
         .map(|mount| {
             let found = locate_folder(&own, &mount.mount_point, &hardware.mounts);
-            // Another mount that lies above hides this one, and its room would be told instead.
+            // A mount on top hides this one, and its space would be reported instead.
             let space = found
                 .filter(|found| found.mount == *mount)
                 .and_then(|found| found.space);
@@ -175,7 +170,7 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
     described.collect()
 }
 
-/// Whether a validator might keep something there.
+/// A validator could store files there.
 fn matters(mount: &Mount) -> bool {
     let of_the_system = || {
         OF_THE_SYSTEM
@@ -188,7 +183,6 @@ fn matters(mount: &Mount) -> bool {
     }
 }
 
-/// A mount with its disk and its room.
 pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
     let mount = &location.mount;
     let mut out = Map::new();

@@ -1,4 +1,4 @@
-//! The machine that this runs on, as sysinfo tells it. Of another one, which a container or a test gives, it knows nothing.
+//! Hardware facts from sysinfo, which only knows the machine that this runs on.
 
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
@@ -8,11 +8,11 @@ use sysinfo::{
     CpuRefreshKind, Disk, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System,
 };
 
-/// Puts what sysinfo tells in the place of what was read from files, if `root` is that of this machine. What sysinfo does
-/// not know stays: it says 0 or nothing then.
+/// Replaces facts that were read from files, if `root` is this machine. Keeps them where sysinfo
+/// returns 0 or nothing.
 ///
-/// Neither are its processes asked for, which raises the limit of open descriptors, nor its sizes of file systems, which
-/// waits for other machines.
+/// Does not query processes, which raises the limit of open descriptors, nor file system sizes,
+/// which blocks on network mounts.
 pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
     let here = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&here.procfs, &here.sysfs) {
@@ -20,7 +20,7 @@ pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
     }
     replace(&mut hardware.name, System::host_name());
     replace(&mut hardware.kernel_release, System::kernel_version());
-    // The files have the system's own words for itself, and the host's before a container's.
+    // The files have the distribution's own name, and the host's rather than a container's.
     hardware.system = hardware
         .system
         .take()
@@ -64,7 +64,7 @@ fn of_version((name, version): (String, String)) -> String {
     format!("{name} {version}")
 }
 
-/// What sysinfo calls a disk is a mount.
+/// sysinfo's disks are mounts.
 fn is_mount(reported: &Disk, mount: &Mount) -> bool {
     mount.mount_point == reported.mount_point() && OsStr::new(&mount.source) == reported.name()
 }

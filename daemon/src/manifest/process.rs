@@ -1,5 +1,3 @@
-//! The followed process, as JSON.
-
 use super::host::describe_location;
 use super::{put, put_problems, redact, shown};
 use crate::discovery::Target;
@@ -15,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Variables whose values are kept: they change what is measured, and hold no secrets.
+/// Environment variables whose values are kept: they affect measurements and contain no secrets.
 const KEPT_VALUES: [&str; 13] = [
     "AGAVE_PROGRAM_CACHE_ENTRIES",
     "GLIBC_TUNABLES",
@@ -32,14 +30,11 @@ const KEPT_VALUES: [&str; 13] = [
     "_RJEM_MALLOC_CONF_2_CONF_HARDER",
 ];
 
-/// More folders are left out.
 const MOST_FOLDERS: usize = 32;
 
-/// Longer arguments are cut; more of them are left out.
 const MOST_ARGUMENTS: usize = 512;
 const LONGEST_ARGUMENT: usize = 4096;
 
-/// Everything that can be told at once; what is unknown is left out.
 pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "pid", Some(target.process.pid));
@@ -116,7 +111,7 @@ fn look(
     }
 }
 
-/// Where the process keeps what it keeps. Looks its folders up, whose file systems may never answer.
+/// Resolves the process's folders; their file systems may never answer.
 pub(super) fn folders(
     root: &HostRoot,
     target: &Target,
@@ -144,7 +139,7 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
     Ok(words.map(|word| cut(&word.to_string_lossy())).collect())
 }
 
-/// A right that is missing is no news for the problems of a manifest but for people: all of it is told.
+/// Unlike a tick, a manifest reports missing rights too.
 fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -195,7 +190,6 @@ fn level(level: &CgroupLevel) -> Value {
     json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
 }
 
-/// Where a process keeps what it keeps.
 struct Folders<'a> {
     root: &'a HostRoot,
     pid: u32,

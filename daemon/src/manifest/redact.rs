@@ -1,9 +1,8 @@
-//! Takes secrets out of arguments and settings before they are kept. In doubt something is hidden that was no secret.
+//! Removes secrets from arguments and settings. In doubt it hides too much.
 
-/// Stands where something was.
 pub const HIDDEN: &str = "***";
 
-/// Words in a name that make its value a secret, wherever they stand.
+/// A name that contains one of these has a secret value.
 const SECRETS: [&str; 8] = [
     "apikey",
     "credential",
@@ -15,7 +14,7 @@ const SECRETS: [&str; 8] = [
     "token",
 ];
 
-/// Whole words of a name that do the same.
+/// A name with one of these as a whole word has a secret value.
 const SECRET_WORDS: [&str; 10] = [
     "auth",
     "authorization",
@@ -29,30 +28,29 @@ const SECRET_WORDS: [&str; 10] = [
     "seed",
 ];
 
-/// Kinds of authorization, which stand before the secret.
+/// Authorization schemes, which precede the secret.
 const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
 
-/// Names that look as if: what they name is public.
+/// Names that look secret, but are public.
 const PUBLIC: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
 
-/// Names that end so hold where a secret is, not the secret.
+/// A name with this ending is the path of a secret, not the secret.
 const PLACES: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
 
-/// A word of more names and values is hidden from there on.
 const MOST_PARTS: usize = 32;
 
-/// So many letters and digits in a row, in the path of an address, are a key and no word.
+/// A run of this many letters and digits in a URL path is a key, not a word.
 const KEY_IN_PATH: usize = 16;
 
-/// What a key of 64 bytes has at least in base 58; a public one has 44 at most.
+/// Minimum length of a 64-byte key in base 58; a public key has at most 44.
 const PRIVATE_KEY: usize = 80;
 
-/// The arguments of a program, each with its secrets hidden: their number and order stay.
+/// Their number and order stay.
 pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
     words(arguments.iter().map(AsRef::as_ref))
 }
 
-/// A line of words, such as a command for a shell, with its secrets hidden. What was between two words is one space.
+/// Redacts a command line. Whitespace between words becomes one space.
 pub fn line(text: &str) -> String {
     words(text.split_whitespace()).join(" ")
 }
@@ -63,13 +61,13 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         let is_option = word.starts_with("--") && word.len() > 2;
         let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         if std::mem::take(&mut hide_next) && !is_option {
-            // `Authorization: Bearer abc`: what is protected comes after its kind.
+            // `Authorization: Bearer abc`: the secret follows the scheme.
             hide_next = SCHEMES
                 .iter()
                 .any(|scheme| name.eq_ignore_ascii_case(scheme));
             return HIDDEN.to_owned();
         }
-        // `Authorization:` and `Bearer` come before what they protect; so does an option without `=`.
+        // The secret follows `Authorization:`, `Bearer`, or an option without `=`.
         hide_next =
             (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
                 && !word.contains('=')
@@ -93,7 +91,7 @@ fn one(word: &str) -> String {
             return shown + &pairs;
         }
         let scheme = rest.find("://");
-        // A name before its value: `--token=x`, `PASSWORD=x`, `"x-token":"y"`; an address has its own colon.
+        // `--token=x`, `PASSWORD=x`, `"x-token":"y"`; the colon of a URL is part of it.
         let end = rest
             .find(['=', ':'])
             .filter(|at| scheme.is_none_or(|scheme| *at < scheme));
@@ -114,7 +112,7 @@ fn one(word: &str) -> String {
     shown + HIDDEN
 }
 
-/// An address without user, password, the values of its query, and keys in its path.
+/// A URL without user, password, query values and keys in its path.
 fn address(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
@@ -154,8 +152,8 @@ fn address(text: &str) -> String {
     )
 }
 
-/// `host=...,db=...,u=...,p=...`, also behind `SOLANA_METRICS_CONFIG=`, with its user and password hidden. `None` if it
-/// is something else.
+/// Redacts user and password of `host=...,db=...,u=...,p=...`, also after `SOLANA_METRICS_CONFIG=`.
+/// `None` for other words.
 fn metrics_config(word: &str) -> Option<String> {
     let (before, pairs) = match word.find("host=") {
         Some(at) => word.split_at_checked(at)?,
@@ -175,7 +173,6 @@ fn metrics_config(word: &str) -> Option<String> {
     ))
 }
 
-/// Whether the value of what is called so must not be kept.
 fn is_secret(name: &str) -> bool {
     let name = name
         .trim_matches(|c: char| !c.is_ascii_alphanumeric())
@@ -191,7 +188,7 @@ fn is_secret(name: &str) -> bool {
         || parts.iter().any(|part| SECRET_WORDS.contains(part))
 }
 
-/// A private key itself: 64 bytes in base 58, or the list of numbers that a keypair's file holds.
+/// A private key: 64 bytes in base 58, or the number list of a keypair file.
 fn is_key(word: &str) -> bool {
     let base58 = |c: char| c.is_ascii_alphanumeric();
     let listed = word.starts_with('[')

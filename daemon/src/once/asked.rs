@@ -1,4 +1,4 @@
-//! The validator's own interfaces, asked by the daemon's pollers: the admin socket, JSON-RPC and the log.
+//! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
 use super::report::Check;
 use super::rights::{ProcessLook, as_owner};
@@ -19,18 +19,14 @@ use faultline_kernel::ProcessId;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// No answer is waited for any longer, whatever the configuration allows the daemon.
+/// Maximum timeout of one response, whatever the configuration says.
 pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
-/// All questions to one interface together.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// journalctl counts as reading after 2 s without a complaint.
+/// journalctl counts as working after 2 s without an error.
 const LOG_PATIENCE: Duration = Duration::from_secs(4);
-/// Between two looks at what a poller has found.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long a poller may take to end.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until `look` finds something, for `patience` at most.
 pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
     let found = async {
         loop {
@@ -43,7 +39,7 @@ pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>
     tokio::time::timeout(patience, found).await.ok()
 }
 
-/// Asks the admin socket; what it told is for the question to JSON-RPC.
+/// The returned facts select the JSON-RPC address.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(
     config: &Config,
@@ -130,7 +126,6 @@ pub(super) async fn admin(
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
                        look at its log; else see that its ledger has the same path here";
 
-/// What could not be learnt; `None` if there was nothing.
 pub(super) fn words(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
         .iter()
@@ -139,7 +134,7 @@ pub(super) fn words(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Whom JSON-RPC is asked of, also without a process if the configuration says where.
+/// The JSON-RPC target; without a process, the configured one.
 pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
     let validator = seen
         .target
@@ -148,7 +143,6 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
     match (&config.rpc.url, validator) {
         (_, Some(_)) => Some(app::whom(&seen.following)),
         (Some(_), None) => {
-            // A process that no facts are of.
             let process = ProcessId {
                 pid: 0,
                 start_ticks: 0,
@@ -167,7 +161,7 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
     }
 }
 
-/// Asks JSON-RPC; what it told is for the question about votes.
+/// The returned facts are needed for the vote check.
 pub(super) async fn rpc(
     config: &Config,
     seen: &ProcessLook,
@@ -233,7 +227,6 @@ pub(super) async fn rpc(
     (check, handle)
 }
 
-/// What the daemon would also send there.
 fn probe(config: &Config) -> Option<String> {
     let probe = &config.probe;
     probe
@@ -271,7 +264,6 @@ fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         .with("lacks", words(&told.problems))
 }
 
-/// Opens the log as the daemon would.
 pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let name = "log";
     let Some(log) = &config.log else {

@@ -1,4 +1,4 @@
-//! How full the file systems of the validator's folders are, by the calls of the daemon's source `resources`.
+//! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::report::Check;
 use super::rights::{ProcessLook, as_owner};
@@ -15,14 +15,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 const NAME: &str = "disk";
-/// The source itself waits 2 s for those that do not answer.
+/// The source itself waits 2 s for a response.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long the thread may take to end; a call that hangs is left behind.
+/// Maximum time for the thread to end; a blocked call is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
-/// Less than this share is left: AgaveDiskNearlyFull and AgaveDiskInodesLow.
+/// Free share of AgaveDiskNearlyFull and AgaveDiskInodesLow.
 const NEARLY_FULL: f64 = 0.05;
 
-/// A check for each file system, and for each folder of which none is known.
 pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> Vec<Check> {
     let off = |why: &str| vec![Check::off(NAME, why)];
     if !config.host.enabled {
@@ -38,7 +37,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
     let (send, look) = tokio::sync::oneshot::channel();
     let root = app::root(config);
     let mut stage = Stage::new("once", &Handle::current());
-    // A file system whose server is gone keeps a thread for ever: never one that others need.
+    // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {
         drop(send.send(resources::look(&root, &target, clock).await));
     });

@@ -1,4 +1,4 @@
-//! The series of one tick, for the terminal: what the daemon would export of the process, the cgroup and the host.
+//! One tick's series of the process, the cgroup and the host, for the terminal.
 
 use crate::app;
 use crate::clock::{Clock, Due};
@@ -16,10 +16,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Finds the target and looks at it once.
-///
 /// # Errors
-/// No process is found; the error says how it was looked for.
+/// No process is found; the error names the search.
 pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
     let root = app::root(config);
     let clock = Clock::start();
@@ -37,7 +35,6 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
     tick(config, &root, following, clock)
 }
 
-/// One tick of the sources that read the kernel.
 pub(super) fn tick(
     config: &Config,
     root: &HostRoot,
@@ -63,7 +60,6 @@ pub(super) fn tick(
     }))
 }
 
-/// One line a series: name, labels, value.
 pub fn table(tick: &Tick) -> String {
     let series: Vec<(String, String)> = tick
         .readings()
@@ -72,7 +68,6 @@ pub fn table(tick: &Tick) -> String {
     let width = series.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (name, value) in series {
-        // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:width$}  {value}");
     }
     for problem in tick
@@ -90,7 +85,6 @@ pub fn table(tick: &Tick) -> String {
     out
 }
 
-/// The same as JSON: an array of series and an array of problems.
 pub fn json(tick: &Tick) -> String {
     let series: Vec<serde_json::Value> = tick
         .readings()

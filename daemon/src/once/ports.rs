@@ -1,6 +1,5 @@
-//! The addresses that the daemon listens on, looked at from outside, and whether the validator's pushes lead there.
-//!
-//! Nothing is bound: a port that is bound here for a moment would be refused to a daemon that starts in that moment.
+//! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
+//! Binds nothing: a daemon that starts at that moment could not bind the port.
 
 use super::report::Check;
 use super::rights::{METRICS_CONFIG, ProcessLook};
@@ -19,24 +18,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Connecting and answering together.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// An answer tells by its beginning whose it is.
+/// The start of a response identifies the server.
 const MOST_BYTES: usize = 4096;
 
-/// Who listens at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listener {
-    /// The port is free.
     Nobody,
     Faultlined,
-    /// Another program, or one that does not say what it is.
+    /// Another program, or one that does not identify itself.
     Other,
-    /// A connection is taken, and no answer comes.
+    /// Accepts the connection without a response.
     Silent,
 }
 
-/// Asks `path` of whoever listens; `is_ours` knows a faultlined by its answer.
+/// Requests `path`; `is_ours` recognizes a faultlined by its response.
 async fn listener(
     address: SocketAddr,
     path: &str,
@@ -84,7 +80,6 @@ async fn ingest_listener(address: SocketAddr) -> Listener {
     .await
 }
 
-/// The port for pushes.
 pub(super) async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
         return Check::off(
@@ -100,7 +95,6 @@ pub(super) async fn ingest(config: &Config) -> Check {
     )
 }
 
-/// The port of /metrics.
 pub(super) async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
     let found = listener(listen, "/", |_, body| {
@@ -143,7 +137,6 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
     }
 }
 
-/// Whether the validator was started with the address of our listener.
 pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
     let name = "push";
     match (&config.log, config.ingest.enabled) {
@@ -191,7 +184,6 @@ pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
     }
 }
 
-/// Where the pushes go, and whether they are taken there.
 async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
     let (name, listen) = ("push", config.ingest.listen);
     let leads = lead(&pushed.host, listen);
@@ -254,13 +246,12 @@ fn remedy(config: &Config) -> String {
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
 }
 
-/// Where a push goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
     Here,
-    /// To another address, or to one that is no address of http.
+    /// Another address, or a non-http URL.
     Elsewhere(Option<SocketAddr>),
-    /// To a name that is not looked up.
+    /// A name that is not resolved.
     Unknown,
 }
 
@@ -290,7 +281,7 @@ fn lead(host: &str, listen: SocketAddr) -> Lead {
     }
 }
 
-/// Scheme, host and port: a path or a user may be secrets.
+/// Scheme, host and port: a path or a user may be secret.
 fn address_of(host: &str) -> String {
     let uri: Option<Uri> = host.parse().ok();
     let parts = uri

@@ -1,29 +1,24 @@
-//! The outcome of the checks, as text of 80 columns and as JSON.
+//! The results as text of 80 columns and as JSON.
 
 use faultline_catalog::Stamp;
 use faultline_text::clean;
 use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write};
 
-/// Columns of the text.
 const WIDTH: usize = 80;
-/// Where the description of a check begins.
 const INDENT: usize = 14;
-/// Where the value of a detail begins, from there.
 const DETAIL: usize = 10;
 
-/// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Ok,
-    /// The operator has something to do.
+    /// The operator must act.
     Attention,
-    /// Switched off, not configured, or not checked for the reason given.
+    /// Disabled, not configured, or not checked for the given reason.
     Off,
 }
 
 impl State {
-    /// The word in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             State::Ok => "ok",
@@ -41,7 +36,7 @@ impl State {
     }
 }
 
-/// One thing that was checked. Its texts are fit for a terminal, whoever they come from.
+/// Its texts are sanitized for a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     pub name: &'static str,
@@ -49,7 +44,7 @@ pub struct Check {
     pub found: String,
     /// What to do; `None` unless the state is [`State::Attention`].
     pub remedy: Option<String>,
-    /// Facts, by name. An object is for programs alone: the words say the same.
+    /// Facts by name. Objects appear only in JSON: the text says the same.
     pub details: Vec<(&'static str, Value)>,
 }
 
@@ -71,7 +66,6 @@ impl Check {
         )
     }
 
-    /// The same with a fact, if there is one.
     pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         let clean = |value: Value| match value {
             Value::String(text) => clean(&text).into(),
@@ -93,20 +87,15 @@ impl Check {
     }
 }
 
-/// Everything that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub at: Stamp,
-    /// The user whose rights were checked.
     pub user: u32,
-    /// Which process was looked for, in words.
     pub looking_for: String,
-    /// In the order in which they are told.
     pub checks: Vec<Check>,
 }
 
 impl Report {
-    /// How many checks need attention.
     pub fn attention(&self) -> usize {
         self.checks
             .iter()
@@ -183,14 +172,12 @@ impl Report {
     }
 }
 
-/// Words broken into lines: the first line begins with `begin`, the others are indented.
 fn paragraph(out: &mut String, begin: &str, indent: usize, text: &str) {
     let mut line = begin.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
         let room = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
         if !empty && word.chars().count() > room {
-            // Writing to a String cannot fail.
             let _ = writeln!(out, "{}", line.trim_end());
             (line, empty) = (" ".repeat(indent), true);
         }

@@ -1,4 +1,4 @@
-//! The process that would be followed, and what may be read of it.
+//! Finds the target and checks which of its files are readable.
 
 use super::metrics;
 use super::report::Check;
@@ -13,25 +13,20 @@ use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The variable that makes a validator push its datapoints.
 pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
-/// What one look at procfs gave.
 pub(super) struct ProcessLook {
     pub(super) following: Following,
     pub(super) target: Option<Arc<Target>>,
-    /// Whose the process is.
     pub(super) owner: Option<u32>,
-    /// Its variables, with the value of [`METRICS_CONFIG`]; `None` without a process.
+    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
     pub(super) environment: Option<Result<Environment, ReadError>>,
-    /// The process, without what it says itself.
     pub(super) process: Check,
-    /// What may be read.
     pub(super) rights: Vec<Check>,
 }
 
 impl ProcessLook {
-    /// Looks for the process and reads its files. Blocks while the kernel does.
+    /// Finds the process and reads its files. Blocks while the kernel does.
     pub(super) fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
         let root = app::root(config);
         let mut finder = Finder::build(&config.target, root.clone(), clock);
@@ -140,7 +135,7 @@ fn found_by(way: &'static str) -> &'static str {
     }
 }
 
-/// The files of the process that only its user, or root, may read; and the number of descriptors.
+/// Files that only its user or root may read, and the number of descriptors.
 fn of_files(
     mut files: ProcessFiles,
     folder: &Path,
@@ -196,7 +191,6 @@ fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Opt
 
 const AGAIN: &str = "check again; if it stays so, report it with this line";
 
-/// How to get the rights of the process's user.
 pub(super) fn as_owner(owner: Option<u32>) -> String {
     if owner == Some(rustix::process::geteuid().as_raw()) {
         return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
@@ -212,7 +206,6 @@ pub(super) fn as_owner(owner: Option<u32>) -> String {
     )
 }
 
-/// The sources that read the kernel.
 fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
     let wanted = |batch: &&Arc<Batch>| {
         matches!(
@@ -226,7 +219,6 @@ fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
         .map(move |batch| of_batch(batch, owner))
 }
 
-/// The level of memory that is met first.
 fn of_memory(tick: &Tick) -> Option<Check> {
     let status = MemoryStatus::of(tick)?;
     let mut found = match status.binding() {
@@ -274,7 +266,7 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
         Source::Cgroup => ("cgroup", "usage, limits and events of its cgroup"),
         _ => ("host", "memory and pressure of this machine"),
     };
-    // What is read file by file above is told there.
+    // The checks of single files report these problems already.
     let own_line =
         |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
     let bad = batch

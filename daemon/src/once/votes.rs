@@ -1,4 +1,4 @@
-//! Whether the validator earns anything, asked by the daemon's poller of votes.
+//! Checks votes and rewards with the daemon's poller.
 
 use super::asked::{GRACE, MOST_TIMEOUT, wait_for, whom, words};
 use super::report::Check;
@@ -15,10 +15,9 @@ use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Some ten questions, one after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks once, of JSON-RPC that has answered before.
+/// Call it only after JSON-RPC responded.
 pub(super) async fn check(
     config: &Config,
     seen: &ProcessLook,

@@ -1,4 +1,4 @@
-//! How each recorder stands, for the tick and the web.
+//! The state of each recorder, for the tick and the web.
 
 use super::marks::Marks;
 use super::queue::{FollowedAtTick, Queue};
@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
+/// How long a removed file or dropped entries are shown: longer than a scrape interval.
 pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 
-/// One recorder's account: written by its thread, read at the tick.
 #[derive(Debug)]
 pub struct Account {
     /// The label value: `record` or `flight`.
@@ -42,12 +41,10 @@ impl Account {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Ticks, points and events were not recorded.
     pub fn dropped(&self, entries: u64) {
         self.dropped.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// What is wrong now; `None`: nothing.
     pub fn say(&self, problem: Option<Problem>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
@@ -60,7 +57,6 @@ impl Account {
         )
     }
 
-    /// What was said last.
     pub fn problem(&self) -> Option<Problem> {
         self.problem
             .lock()
@@ -69,22 +65,21 @@ impl Account {
     }
 }
 
-/// The recorder as a source of a tick: tells how it stands, and notes who is followed, so that the tick is recorded with
-/// its own process.
+/// The recorder as a source: reports its state, and stores the target so that each tick is recorded
+/// with its process.
 pub(super) struct RecorderSource {
     pub(super) accounts: Vec<Arc<Account>>,
     pub(super) queue: Arc<Queue>,
     pub(super) marks: Arc<Marks>,
     pub(super) following: Following,
     pub(super) seen: Arc<Mutex<FollowedAtTick>>,
-    /// Adds to each finding.
     pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
-    /// What had found no room in the queue by the last look, and the uptime until which that is shown.
+    /// The queue's dropped entries at the last poll, and the uptime until which that is shown.
     pub(super) lost: (u64, Duration),
 }
 
 impl RecorderSource {
-    /// That entries found no room in the queue lately. The words stay the same, so that they are logged once.
+    /// A problem if the queue dropped entries recently. A constant text, so that it is logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.queue.lost();
         if std::mem::replace(&mut self.lost.0, lost) < lost {
@@ -117,7 +112,7 @@ impl Poll for RecorderSource {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         self.note(look);
-        // What is wrong with a file is a state, told at every tick.
+        // Problems of a file are a state, reported at every tick.
         let mut finding = Finding {
             repeated: true,
             ..Finding::default()

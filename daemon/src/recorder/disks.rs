@@ -1,4 +1,4 @@
-//! Whether a recording lies where it takes from what the validator waits for: the disk of its ledger or accounts.
+//! Warns if a recording shares a disk with the validator's ledger or accounts.
 
 use crate::config::Find;
 use crate::discovery::Target;
@@ -8,18 +8,15 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A folder of the validator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// What it is to the validator: `ledger`, `accounts`.
     pub what: &'static str,
     /// From the root of the validator's own file system.
     pub path: PathBuf,
-    /// The process in whose file system it is; `None`: the daemon's own.
+    /// The process whose file system has it; `None`: the daemon's.
     pub pid: Option<u32>,
 }
 
-/// The folders that the configuration names.
 pub fn configured(find: &Find) -> Vec<Folder> {
     match find {
         Find::Ledger(ledger) => folders(ledger.clone(), std::iter::empty(), None),
@@ -27,7 +24,6 @@ pub fn configured(find: &Find) -> Vec<Folder> {
     }
 }
 
-/// The folders of a validator that runs; empty for other programs, and where they cannot be told.
 pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
     let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else {
         return Vec::new();
@@ -41,7 +37,7 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let current = files.and_then(|files| files.cwd().ok());
-    // A relative one is told only with the folder it begins in.
+    // A relative path needs the process's working directory.
     let whole = |path: String| {
         current
             .as_ref()
@@ -54,7 +50,7 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
     folders(ledger.clone(), accounts, Some(pid))
 }
 
-/// A validator that is told nothing else keeps its accounts in the ledger.
+/// By default a validator stores its accounts in the ledger.
 fn folders(
     ledger: PathBuf,
     accounts: impl Iterator<Item = PathBuf>,
@@ -64,7 +60,7 @@ fn folders(
     all.map(|(what, path)| Folder { what, path, pid }).collect()
 }
 
-/// The folders of `--accounts`, which takes several, with commas between them.
+/// The comma-separated folders of `--accounts`.
 fn accounts(arguments: &[String]) -> Vec<String> {
     let following = arguments.iter().skip(1).map(Some).chain([None]);
     let given = arguments
@@ -82,8 +78,8 @@ fn accounts(arguments: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// One sentence for each folder that shares a file system or a disk with the recording. Says nothing of what cannot be
-/// looked at.
+/// One sentence per folder that shares a file system or disk with the recording. Skips unreadable
+/// folders.
 pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
     let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
     let Some(own) = whole
@@ -104,11 +100,10 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
     folders.iter().filter_map(sentence).collect()
 }
 
-/// Where a folder's bytes are.
 #[derive(Debug, PartialEq, Eq)]
 struct FolderDisks {
     device: u64,
-    /// The disks below it, by the kernel's names; empty where the file system has none.
+    /// Kernel names of the disks below it; empty where the file system has none.
     disks: BTreeSet<String>,
 }
 
@@ -143,7 +138,7 @@ impl FolderDisks {
         Some(FolderDisks { device, disks })
     }
 
-    /// What both have in common, to be put between "lies" and "as".
+    /// What both share, as text between "lies" and "as".
     fn shared(&self, other: &FolderDisks) -> Option<String> {
         if self.device == other.device {
             return Some("in the same file system".to_owned());
@@ -153,7 +148,8 @@ impl FolderDisks {
     }
 }
 
-/// The block device of a file system that has no number of one (btrfs, overlay): the mount's source.
+/// The block device of a file system without a device number of its own (btrfs, overlay): the
+/// mount's source.
 fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let mounts = root

@@ -1,4 +1,4 @@
-//! What happened, from one tick to the next.
+//! Derives events from successive ticks.
 
 use super::queue::FollowedAtTick;
 use super::{Entry, Followed};
@@ -11,33 +11,29 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was seen at the tick before.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     last: Option<(u64, Stamp)>,
     target: Option<Arc<Target>>,
-    /// `None` while it is not known.
     phase: Option<Text>,
     last_known: Option<Text>,
     stalled: bool,
-    /// The newest processed slot: a process that is stopped tells none.
+    /// The newest processed slot: a stopped process reports none.
     slot: Option<f64>,
     /// By reason, as the metric counts them.
     restarts: [f64; 3],
     clock_steps: f64,
 }
 
-/// Says of a process what its row holds beside its number.
 pub(super) type Describe = Box<dyn Fn(&Target) -> Value + Send>;
 
 impl Events {
-    /// Who was followed at the last tick, as it was described.
     pub(super) fn followed(&self) -> Option<&Arc<Target>> {
         self.target.as_ref()
     }
 
-    /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
-    /// is gone, a start before the tick at which it is there.
+    /// Appends the tick's events, then the tick. The end of a process comes before the tick without
+    /// it, a start before the tick with it.
     pub(super) fn tick(
         &mut self,
         tick: &Arc<Tick>,
@@ -50,7 +46,7 @@ impl Events {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
                 && before.process == target.process
             {
-                // Another program executed in place: the same process, described anew.
+                // An exec in place: the same process with a new manifest.
                 let manifest = describe(target);
                 out.push(Entry::Known(Arc::new(Described {
                     target: Arc::clone(target),
@@ -67,7 +63,6 @@ impl Events {
         out.push(Entry::Tick(Arc::clone(tick)));
     }
 
-    /// What the clocks tell since the last tick: ticks that are missing, a wall clock that was set.
     fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let steps = tick
             .number_of(&d::CLOCK_STEPS, &[])
@@ -89,7 +84,6 @@ impl Events {
         }
     }
 
-    /// The end of who was followed, and the beginning of who is.
     fn replaced(
         &mut self,
         tick: &Tick,
@@ -116,7 +110,6 @@ impl Events {
         self.follow(tick, seen.target.as_ref(), describe, out);
     }
 
-    /// Another process, or none.
     fn follow(
         &mut self,
         tick: &Tick,
@@ -170,7 +163,7 @@ impl Events {
         self.stalled = stalled;
     }
 
-    /// The phase may become unknown, and known again: then it has reached nothing that it had not reached before.
+    /// The phase may become unknown and known again, which reaches nothing new.
     fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let phase = phase_of(tick);
         if self.phase.as_ref() == phase {
@@ -198,8 +191,7 @@ impl Events {
     }
 }
 
-/// Whether it is another process, or another program in the same one. How it was found does not matter, nor that the
-/// program's file was replaced on disk.
+/// True for another process or an exec. Ignores how it was found, and a file replaced on disk.
 fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target

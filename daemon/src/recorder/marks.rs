@@ -1,18 +1,15 @@
-//! How many marks were set, by kind.
-
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Text};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Kinds that are counted apart: a label may not grow with time.
+/// Maximum separate kinds: label values must not grow with time.
 const MOST: usize = 16;
-/// Kinds of a search, which always are: it can begin after many others.
+/// Kinds of a search, always counted separately: it can begin after many others.
 const SEARCH: [&str; 4] = ["kept_up", "failed", "void", "reference"];
-/// What others count as, and marks without a kind.
+/// Counts further kinds, and marks without a kind.
 const OTHER: &str = "other";
 
-/// Marks by kind. Anybody may set some.
 #[derive(Debug, Default)]
 pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 

@@ -1,4 +1,4 @@
-//! What waits for the recorder's thread: bounded, and never waited for by those who add.
+//! The recorder's bounded queue. Producers never block.
 
 use crate::discovery::{Reason, Target};
 use faultline_catalog::{Stamp, Tick};
@@ -7,36 +7,29 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Ticks that may wait: a disk that stands still for a minute loses none at the usual interval.
+/// At the default interval, covers a disk that stalls for a minute.
 const MOST_TICKS: usize = 64;
 
-/// Points that may wait, about 350 bytes each. A push of ten seconds has some hundred.
+/// About 350 bytes each. A push of ten seconds has some hundred.
 const MOST_POINTS: usize = 8192;
 
-/// Marks that may wait.
 const MOST_MARKS: usize = 64;
 
-/// What arrives at the recorder.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A tick, and who was followed at it.
     Tick(Arc<Tick>, FollowedAtTick),
-    /// A point of the followed validator.
     Point(Box<Point>),
-    /// A mark set by hand or by an experiment.
     Mark(Stamp, String),
 }
 
-/// Who was followed at a tick.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FollowedAtTick {
-    /// The process; `None` while there is none.
     pub(super) target: Option<Arc<Target>>,
-    /// Why the process that was followed before it ended; `None` if none has.
+    /// End reason of the previous process; `None` if none has ended.
     pub(super) ended: Option<Reason>,
 }
 
-/// A queue of each kind of message in one, so that their order stays.
+/// One queue for all kinds of messages, with a limit for each, so that their order stays.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -52,7 +45,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a message; false if there is no room for it. That is counted, but for a mark: whoever sets it is told.
+    /// False if it is full, which is counted except for marks: their sender gets an error.
     pub(super) fn push(&self, message: Message) -> bool {
         let mut waiting = self.lock();
         let (count, most, counted) = match message {
@@ -70,17 +63,15 @@ impl Queue {
         room
     }
 
-    /// Everything that waits, in the order of its arrival.
     pub(super) fn take(&self) -> VecDeque<Message> {
         std::mem::take(&mut *self.lock()).messages
     }
 
-    /// Messages that found no room.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Counts points that were given up before they came here.
+    /// Counts points that were dropped earlier.
     pub(super) fn lose(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! One file being recorded: a transaction for what a turn brings, and what happens when the disk does not take it.
+//! One recording: a transaction per turn, and recovery from disk errors.
 
 mod kept;
 mod place;
@@ -14,18 +14,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From checkpoint to checkpoint: what a power cut may cost.
+/// Checkpoint interval: the maximum loss of a power cut.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
-/// The first pause after a failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
-/// again after growing pauses, and once it works again the events are written and one more says what is missing. A file
-/// that was removed or replaced is begun anew.
+/// A recording being written. During a failure it drops and counts ticks and points, keeps events,
+/// and retries after growing pauses. After recovery it writes the kept events and one that names
+/// the loss. A removed or replaced file is created again.
 pub struct RecordingFile {
     path: PathBuf,
     opening: Opening,
@@ -35,16 +33,14 @@ pub struct RecordingFile {
     account: Arc<Account>,
     process: Option<Arc<Followed>>,
     kept: KeptEntries,
-    /// What was lost since the last time that something could be written.
     lost: u64,
     trouble: Option<Trouble>,
-    /// The uptime until which it is shown that the file was removed.
+    /// Uptime until which the removed file is shown.
     shown_until: Option<Duration>,
     written: Stamp,
     checkpointed: Stamp,
 }
 
-/// Since when nothing is written.
 #[derive(Debug)]
 struct Trouble {
     since: Stamp,
@@ -54,11 +50,11 @@ struct Trouble {
 }
 
 impl RecordingFile {
-    /// Creates the file, or goes on with a recording of the same labels, and writes that the daemon has started. On a full
-    /// disk it is tried again like everything else: room may come.
+    /// Creates the file, or continues a recording of the same labels, and records the daemon's
+    /// start. Retries a full disk like any other failure.
     ///
     /// # Errors
-    /// The file cannot be made or written, or is not what can be gone on with.
+    /// The file cannot be created or written, or cannot be continued.
     pub fn open(
         path: &Path,
         opening: &Opening,
@@ -96,12 +92,12 @@ impl RecordingFile {
         Ok(file)
     }
 
-    /// For what else can be done with the file, between two turns; `None` while there is none.
+    /// For other uses of the file between two turns; `None` without a file.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         self.writer.as_mut()
     }
 
-    /// Closes a file that is not at its path any more: the next try begins a new one.
+    /// Closes a file that is not at its path any more: the next attempt creates a new one.
     fn look_for_the_file(&mut self, now: Stamp) {
         let Some(what) = self.place.changed() else {
             return;
@@ -114,7 +110,7 @@ impl RecordingFile {
             self.path.display()
         );
         tracing::error!(recorder = self.account.name(), why);
-        // Whoever moved it shall have all of it.
+        // Completes the moved file for its new owner.
         let closed = if self.place.log_is_foreign() {
             writer.checkpoint()
         } else {
@@ -137,7 +133,6 @@ impl RecordingFile {
         self.trouble.get_or_insert(trouble).next = now.uptime;
     }
 
-    /// Writes what was kept, what came, and what is missing; rows.
     fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut opening = self.opening.clone();
@@ -158,8 +153,9 @@ impl RecordingFile {
         self.write(&all, without_gap)
     }
 
-    /// Writes in one transaction, and one more for each change of process, so that what has failed can be tried again: the
-    /// writer goes on with the process of the last one. Of what is not written the first `keep` of all are kept or lost.
+    /// One transaction, plus one per change of process, so that a failed write can be repeated: the
+    /// writer continues with its last process. Of the unwritten entries, the first `keep` are kept
+    /// or lost.
     fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -183,7 +179,7 @@ impl RecordingFile {
         Ok(rows)
     }
 
-    /// Keeps what can be told later, and counts the rest.
+    /// Keeps events and counts the rest as lost.
     fn lose(&mut self, entries: &[Entry]) {
         let lost = self.kept.keep(entries);
         self.account.dropped(lost);
@@ -213,7 +209,6 @@ impl RecordingFile {
         self.shown_until = None;
     }
 
-    /// It was written, again perhaps.
     fn worked(&mut self, rows: u64, now: Stamp) {
         self.account.wrote(rows);
         self.written = now;
@@ -239,7 +234,6 @@ impl RecordingFile {
         }
     }
 
-    /// Moves what was written from the log into the file, from time to time.
     fn checkpoint(&mut self, now: Stamp) {
         if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.trouble.is_some() {
             return;
@@ -249,7 +243,7 @@ impl RecordingFile {
             return;
         };
         if let Err(error) = writer.checkpoint() {
-            // What is in the log is safe there; the next turn shows whether it takes more.
+            // The log keeps its data; the next turn shows whether it accepts more.
             writer.rollback();
             tracing::warn!(recorder = self.account.name(), %error, "cannot checkpoint the recording");
         }
@@ -314,7 +308,7 @@ impl RecordingSink for RecordingFile {
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {
-        // The last try, whatever the pause.
+        // The last attempt ignores the pause.
         if let Some(trouble) = &mut self.trouble {
             trouble.next = now.uptime;
         }

@@ -1,5 +1,3 @@
-//! The last minute, for the landing page's small plots.
-
 use crate::hub::Sink;
 use faultline_catalog::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_catalog::{Metric, Source, Tick, metrics};
@@ -7,10 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// One line of the landing page: a series, shown as a level or as growth per second.
 #[derive(Debug, Clone, Copy)]
 pub struct Plot {
-    /// What the page calls it.
     pub title: &'static str,
     pub metric: &'static Metric,
     pub labels: &'static [&'static str],
@@ -18,7 +14,6 @@ pub struct Plot {
     pub rate: bool,
 }
 
-/// The plots, in the order of the page.
 pub static PLOTS: [Plot; 9] = [
     Plot {
         title: "RSS, anonymous",
@@ -76,27 +71,23 @@ pub static PLOTS: [Plot; 9] = [
     },
 ];
 
-/// How far back the plots go.
 pub const SPAN: Duration = Duration::from_secs(60);
 
-/// At most this many points a plot, however short the interval.
 const MOST_POINTS: usize = 120;
 
-/// Seconds by which the wall clock may go otherwise than the uptime between two answers, which come late and early.
+/// Tolerance in seconds between wall clock and uptime over two samples, whose arrival times vary.
 const CLOCK_MOVED: f64 = 10.0;
 
-/// A plot's value at a tick.
 #[derive(Debug, Clone, Copy)]
 struct Point {
-    /// The tick's uptime.
     uptime: Duration,
     value: f64,
-    /// When its source heard it, in seconds of Unix time.
+    /// Unix seconds of the source's sample.
     heard: f64,
 }
 
 impl Point {
-    /// What `plot` shows at this tick; `None` where it has nothing: a total of a source that is down is what it was before.
+    /// `None` without a value. The total of a source that is down keeps its old value.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
         let value = tick.number_of(plot.metric, plot.labels)?;
         let batch = tick.batches.iter().find(|batch| {
@@ -108,7 +99,7 @@ impl Point {
         if plot.rate && !batch.up {
             return None;
         }
-        // Pushes come seldom; each tells of the time since the one before.
+        // Pushes are rare; each covers the time since the previous one.
         let pushed = tick
             .number_of(&LAST_PUSH, &[])
             .filter(|_| batch.source == Source::Datapoints);
@@ -120,7 +111,8 @@ impl Point {
         })
     }
 
-    /// Growth per second since `earlier`; `None` if the counter has fallen, or the wall clock was set meanwhile.
+    /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
+    /// meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
         let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
         let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
@@ -132,12 +124,12 @@ impl Point {
 /// (uptime, one point per plot).
 type Row = (Duration, [Option<Point>; PLOTS.len()]);
 
-/// The rows of the last minute; shared between the tick, which adds, and the page, which reads.
 #[derive(Debug, Clone, Default)]
 pub struct History(Arc<Mutex<VecDeque<Row>>>);
 
 impl History {
-    /// The points of each plot as (seconds before the newest row, value); a gap or a fallen counter leaves a point out.
+    /// The points of each plot as (seconds before the newest row, value). A gap or a fallen counter
+    /// gives no point.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
         let rows: Vec<Row> = self
             .0
@@ -167,7 +159,7 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (before, point) {
-            // Told again by a tick that came before the source's next answer: it grows as it grew.
+            // The tick repeats the last sample: the growth stays.
             (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
             (Some(earlier), Some(later)) => {
                 (before, growth) = (Some(later), later.growth(&earlier))

@@ -1,4 +1,4 @@
-//! The exposition: the newest tick as a page, in the dialect the scraper asks for.
+//! The exposition: the newest tick in the format that the scraper requests.
 
 mod classic;
 mod collector;
@@ -15,10 +15,9 @@ use faultline_catalog::{Reading, Text, Tick};
 use std::fmt;
 use std::sync::Arc;
 
-/// Labels from the configuration that go on every `agave_` series if `constant_labels_everywhere` is set.
+/// Labels of every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
 
-/// The whole page of one tick, encoded from nothing.
 pub fn page(
     tick: &Arc<Tick>,
     dialect: Dialect,
@@ -28,7 +27,6 @@ pub fn page(
     Ok(exposition.page(dialect, None)?.bytes().to_vec())
 }
 
-/// All labels of a series: its metric's own, an allow-list's tags, the constant ones.
 fn labels<'a>(
     reading: &'a Reading,
     constant: &'a ConstantLabels,

@@ -1,53 +1,40 @@
-//! What systemd hands over: `LISTEN_FDS` sockets from descriptor 3 on, named by `FileDescriptorName=` of their units.
+//! Sockets from systemd: `LISTEN_FDS` sockets from descriptor 3, named by `FileDescriptorName=`.
 
 use super::{Bound, Socket};
 use listenfd::ListenFd;
 use std::io;
 
-/// The name of sockets for pushes.
 const INGEST: &str = "ingest";
-/// The name of sockets for /metrics.
 const METRICS: &str = "metrics";
 
-/// Why what was handed over cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InheritError {
-    /// The variables contradict each other.
     #[error("what systemd handed over cannot be read: {0}")]
     Variables(#[source] io::Error),
-    /// A socket without a use.
     #[error(
         "systemd handed over a socket called {0:?}: give its unit FileDescriptorName=ingest or FileDescriptorName=metrics"
     )]
     Name(String),
-    /// No stream socket that listens.
+    /// Not a listening stream socket.
     #[error(
         "the socket {name} that systemd handed over cannot be listened on: {source}; is it ListenStream=, and Accept=no?"
     )]
-    Socket {
-        /// By its `FileDescriptorName=`.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Socket { name: String, source: io::Error },
 }
 
-/// Sockets by their use; none where systemd hands none over.
 #[derive(Debug, Default)]
 pub struct Inherited {
     pub ingest: Vec<Bound>,
-    /// For /metrics and the pages.
     pub metrics: Vec<Bound>,
 }
 
 impl Inherited {
-    /// Takes what was handed over to this process. Once in its life, and before it has a second thread, since the
-    /// variables are taken out of the environment.
+    /// Call it once, before a second thread exists, because it removes environment variables.
     ///
     /// # Errors
-    /// A socket that has no known name, or is none to listen on.
+    /// A socket has an unknown name or does not listen.
     pub fn take() -> Result<Inherited, InheritError> {
-        // The names, without those that were meant for another process; and the only safe way to the sockets.
+        // Skips names meant for another process. It is also the only safe API for the sockets.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)
@@ -89,7 +76,7 @@ fn take(sockets: &mut ListenFd, number: usize) -> io::Result<Bound> {
     Bound::new(socket, true)
 }
 
-/// A connection that was accepted for us, as with `Accept=yes`, is none to listen on.
+/// Rejects an accepted connection, as from `Accept=yes`.
 fn listens(socket: &impl std::os::fd::AsFd) -> io::Result<()> {
     if rustix::net::sockopt::socket_acceptconn(socket)? {
         Ok(())

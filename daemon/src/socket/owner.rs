@@ -1,6 +1,5 @@
-//! The user who owns the peer's socket of a connection on this machine.
-//!
-//! Over TCP the kernel's sock_diag is asked for that one socket. `/proc/net/tcp` lists all of the host and costs milliseconds.
+//! The user of a connection's peer on this machine. For TCP the kernel's sock_diag returns that one
+//! socket. `/proc/net/tcp` lists all of the host and costs milliseconds.
 
 use super::Stream;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -13,28 +12,24 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// The kernel's cookie for a socket of which only the addresses are known.
+/// The sock_diag cookie for a lookup by addresses.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-/// One answer with all attributes that come without being asked for.
 const MAX_RESPONSE_BYTES: usize = 2048;
-/// What a user namespace shows for a user that it has no number for.
+/// The user id that a user namespace shows for unmapped users.
 const UNMAPPED: u32 = 65534;
 
-/// Why the user is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerError {
-    /// The kernel refuses the question.
     #[error(
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
     )]
     Refused(Errno),
-    /// There is no such socket any more, or not in this network namespace.
+    /// There is no such socket any more, or it is in another network namespace.
     #[error("the sender has closed its socket, or is in another network namespace")]
     Gone,
-    /// The answer is of another socket or cannot be read.
     #[error("the kernel's answer does not describe the sender's socket")]
     Malformed,
-    /// Several users have one number here.
+    /// Several users have one user id here.
     #[error("the sender's user is not mapped in this user namespace")]
     Unmapped,
 }
@@ -54,7 +49,8 @@ impl From<io::Error> for OwnerError {
     }
 }
 
-/// The user of the process at the other end. For TCP the peer must still have its socket: of a closed one the kernel reports user 0, which is refused.
+/// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
+/// rejected.
 pub(crate) fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     let user = match stream {
         Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,
@@ -66,7 +62,6 @@ pub(crate) fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     Ok(user)
 }
 
-/// The user of the socket at `local` that is connected to `remote`.
 fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
@@ -88,19 +83,19 @@ fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
     };
     let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
     let id = &found.socket_id;
-    // Where there is no such connection the kernel may answer for a socket that listens at the port.
+    // Without such a connection the kernel may return a socket that listens at the port.
     let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
         && canonical(id.source_address) == source
         && canonical(id.destination_address) == destination;
     match (is_same, found.inode) {
         (false, _) => Err(OwnerError::Malformed),
-        // Closed by its process: what is left of it belongs to nobody, and is shown as root's.
+        // A closed socket has no owner and shows root.
         (true, 0) => Err(OwnerError::Gone),
         (true, _) => Ok(found.uid),
     }
 }
 
-/// One question and its answer, which is there as soon as the question is sent.
+/// The kernel's response is ready once the request is sent.
 fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
@@ -127,7 +122,7 @@ fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerErr
     }
 }
 
-/// Whether every user has a number of its own here, as outside of user namespaces.
+/// True if every user id is mapped, as outside of user namespaces.
 fn maps_all_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])

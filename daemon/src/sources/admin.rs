@@ -1,8 +1,8 @@
-//! The validator's admin socket, asked how far its start has come, who it is and where its JSON-RPC listens.
+//! The validator's admin socket: start progress, identity and JSON-RPC address.
 //!
-//! `<ledger>/admin.rpc` is there before anything else of the validator is, so that it tells of the start what no other
-//! source can. Only its owner and root may connect. Only the read-only methods of [`faultline_agave::admin`] are used,
-//! and an answer counts only if the process behind the socket is the one that is followed.
+//! `<ledger>/admin.rpc` is the validator's first interface, so that only it reports the early
+//! start. Only its owner and root may connect. The poller uses the read-only methods of
+//! [`faultline_agave::admin`]. A response counts only if the followed process serves the socket.
 
 mod poller;
 mod socket;
@@ -18,52 +18,45 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whom to ask: what the pollers need to know of the followed process.
+/// The poll target: the pollers' view of the followed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Which life of which process.
     pub process: ProcessId,
-    /// The port of its JSON-RPC, if its arguments name one.
     pub rpc_port: Option<u16>,
-    /// Where its JSON-RPC listens, if its arguments say: an address or a host's name.
     pub rpc_host: Option<String>,
-    /// The vote account that its arguments name by its address.
+    /// From its arguments, if they name it by address.
     pub vote_account: Option<PublicKey>,
-    /// Its ledger folder as this daemon sees it; `None` if unknown.
+    /// As this daemon sees it; `None` if unknown.
     pub ledger: Option<PathBuf>,
 }
 
-/// Says whom to ask now; `None` while nobody is followed. Asked at every poll, on the runtime: it returns at once.
+/// Returns the current target. Called at every poll on the runtime, so it must not block.
 pub type WhomToAsk = Box<dyn Fn() -> Option<Asked> + Send + Sync>;
 
-/// What the admin socket has told. Never changes; the poller publishes a new one.
+/// Immutable; the poller publishes a new one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminFacts {
-    /// Of which process this is true. Facts of another process than the one followed now are out of date.
+    /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
-    /// When the last poll ended.
     pub at: Stamp,
-    /// How long it took.
     pub took: Duration,
-    /// How far the start has come. `None` before the first answer, and once the last one is older than three polls and
-    /// 10 s.
+    /// `None` before the first response, and after it is older than three polls and 10 s.
     pub progress: Option<StartProgress>,
-    /// The identity, asked once the start is over. `None` as `progress`, and always with solana-test-validator.
+    /// Requested once the start is over. `None` as `progress`, and always with
+    /// solana-test-validator.
     pub identity: Option<PublicKey>,
-    /// Where JSON-RPC listens as the validator was told, which may be an unspecified address; asked once in a process's
-    /// life. `None` before that, and if the validator has no JSON-RPC.
+    /// The configured address, which may be unspecified; requested once per process. `None` before
+    /// that, and without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
-    /// Whether the vote account is admitted; asked every minute once the start is over. `None` with a version that does not
-    /// report it, and as `progress`.
+    /// Requested every minute once the start is over. `None` with a version that does not report
+    /// it, and as `progress`.
     pub admission: Option<AdmissionStatus>,
-    /// What the last poll could not learn.
     pub problems: Vec<Problem>,
-    /// Whether the last poll was told the progress.
     pub up: bool,
 }
 
 impl AdminFacts {
-    /// `agave_admitted`. A node without a key to vote with is not to be admitted, nor is any before the feature is active.
+    /// `agave_admitted`. Absent for a node without a voting key, and before the feature is active.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let in_force =
             |status: &&AdmissionStatus| status.voting_enabled && status.vat_active != Some(false);

@@ -1,4 +1,4 @@
-//! What the tasks that ask a validator have in common: when the next poll is due, answers that age, and words at changes.
+//! Shared parts of the pollers: the schedule, ageing responses, and logs of changes.
 
 use crate::clock::{Clock, Schedule};
 use crate::supervisor::Stop;
@@ -6,23 +6,22 @@ use faultline_catalog::{Problem, Source, Stamp, Status};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Answers live at least this long: a single lost poll takes nothing away.
+/// Minimum lifetime of a response: a single lost poll removes nothing.
 const SHORTEST_LIFE: Duration = Duration::from_secs(10);
 
-/// How long an answer is believed that is asked for every `interval`.
+/// Lifetime of a response that is polled every `interval`.
 pub(crate) fn life(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(SHORTEST_LIFE)
 }
 
-/// How long a slot is believed that is asked for every `interval`: until the second poll after it, since it advances all the
-/// time. One second more is for the answer's own way.
+/// Lifetime of a slot that is polled every `interval`: until the second poll after it, because it
+/// always advances. One extra second covers the response time.
 pub(crate) fn slot_life(interval: Duration) -> Duration {
     interval
         .saturating_mul(2)
         .saturating_add(Duration::from_secs(1))
 }
 
-/// An answer that is believed for a while.
 #[derive(Debug, Clone)]
 pub(crate) struct Aged<T>(Option<(T, Stamp)>);
 
@@ -37,12 +36,10 @@ impl<T: Clone> Aged<T> {
         self.0 = Some((value, at));
     }
 
-    /// When the newest answer came, however long ago.
     pub(crate) fn at(&self) -> Option<Stamp> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
-    /// The answer, unless it is older than `life`.
     pub(crate) fn fresh(&self, now: Stamp, life: Duration) -> Option<T> {
         self.0
             .as_ref()
@@ -51,7 +48,6 @@ impl<T: Clone> Aged<T> {
     }
 }
 
-/// Says when a task polls next, by an absolute schedule.
 #[derive(Debug)]
 pub(crate) struct PollTimer {
     clock: Clock,
@@ -68,8 +64,7 @@ impl PollTimer {
         }
     }
 
-    /// Waits until the next poll is due; false on the signal to stop. Those that were due while nobody waited are left out. May
-    /// be dropped while it waits.
+    /// Waits for the next poll; false on the stop signal. Skips missed polls. Cancel-safe.
     pub(crate) async fn next(&mut self) -> bool {
         let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
         tokio::select! {
@@ -81,8 +76,8 @@ impl PollTimer {
         true
     }
 
-    /// Waits for `exchange`; each time that a poll is due before it is done, `aged` is told, since what was heard before grows
-    /// older. `None` on the signal to stop.
+    /// Waits for `exchange`. Calls `aged` at each poll that falls due meanwhile, because earlier
+    /// responses age. `None` on the stop signal.
     pub(crate) async fn during<T>(
         &mut self,
         exchange: impl Future<Output = T>,
@@ -98,13 +93,12 @@ impl PollTimer {
     }
 }
 
-/// Logs at each change what a source does not offer, or no longer. The tick's book logs its other problems, and when it goes
+/// Logs changes of what a source does not offer. The tick logs its other problems, and when it goes
 /// up or down.
 #[derive(Debug, Default)]
 pub(crate) struct ProblemLog(Vec<(bool, Status)>);
 
 impl ProblemLog {
-    /// Logs if being up, or the kinds of these problems, are others than the last time.
     pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
         let Some(words) = self.news(up, problems) else {
             return;

@@ -1,4 +1,4 @@
-//! The cgroup the followed process lives in, version 2 or 1, every tick, and the memory headroom there.
+//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom.
 
 mod counters;
 mod headroom;
@@ -21,18 +21,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Mounts may change: without a move, the process's cgroup is looked up again this often.
+/// Interval to resolve the cgroup again without a move, because mounts may change.
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
-/// Holds the files of the followed process's cgroup.
 #[derive(Debug)]
 pub struct Cgroup {
     following: Following,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
-    /// When the process was looked up, where it was, and the files there.
     followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
-    /// On a hybrid host the process may be in the topmost cgroup of version 2, whose pressure is the whole machine's.
+    /// On a hybrid host the process may be in the root cgroup of version 2, whose pressure is the
+    /// whole machine's.
     own_pressure: bool,
     path: Option<Arc<str>>,
     memory: Memory,
@@ -41,7 +40,6 @@ pub struct Cgroup {
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
     counters: Counters,
-    /// The cgroups that the counters are of.
     counted: Option<ProcessCgroups>,
 }
 
@@ -64,7 +62,7 @@ impl Cgroup {
         }
     }
 
-    /// Whether its files are others than at the last tick.
+    /// True if the files changed since the last tick.
     fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) -> bool {
         let locator = self
             .locator
@@ -78,7 +76,7 @@ impl Cgroup {
             return false;
         };
         if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
-            // It is exiting, and its memory stays where it was until it is released.
+            // The process is exiting: its memory stays in this cgroup until it is released.
             *at = look.now;
             return false;
         }
@@ -124,8 +122,8 @@ impl Cgroup {
         }
     }
 
-    /// Adds what the cgroup's files say, and returns the levels that limit it; `None` without a cgroup. `found`: its files are
-    /// others than at the last tick.
+    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `found`: the
+    /// files changed since the last tick.
     fn sample(
         &mut self,
         look: &Look<'_>,
@@ -188,7 +186,7 @@ impl Cgroup {
     }
 }
 
-/// Reports where the process was found, for the reason of its end.
+/// Stores the cgroup, which is needed for the process's end reason.
 fn report(
     following: &Following,
     process: ProcessId,
@@ -205,7 +203,8 @@ fn report(
     }
 }
 
-/// The topmost folder of the memory hierarchy if it is not there: unlike a cgroup, a mount does not vanish with a process.
+/// The root of the memory hierarchy if it is missing: a mount does not vanish with a process,
+/// unlike a cgroup.
 fn not_mounted(cgroups: &ProcessCgroups) -> Option<&Path> {
     let memory = cgroups.memory.as_ref().ok()?;
     (!memory.top.is_dir()).then_some(&*memory.top)
@@ -232,7 +231,7 @@ impl Poll for Cgroup {
         };
         let found = self.find(look, process, &mut finding);
         if let Some(path) = &self.path {
-            // Set once: this source looks once at each tick.
+            // Set once: this source runs once per tick.
             drop(look.condition.cgroup.set(Arc::clone(path)));
         }
         let levels = self.sample(look, found.then_some(process), &mut finding);
@@ -252,12 +251,12 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
     finding.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
-        // Version 1 limits memory and swap together; what is beyond memory's own limit is swap's.
+        // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
         (Err(_), Ok(both)) => both
             .bytes()
             .zip(max.and_then(Limit::bytes))
             .map(|(both, memory)| both.saturating_sub(memory)),
-        // Each version lacks the other's file; what else is wrong is the reason.
+        // Each version lacks the other's file; the other error is the reason.
         (Err(error), Err(other)) => {
             let lacks = error.kind() == ErrorKind::Absent;
             finding.problem(if lacks { &other } else { &error });

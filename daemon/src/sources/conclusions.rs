@@ -1,6 +1,5 @@
-//! What follows from the other sources together: who the validator is, its slots and distance to the tip, its phase.
-//!
-//! Here alone JSON-RPC, the admin socket, the datapoints and the log meet: each tells a part, at its own time.
+//! Derives state from all sources: the validator's identity, its slots, its distance to the tip and
+//! its phase. Only this source combines JSON-RPC, the admin socket, the datapoints and the log.
 
 mod consensus;
 mod slots;
@@ -33,45 +32,39 @@ use slots::SlotSources;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the validator reported of its start is believed for this long: some parts of a start report nothing for a while.
+/// Lifetime of a reported start stage: some stages report nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// What the other sources told last, and what was concluded so far.
 pub struct Conclusions {
     live: Latest<config::Config>,
     config: Arc<config::Config>,
     told: Inputs,
     tracker: Tracker,
-    /// For the sources before this one.
     slot_time: Latest<Duration>,
     slots: SlotSources,
     consensus: ConsensusState,
     followed: Option<ProcessId>,
     followed_at: Stamp,
-    /// The followed process, if it is a validator: a wrapper is none.
+    /// The followed process if it is a validator; a wrapper is not.
     validator: Option<ProcessId>,
 }
 
-/// Where the other sources leave what they learn.
+/// The latest results of the other sources.
 pub struct Inputs {
     pub intake: Intake,
-    /// JSON-RPC.
     pub rpc: rpc::Handle,
-    /// Votes, leader slots, the cluster.
     pub votes: votes::Handle,
-    /// What the node may run out of.
     pub resources: resources::Handle,
     pub admin: Latest<AdminFacts>,
-    /// The log, if it is followed.
     pub log: Option<tail::StatusHandle>,
 }
 
-/// What the listening sources know of the process that is followed now.
+/// The listening sources' facts about the current process.
 struct Known {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
     datapoints: PushFacts,
-    /// Up to so many slots behind the validator calls itself healthy.
+    /// Maximum distance at which the validator reports itself healthy.
     health_distance: u64,
 }
 
@@ -83,7 +76,6 @@ impl Known {
 }
 
 impl Conclusions {
-    /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
     pub fn new(live: Latest<config::Config>, told: Inputs, slot_time: Latest<Duration>) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
@@ -102,7 +94,6 @@ impl Conclusions {
         }
     }
 
-    /// Takes over a configuration that was loaded anew.
     fn reconfigure(&mut self) {
         if let Some(config) = self
             .live
@@ -121,7 +112,7 @@ impl Conclusions {
         }
     }
 
-    /// Another process is followed: whatever was known was known of the old one. Pushes wait until it is a validator.
+    /// Resets the state for a new process. Pushes are held back until it is a validator.
     fn follow(&mut self, look: &Look<'_>) {
         let process = look.target.map(|target| target.process);
         if process != self.followed {
@@ -169,7 +160,6 @@ impl Conclusions {
         }
     }
 
-    /// Tells the intake whose points count.
     fn identify(&self, look: &Look<'_>, target: &Target, known: &Known) {
         let asked = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
         let program = target.validator.as_ref().map(|validator| validator.program);
@@ -207,7 +197,6 @@ impl Conclusions {
         }
     }
 
-    /// Shows the consensus, and passes it on to what is counted differently.
     fn consensus(
         &mut self,
         now: Stamp,
@@ -228,7 +217,6 @@ impl Conclusions {
         consensus
     }
 
-    /// What is known of the phase, the slots aside.
     fn evidence(&self, look: &Look<'_>, known: &Known) -> Evidence {
         let progress = known
             .admin
@@ -241,7 +229,7 @@ impl Conclusions {
             .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(of_start);
-        // The log tells of a start and not of its end.
+        // The log reports a start, but not its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
         let is_recent = |at: Stamp| look.now.since(at) < STAGE_MAX_AGE;
         let stage = start
@@ -262,7 +250,7 @@ impl Conclusions {
         }
     }
 
-    /// When this process was heard of last, whatever it said.
+    /// The last sign of life of this process in any source.
     fn heard_at(&self, known: &Known) -> Option<Stamp> {
         let line = self
             .told
@@ -279,7 +267,6 @@ impl Conclusions {
         known.datapoints.last_push.max(line).max(admin).max(rpc)
     }
 
-    /// The phase as this process's log told it.
     fn log_phase(&self) -> Option<Phase> {
         let told = self.told.log.as_ref()?.snapshot().progress?;
         of_log(told.progress).filter(|_| told.at >= self.followed_at)
@@ -407,7 +394,7 @@ fn is_stopped(look: &Look<'_>) -> bool {
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// The phase, the time in each, and the evidence, from which a report finds the same.
+/// Exports the phase, the time in each, and the evidence, so that a report derives the same.
 fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     let readings = &mut finding.readings;
     for phase in Phase::ALL {
@@ -432,12 +419,12 @@ fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     }
 }
 
-/// A version without its details, which JSON-RPC leaves out and `validator-new` tells: one validator, one label.
+/// The version without the details that only `validator-new` has, so that one validator has one
+/// label.
 fn short(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-/// The program cache's capacity as the version or the configuration says.
 fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Finding) {
     let stock = version
         .and_then(|version| Version::parse(version).ok())
@@ -453,7 +440,7 @@ fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Findin
     );
 }
 
-/// Who built it, by the version it tells, else by its program; `None` for what is no validator.
+/// The client by reported version, else by program; `None` for non-validators.
 pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
     let stated = version
@@ -468,7 +455,7 @@ pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     Some(stated.map_or(by_program.to_owned(), |client| client.name().to_owned()))
 }
 
-/// What a validator on this host calls itself before it has read its identity.
+/// The host id of a validator before it has read its identity.
 fn startup_id(root: &HostRoot) -> Option<String> {
     let name = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())

@@ -1,34 +1,32 @@
-//! How far the validator is behind the tip, and which witness is believed. ARCHITECTURE has the rule as a table.
+//! The validator's distance to the tip, and which evidence has priority. ARCHITECTURE has the rule
+//! as a table.
 
 use super::rpc::RpcFacts;
 use crate::validator::slots::Slots;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
-/// Slots of a push are believed for this long: pushes come every 10 s, and later from a busy validator.
+/// Lifetime of pushed slots: pushes come every 10 s, and later from a busy validator.
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
-/// For this long after the last answer of JSON-RPC, pushes do not replace its values.
+/// For this long after the last JSON-RPC response, pushes do not replace its values.
 pub(super) const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
 
-/// As far behind as Agave's own default lets a node be and call itself healthy.
+/// Agave's default for the maximum distance of a healthy node.
 const NEAR_TIP: u64 = 128;
 
-/// What the sources tell of the distance to the tip.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Witnesses {
-    /// Both slots in one answer of JSON-RPC.
+    /// Both slots in one JSON-RPC response.
     measured: Option<u64>,
-    /// Whether JSON-RPC measured it lately.
     is_measured: bool,
-    /// The distance that pushes tell, and whether they are proven to be the validator's own.
+    /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
-    /// What the validator thinks of itself, and up to which distance it calls itself healthy.
+    /// The node's own health, and the maximum distance for it.
     health: Option<(bool, u64)>,
 }
 
 impl Witnesses {
-    /// What JSON-RPC and pushes of one process tell at `now`.
     pub(crate) fn new(
         now: Stamp,
         rpc: Option<&RpcFacts>,
@@ -46,7 +44,7 @@ impl Witnesses {
         }
     }
 
-    /// Without what JSON-RPC measured, if the tip that it measured against is old.
+    /// Drops JSON-RPC's distance if its tip is old.
     pub(super) fn with_fresh_tip(self, is_fresh: bool) -> Self {
         Witnesses {
             measured: self.measured.filter(|_| is_fresh),
@@ -54,8 +52,9 @@ impl Witnesses {
         }
     }
 
-    /// The distance that pushes tell, if it is believed. `getHealth` outranks pushes that anybody may have written; it
-    /// compares with what the node last stored of the cluster, so that it is outranked by the validator's own pushes.
+    /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
+    /// written. The validator's own pushes outrank it, because it compares with the cluster state
+    /// that the node last stored.
     pub(super) fn by_pushes(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
@@ -63,13 +62,13 @@ impl Witnesses {
         is_believed.then_some(behind)
     }
 
-    /// Slots behind the tip; `None` if no witness is believed.
+    /// Slots; `None` without trusted evidence.
     pub(crate) fn behind(&self) -> Option<u64> {
         let by_pushes = || self.by_pushes().filter(|_| !self.is_measured);
         self.measured.or_else(by_pushes)
     }
 
-    /// Whether its slot is about that of the cluster: by the distance, else by `getHealth`. `None` if neither tells.
+    /// By the distance, else by `getHealth`; `None` if both are unknown.
     pub(crate) fn is_near_tip(&self) -> Option<bool> {
         let by_health = self.health.map(|(healthy, _)| healthy);
         self.behind().map(|slots| slots <= NEAR_TIP).or(by_health)

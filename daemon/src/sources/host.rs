@@ -1,5 +1,3 @@
-//! The machine around the validator, every tick.
-
 use crate::discovery::Following;
 use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::host as h;
@@ -9,7 +7,7 @@ use faultline_kernel::parse::pressure::Pressure;
 use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// `/proc/meminfo`, for every source that needs it: clones share the file, and what was read in a tick.
+/// `/proc/meminfo` for every source: clones share the file and the tick's result.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<Mutex<Held>>);
 
@@ -21,10 +19,10 @@ struct Held {
 }
 
 impl Memory {
-    /// The machine's memory at this tick: read by the first who asks, the same for the others.
+    /// Reads the file once per tick.
     ///
     /// # Errors
-    /// As any file of the host, to each who asks.
+    /// Every caller gets the same read error.
     pub fn at(&self, look: &Look<'_>) -> Result<Meminfo, ReadError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, read)) = held.read.as_ref().filter(|(at, _)| *at == look.now) {
@@ -48,7 +46,6 @@ impl Held {
     }
 }
 
-/// Holds the host's files.
 #[derive(Debug)]
 pub struct Host {
     files: HostFiles,
@@ -124,12 +121,11 @@ impl Poll for Host {
     }
 }
 
-/// The kernel counts all faults and the major ones; both are needed to tell the minor ones.
+/// The kernel counts all faults and the major ones; minor faults are the difference.
 pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> {
     Some(all?.saturating_sub(major?))
 }
 
-/// Stalled time of one resource, of the host or of a cgroup.
 pub(super) fn pressure(
     metric: &'static Metric,
     resource: &'static str,

@@ -1,4 +1,5 @@
-//! What the tick sees of sources that fill a slot of their own: the datapoints, JSON-RPC, the admin socket, the log.
+//! The tick's view of sources that their own task fills: datapoints, JSON-RPC, admin socket and
+//! log.
 
 use super::admin::AdminFacts;
 use super::rpc;
@@ -11,12 +12,9 @@ use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::Intake;
 use faultline_catalog::{Problem, Source, Stamp};
 
-/// The validator's datapoints, and the listener and the forwarder they pass through.
 pub struct Datapoints {
     pub intake: Intake,
-    /// Of the listener, if there is one.
     pub meter: Option<ingest::Meter>,
-    /// Of the forwarder, if there is one.
     pub forward: Option<forward::Handle>,
 }
 
@@ -26,7 +24,7 @@ impl Poll for Datapoints {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        // What is wrong with the pushes is a state, told at every tick.
+        // Problems of the pushes are a state, reported at every tick.
         let mut finding = Finding {
             up: self.intake.up(look.now),
             repeated: true,
@@ -48,11 +46,9 @@ impl Poll for Datapoints {
     }
 }
 
-/// JSON-RPC.
 pub struct Rpc {
-    /// What the poller found.
     pub handle: rpc::Handle,
-    /// When the answer was heard that was told last.
+    /// Arrival of the response that was reported last.
     pub told: Option<Stamp>,
 }
 
@@ -80,9 +76,7 @@ impl Poll for Rpc {
 }
 
 pub struct Admin {
-    /// What the poller found.
     pub facts: Latest<AdminFacts>,
-    /// When the answer was heard that was told last.
     pub told: Option<Stamp>,
 }
 
@@ -128,11 +122,8 @@ impl Poll for Log {
     }
 }
 
-/// The search for the process.
 pub struct Target {
-    /// What the finder found.
     pub following: Following,
-    /// When it looked, as told last.
     pub told: Option<Stamp>,
 }
 

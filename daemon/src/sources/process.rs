@@ -1,4 +1,4 @@
-//! The process as a whole: `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
+//! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
 
 use crate::tick::{CpuTime, Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::process as p;
@@ -6,7 +6,6 @@ use faultline_catalog::{Reading, Source};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 
-/// Holds the followed process's files.
 #[derive(Debug)]
 pub struct Process {
     files: Option<ProcessFiles>,
@@ -29,7 +28,7 @@ impl Process {
         Self::default()
     }
 
-    /// The files of `wanted`, opened once for each process.
+    /// Opens the files once per process.
     fn files(
         &mut self,
         wanted: ProcessId,
@@ -92,7 +91,7 @@ impl Poll for Process {
     }
 }
 
-/// One series for each state, so that a query can ask for any of them; none when the letter has no name.
+/// One series per state, so that a query can select any; none for an unknown letter.
 fn read_state(state: State, finding: &mut Finding) {
     if state.name().is_some() {
         let names = State::NAMED
@@ -104,11 +103,10 @@ fn read_state(state: State, finding: &mut Finding) {
     }
 }
 
-/// From the kernel's fields to readings.
 fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
     finding.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
-    // A zombie still has its numbers; everything else of it is gone.
+    // A zombie still has its numbers, but nothing else.
     if let Some(stat) = finding.take(sample.stat) {
         finding.whole(&p::VIRTUAL, [], stat.vsize);
         finding.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);

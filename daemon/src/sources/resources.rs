@@ -1,7 +1,5 @@
-//! What the node may run out of: file systems, disks, the network, processors.
-//!
-//! A task on a thread of its own looks every 15 s; the tick reads what it has found, with its age. A file system that hangs
-//! keeps only the call that waits for it.
+//! File systems, disks, network and processors. A task on its own thread samples every 15 s; the
+//! tick exports the latest result with its age. A file system that hangs blocks only its own call.
 
 mod disks;
 mod filesystems;
@@ -22,35 +20,29 @@ use faultline_catalog::{Problem, Reading, Source, Stamp};
 use faultline_kernel::ProcessId;
 use std::time::Duration;
 
-/// The tick asks for news at least so often.
+/// Maximum interval at which the tick checks for new results.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Calls that may wait at the same time: one for each folder, of which all may hang, and some of those of a process before.
+/// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
 pub(crate) const MOST_CALLS: usize = folders::MOST_FOLDERS + 4;
 
-/// What one poll has found.
 #[derive(Debug)]
 struct Known {
     at: Stamp,
-    /// Of the machine: stays when the process ends, as a full disk may have ended it.
+    /// Of the machine: kept after the process ends, because a full disk may have ended it.
     readings: Vec<Reading>,
-    /// Of the process, and no other one.
+    /// Of this process only.
     of_process: Option<(ProcessId, Vec<Reading>)>,
     problems: Vec<Problem>,
     up: bool,
 }
 
-/// What the task has found, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Handle(Latest<Known>);
 
-/// File systems, disks, the network, processors.
 pub struct Resources {
-    /// What the task has found.
     pub found: Handle,
-    /// From poll to poll of the task.
     pub interval: Duration,
-    /// When that was found which was told last.
     pub told: Option<Stamp>,
 }
 

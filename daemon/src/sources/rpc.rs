@@ -1,7 +1,8 @@
-//! JSON-RPC of the validator: slots, health, identity, version, and the count of transactions.
+//! JSON-RPC: slots, health, identity, version and transaction count.
 //!
-//! One POST of one batch per poll, on the runtime and never on the tick's thread; the tick reads what came back, with its
-//! age. JSON-RPC opens at the end of a validator's start: until then nobody listens, which is no fault.
+//! One POST of one batch per poll, off the tick's thread; the tick exports the result with its age.
+//! JSON-RPC opens at the end of a validator's start, so that a refused connection before is no
+//! error.
 
 mod client;
 mod endpoint;
@@ -27,15 +28,12 @@ use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What JSON-RPC has told. Never changes; the poller publishes a new one. Slots, health and the count of transactions that
-/// two polls have not renewed are not here any more; identity and version live for three of their polls and 10 s.
+/// Immutable; the poller publishes a new one. Slots, health and transactions expire after two polls
+/// without renewal. Identity and version expire after three of their polls and 10 s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcFacts {
-    /// Of which process this is true. Facts of another process than the one followed now are out of date.
     pub process: ProcessId,
-    /// When the last poll ended.
     pub at: Stamp,
-    /// How long it took.
     pub took: Duration,
     /// Of the processed bank: its slot is the processed slot.
     pub epoch_info: Option<EpochInfo>,
@@ -43,27 +41,23 @@ pub struct RpcFacts {
     pub confirmed: Option<u64>,
     /// The newest rooted slot.
     pub finalized: Option<u64>,
-    /// What the validator thinks of itself.
     pub health: Option<Health>,
     /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has received no shred.
     pub max_shred: Option<u64>,
-    /// How far the processed slot is behind `max_shred`, both from one batch; 0 if it is ahead, as on a leader.
+    /// `max_shred` minus the processed slot, from one batch; 0 if the processed slot is ahead, as
+    /// on a leader.
     pub slots_behind: Option<u64>,
-    /// When the processed slot was answered last in this process's life, however long ago.
+    /// The last response with a processed slot in this process's lifetime, however old.
     pub slot_at: Option<Stamp>,
-    /// The same of `slots_behind`.
+    /// The last response with `slots_behind`, however old.
     pub distance_at: Option<Stamp>,
-    /// The identity; asked with every fifth poll.
     pub identity: Option<PublicKey>,
-    /// The software's version; asked with every fifth poll.
     pub version: Option<NodeVersion>,
-    /// What the last poll could not learn.
     pub problems: Vec<Problem>,
-    /// Whether the last poll was told the processed bank.
+    /// The last poll returned the processed bank.
     pub up: bool,
 }
 
-/// What the poller has found, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Handle {
     facts: Latest<RpcFacts>,
@@ -72,13 +66,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The newest facts; `None` while nobody is followed.
     pub fn facts(&self) -> Option<Arc<RpcFacts>> {
         self.facts.get()
     }
 
-    /// `agave_transactions_total`, from the first answer on and for as long as the daemon lives;
-    /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now; what the probe counted, if there is one.
+    /// `agave_transactions_total` stays from the first response for the daemon's lifetime.
+    /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also adds
+    /// the probe's metrics.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
         let total = self
@@ -112,8 +106,8 @@ impl Handle {
     }
 }
 
-/// The identity of `process`. The admin socket is believed before JSON-RPC, whose URL may lead to another node; facts of
-/// other processes are not believed at all. `None` if neither tells.
+/// The identity of `process`. The admin socket has priority over JSON-RPC, whose URL may lead to
+/// another node. Ignores facts of other processes.
 pub fn identity_of(
     process: ProcessId,
     rpc: Option<&RpcFacts>,

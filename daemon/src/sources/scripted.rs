@@ -1,4 +1,4 @@
-//! An HTTP server that answers as a test tells it to.
+//! A scripted HTTP server for tests.
 
 use faultline_agave::PublicKey;
 use serde_json::Value;
@@ -8,17 +8,16 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// A valid address. The name has no letter that base58 lacks.
+/// A valid address. `name` must have only base58 letters.
 pub(super) fn key(name: &str) -> PublicKey {
     format!("Demo{name:1>40}").parse().unwrap()
 }
 
-/// What is sent back.
 #[derive(Clone)]
 pub(super) enum Reply {
     Status(u16, String),
     Raw(String),
-    /// Nothing, with the connection left open.
+    /// No response; the connection stays open.
     Never,
 }
 
@@ -38,7 +37,7 @@ struct Shared {
     most_waiting: AtomicUsize,
 }
 
-/// Listens until it is dropped; at one port for good, also while it is closed.
+/// Listens until it is dropped. Keeps its port, also while it is closed.
 pub(super) struct Server {
     shared: Arc<Shared>,
     port: u16,
@@ -46,7 +45,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// `script` is told how many requests came before, and the body.
+    /// `script` gets the number of earlier requests, and the body.
     pub(super) async fn start(
         script: impl Fn(usize, &Value) -> Reply + Send + Sync + 'static,
     ) -> Self {
@@ -76,7 +75,6 @@ impl Server {
             .spawn(accept(listener, Arc::clone(&self.shared)));
     }
 
-    /// Closes the port and every connection.
     pub(super) async fn close(&mut self) {
         self.listening.shutdown().await;
     }
@@ -93,7 +91,6 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The most connections that waited for an answer at the same time.
     pub(super) fn most_waiting(&self) -> usize {
         self.shared.most_waiting.load(Ordering::SeqCst)
     }
@@ -109,7 +106,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Ends with the connection.
 async fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
@@ -130,7 +126,6 @@ async fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
             Reply::Never => {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;
                 shared.most_waiting.fetch_max(waiting, Ordering::SeqCst);
-                // Until the client goes away.
                 stream.read_u8().await.ok();
                 shared.waiting.fetch_sub(1, Ordering::SeqCst);
                 return None;

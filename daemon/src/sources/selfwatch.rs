@@ -1,4 +1,4 @@
-//! The daemon's own cost, every few ticks.
+//! The daemon's own resource use, every few ticks.
 
 use crate::auth_failures::AuthFailures;
 use crate::sinks::prometheus::DroppedSeries;
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Reads the daemon's own files.
 #[derive(Debug)]
 pub struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
@@ -20,7 +19,6 @@ pub struct Selfwatch {
 }
 
 impl Selfwatch {
-    /// Of this process, as `root` shows it.
     pub fn new(root: &HostRoot, demo: bool) -> Self {
         let files = ProcessFiles::open(root, std::process::id());
         Selfwatch {
@@ -31,7 +29,6 @@ impl Selfwatch {
         }
     }
 
-    /// The same, with what the daemon's pages count: wrong passwords, and series that are left out.
     pub fn with(mut self, auth_failures: AuthFailures, dropped: DroppedSeries) -> Self {
         self.pages = Some((auth_failures, dropped));
         self

@@ -1,6 +1,5 @@
-//! Who is faulting: the threads by pool, every few ticks.
-//!
-//! Threads are read first, then the process, so that the process's faults are at least the sum of the threads'.
+//! Page faults of threads by pool, every few ticks. Reads the threads before the process, so that
+//! the process's faults are at least the threads' sum.
 
 mod pools;
 
@@ -15,20 +14,18 @@ use pools::{Pool, Pools, Totals};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Descriptors for holding threads' files, beyond what the daemon needs for itself.
+/// Maximum open thread files.
 const MOST_DESCRIPTORS: usize = 4096;
-/// What the daemon needs at least for its sockets and for the files of the process, the cgroup and the host.
+/// Descriptors reserved for sockets and files of the process, the cgroup and the host.
 const OWN_DESCRIPTORS: u64 = 128;
 
-/// How often the faults of all threads that ran are read, and what ended threads had is told from them. Between, only
-/// busy threads are read, unless the process has new major faults: whose they are is what pools are for.
+/// Interval of reading all threads that ran, which also gives the faults of ended threads. Between,
+/// only busy threads are read, unless the process has new major faults, which pools must attribute.
 const COMPLETE_EVERY: Duration = Duration::from_secs(30);
 
-/// The threads of the followed process.
 #[derive(Debug)]
 pub struct Threads {
     config: config::Threads,
-    /// Descriptors that may be held.
     descriptors: usize,
     followed: Option<Followed>,
     buffer: Vec<u8>,
@@ -37,11 +34,10 @@ pub struct Threads {
 #[derive(Debug)]
 struct Followed {
     process: ProcessId,
-    /// `None` after a reading failed: it is opened again, the sums stay.
+    /// `None` after a failed read: it is reopened, and the sums stay.
     reader: Option<Reader>,
-    /// When context switches were last read too.
     switches_at: Option<Stamp>,
-    /// When all threads that ran were last read, and the process's major faults then.
+    /// The last read of all threads that ran, and the process's major faults then.
     complete_at: Option<Stamp>,
     major_faults: Option<u64>,
     files: ProcessFiles,
@@ -87,7 +83,6 @@ impl Followed {
         }
     }
 
-    /// Reads the threads, then the process.
     fn read(
         &mut self,
         look: &Look<'_>,
@@ -118,7 +113,7 @@ impl Followed {
 }
 
 impl Threads {
-    /// Holds nothing yet. `descriptors` is how many the process may have open.
+    /// `descriptors` is the process's limit of open files.
     pub fn new(config: config::Threads, descriptors: u64) -> Self {
         let descriptors = for_threads(descriptors);
         Threads {
@@ -155,8 +150,8 @@ impl Threads {
     }
 }
 
-/// How many of the process's descriptors may hold threads' files: half of what the daemon does not need at least, since
-/// connections come and go. With none, threads are opened, read and closed.
+/// Half of the descriptors that the daemon does not reserve, because connections come and go. At 0,
+/// thread files are opened for each read.
 fn for_threads(all: u64) -> usize {
     usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2)
         .unwrap_or(usize::MAX)

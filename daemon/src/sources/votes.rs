@@ -1,7 +1,7 @@
-//! What a validator is paid for: votes, leader slots, and the cluster around it, by JSON-RPC.
+//! Votes, leader slots and the cluster, by JSON-RPC.
 //!
-//! A task of its own asks beside the poller of `rpc`, once a minute; the tick reads what it has heard, with its age. The epoch
-//! and the seconds ahead are those of the newest processed slot, which `rpc` knows every second.
+//! A separate task polls once a minute; the tick exports the result with its age. The epoch and the
+//! seconds ahead use the newest processed slot, which `rpc` polls every second.
 
 mod ahead;
 mod cluster;
@@ -28,27 +28,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What the task has heard, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Handle {
     known: Latest<Known>,
-    /// The consensus of a process, as all sources together prove it.
     consensus: Latest<(ProcessId, Consensus)>,
     is_round_requested: Arc<AtomicBool>,
 }
 
 impl Handle {
-    /// The own votes were answered far behind the tip, and the node is near it now: the next round is due.
+    /// Requests the next round: the own votes came from a node far behind the tip, which is near it
+    /// now.
     fn request_round(&self) {
         self.is_round_requested.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a round was requested since the last call.
     fn take_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }
 
-    /// The cluster of `process`, by its genesis hash.
     pub fn cluster(&self, process: ProcessId) -> Option<String> {
         let known = self.of(process)?;
         known
@@ -57,20 +54,18 @@ impl Handle {
             .map(|hash| cluster::name(hash).to_owned())
     }
 
-    /// What it knows of the migration of `process`.
     pub fn migration(&self, process: ProcessId, now: Stamp) -> MigrationEvidence {
         self.of(process)
             .map(|known| known.migration(now))
             .unwrap_or_default()
     }
 
-    /// The balance of the vote account of `process`, in lamports.
+    /// In lamports.
     pub fn vote_balance(&self, process: ProcessId, now: Stamp) -> Option<u64> {
         let known = self.of(process)?;
         known.vote_balance.fresh(now, known.lives.often)
     }
 
-    /// Which consensus `process` runs; `None` while that is not known.
     pub fn set_consensus(&self, process: ProcessId, consensus: Option<Consensus>) {
         self.consensus
             .set(consensus.map(|consensus| Arc::new((process, consensus))));
@@ -85,7 +80,7 @@ impl Handle {
         self.known.get().filter(|known| known.process == process)
     }
 
-    /// What was heard in the last round, or so far in the first; `None` before.
+    /// The last round, or the first one so far; `None` before.
     pub(crate) fn standing(&self) -> Option<Standing> {
         let known = self.known.get()?;
         let own = known.own.fresh(known.at, known.lives.often);
@@ -101,44 +96,38 @@ impl Handle {
     }
 }
 
-/// What a node knows of the vote account of one validator.
+/// The node's view of one validator's vote account.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
-    /// Whether all questions of a round were asked.
+    /// All requests of a round were sent.
     pub(crate) is_whole: bool,
-    /// Whether the node has told all vote accounts.
+    /// The node returned all vote accounts.
     pub(crate) is_known: bool,
-    /// The vote account: as configured, or of the identity; `None` if the identity has none.
+    /// The configured account, or the identity's; `None` if the identity has none.
     pub(crate) account: Option<PublicKey>,
-    /// What it is like: `Some(None)` if the node does not know it, `None` if it did not answer.
+    /// `Some(None)` if the node does not know it, `None` without a response.
     pub(crate) own: Option<Option<Own>>,
-    /// Whether another node votes with it.
+    /// Another node votes with it.
     pub(crate) is_standby: bool,
-    /// The consensus, as far as the node itself proves it.
     pub(crate) consensus: Option<Consensus>,
-    /// What could not be learnt.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Votes and leader slots.
 pub struct Votes {
-    /// What the task has heard.
     pub heard: Handle,
-    /// What `rpc` has heard.
     pub rpc: rpc::Handle,
-    /// How long a slot takes, as measured up to the last tick.
     pub slot_time: Latest<Duration>,
     pub intake: Intake,
-    /// When the answer was heard that was told last.
     pub told: Option<Stamp>,
-    /// When the own votes were answered that were told last, and whether the node was near the tip then.
+    /// Arrival of the own votes that were reported last, and whether the node was near the tip
+    /// then.
     pub judged: Option<(Stamp, Option<bool>)>,
-    /// The answer for which another round was requested.
+    /// The response for which another round was requested.
     pub requested_for: Option<Stamp>,
 }
 
 impl Votes {
-    /// Whether the node that answered about the own votes was far behind then: it judged by an old bank.
+    /// True if the node was far behind when it returned the own votes: they are of an old bank.
     fn is_judged_from_behind(&mut self, known: &Known, near_tip: Option<bool>) -> bool {
         let Some(answered) = known.own.at() else {
             return false;
@@ -148,7 +137,7 @@ impl Votes {
             .take_if(|(at, _)| *at == answered)
             .get_or_insert((answered, near_tip));
         self.judged = Some((answered, was_near));
-        // Once for each answer: a node in trouble is not asked more often.
+        // Once per response: a node in trouble gets no extra requests.
         if was_near == Some(false)
             && near_tip == Some(true)
             && self.requested_for.replace(answered) != Some(answered)

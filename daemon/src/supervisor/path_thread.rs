@@ -1,4 +1,4 @@
-//! Calls about paths of the validator: a file system that does not answer keeps their thread for ever.
+//! Calls on paths of the validator, whose file system may block a thread for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,35 +7,30 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Longest wait for an answer where nobody configures it.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// [`PathError::TimedOut`] in words.
 pub const UNANSWERED: &str = "its file system does not answer; is its mount dead?";
 
-/// Why a call about a path has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// It did not return in time.
     #[error("{UNANSWERED}")]
     TimedOut,
-    /// It was not made, since the one before has not returned.
+    /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]
     Busy,
-    /// It was not made.
+    /// Not called: no thread could start.
     #[error("the system starts no thread for it; is a limit of tasks or memory reached?")]
     NoThread,
 }
 
-/// Makes one call at a time, on a thread that nothing else uses and nobody waits for at the end. While a call has not
-/// returned there is no other, so at most one thread hangs.
+/// Makes one call at a time on its own thread, which shutdown does not wait for. A pending call
+/// blocks new ones, so at most one thread hangs.
 #[derive(Debug)]
 pub struct PathThread {
     name: &'static str,
     is_busy: Arc<AtomicBool>,
 }
 
-/// Until the call returns or panics.
 struct Busy(Arc<AtomicBool>);
 
 impl Drop for Busy {
@@ -45,7 +40,6 @@ impl Drop for Busy {
 }
 
 impl PathThread {
-    /// No thread yet. The kernel cuts its name to 15 bytes.
     pub fn new(name: &'static str) -> Self {
         PathThread {
             name,
@@ -53,24 +47,21 @@ impl PathThread {
         }
     }
 
-    /// Starts a call and passes on its result.
-    ///
     /// # Errors
-    /// The call before has not returned, or the system starts no thread.
+    /// The previous call has not returned, or no thread can start.
     pub fn start<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Receiver<T>, PathError> {
         let (sender, receiver) = channel();
-        // Nobody may wait for the result any more.
         self.spawn(call, move |result| drop(sender.send(result)))?;
         Ok(receiver)
     }
 
-    /// Makes a call and blocks until it returns, for `timeout` at most.
+    /// Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// It, or the call before, has not returned.
+    /// It, or the previous call, has not returned.
     pub fn call<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -82,10 +73,6 @@ impl PathThread {
             .map_err(|_| PathError::TimedOut)
     }
 
-    /// As [`PathThread::call`], for a task.
-    ///
-    /// # Errors
-    /// It, or the call before, has not returned.
     pub async fn call_from_task<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -111,7 +98,7 @@ impl PathThread {
         let busy = Busy(Arc::clone(&self.is_busy));
         let body = move || {
             let result = call();
-            // Who gets the result may make the next call.
+            // Before the result is sent: its receiver may make the next call.
             drop(busy);
             send(result);
         };

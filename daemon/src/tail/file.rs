@@ -1,4 +1,4 @@
-//! A log file, followed over rotation on a thread of its own: [`Follower`] at the daemon's pace, into its intake.
+//! Follows a log file on its own thread and feeds the intake.
 
 use super::{Parts, sink};
 use crate::clock::Clock;
@@ -8,10 +8,10 @@ use faultline_follow::{Follower, POLL, StatusHandle};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
-/// The follower of a file. [`run`](FileTail::run) is for a thread that may hang: it reads files of the validator.
+/// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
 #[derive(Debug)]
 pub struct FileTail {
-    /// `None` while its file system has not answered.
+    /// `None` while its file system has not responded.
     follower: Option<Follower>,
     opening: Receiver<Follower>,
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct FileTail {
 }
 
 impl FileTail {
-    /// A follower of `path`, at its end as of now.
+    /// Starts at the file's current end.
     pub fn open(path: &Path, parts: Parts) -> Self {
         let (now, writer) = (parts.clock.now(), sink::record_writer(parts.intake));
         let (status, opened) = (writer.status().clone(), path.to_owned());
@@ -41,7 +41,7 @@ impl FileTail {
         self.status.clone()
     }
 
-    /// Follows until the signal. A line that is incomplete then is not counted.
+    /// At the signal, an incomplete line does not count.
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
             let words = format!(

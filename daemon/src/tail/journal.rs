@@ -1,17 +1,16 @@
-//! The journal of a unit, through `journalctl`.
+//! A unit's journal, through `journalctl`.
 //!
-//! `--output=json` with the message and the cursor: one entry is one line, whatever bytes it holds (`cat` would lose
-//! where an entry ends, `export` counts binary lengths). The cursor of the last entry is kept, so that a new `journalctl`
-//! goes on where the one before ended. `--cursor`, and the entry itself left out by us, instead of `--after-cursor`: that
-//! one loses the first entry if the journal no longer holds the one pointed at (systemd before 255). Before the first
-//! entry, `--since` the daemon's start does the same.
+//! `--output=json` has one entry per line, whatever its bytes. A restarted `journalctl` continues
+//! at the last cursor. We use `--cursor` and skip that entry: `--after-cursor` of systemd before
+//! 255 loses the first entry if the cursor's entry is gone. Before the first entry, `--since` is
+//! the daemon's start.
 //!
-//! What cannot be had: messages that journald dropped (`RateLimitBurst=`, 10,000 in 30 s unless raised), vacuumed
-//! before they were read, or cut at `LineMax=` (48 KiB). The time is systemd's: a daemon started just after the wall clock
-//! was set back reads a little history.
+//! Missing messages: those that journald dropped (`RateLimitBurst=`, 10,000 in 30 s by default),
+//! vacuumed before they were read, or cut at `LineMax=` (48 KiB). A daemon started just after the
+//! wall clock was set back reads a little history.
 //!
-//! journald takes a service's output line by line, so that a datapoint with newlines in it arrives as several entries,
-//! which are joined as in a file.
+//! journald splits a service's output at newlines. A datapoint with newlines arrives as several
+//! entries, which are joined as in a file.
 
 mod entry;
 
@@ -31,25 +30,22 @@ use tokio::time::{sleep, timeout};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-/// A JSON line longer than this is skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
+/// Longer JSON lines are skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
 const MOST_LINE: usize = 1024 * 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much of what journalctl complains about is kept.
 const MOST_COMPLAINT: usize = 400;
 
-/// How long journalctl and its last words are waited for once its output has ended.
+/// Maximum wait for journalctl and its error output after its output ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Waits of the follower.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Before the first new try after journalctl ended; doubled each time it ends without an entry.
+    /// Before the first restart of journalctl; doubled each time it ends without an entry.
     first: Duration,
-    /// The longest of these.
     most: Duration,
-    /// journalctl that lives this long without a complaint is reading.
+    /// journalctl that runs this long without an error is working.
     settled: Duration,
 }
 
@@ -59,7 +55,6 @@ const PACE: Pace = Pace {
     settled: Duration::from_secs(2),
 };
 
-/// The follower of a unit's journal. [`run`](JournalTail::run) is a task.
 #[derive(Debug)]
 pub struct JournalTail {
     program: String,
@@ -67,15 +62,13 @@ pub struct JournalTail {
     clock: Clock,
     writer: RecordWriter,
     splitter: LogSplitter,
-    /// Wall clock at which the follower was made.
     since: Duration,
-    /// The last entry taken; `None` before the first.
     cursor: Option<String>,
     pace: Pace,
 }
 
 impl JournalTail {
-    /// A follower of the journal of `unit`, from now on. Starts nothing yet.
+    /// Starts at the current end. Does not start journalctl yet.
     pub fn new(unit: &str, parts: Parts) -> Self {
         Self::with(
             "journalctl",
@@ -103,7 +96,6 @@ impl JournalTail {
         self.writer.status().clone()
     }
 
-    /// Follows until the signal; starts journalctl anew whenever it ends.
     pub async fn run(mut self, stop: Stop) {
         let mut pause = self.pace.first;
         loop {
@@ -124,7 +116,6 @@ impl JournalTail {
         }
     }
 
-    /// The arguments for where the follower stands.
     fn arguments(&self) -> Vec<String> {
         let from = match &self.cursor {
             Some(cursor) => format!("--cursor={cursor}"),
@@ -162,7 +153,7 @@ impl JournalTail {
             .spawn()
     }
 
-    /// One life of journalctl; why it ended.
+    /// One run of journalctl; returns why it ended.
     async fn follow(&mut self) -> Problem {
         let mut child = match self.start() {
             Ok(child) => child,
@@ -208,8 +199,8 @@ impl JournalTail {
         self.ended(status, &complaint)
     }
 
-    /// Takes a piece of output; true if there was an entry in it. The cursor moves with what is committed: nothing in
-    /// here waits, so that a follower that is stopped has done both or neither.
+    /// True if the output has an entry. The cursor moves with the commit. Nothing in here awaits,
+    /// so that a stop leaves both done or neither.
     fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
         let JournalTail {
             writer,
@@ -286,7 +277,6 @@ impl JournalTail {
     }
 }
 
-/// What journalctl says on its error output, the end of it.
 #[derive(Debug, Default)]
 struct Complaint(Vec<u8>);
 
@@ -316,7 +306,8 @@ impl Complaint {
         }
     }
 
-    /// The problem, if it is a missing right: journalctl only hints at that and goes on with what it may read.
+    /// A problem if a right is missing: journalctl only hints at it and continues with what it may
+    /// read.
     fn refusal(&self, unit: &str) -> Option<Problem> {
         let text = self.text();
         let signs = [

@@ -1,5 +1,3 @@
-//! The daemon's intake as a sink of log records.
-
 use crate::validator::intake::{Intake, Push};
 use faultline_catalog::Stamp;
 use faultline_follow::{RecordSink, RecordWriter};

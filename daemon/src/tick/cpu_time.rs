@@ -1,8 +1,5 @@
-//! CPU time by mode.
-
 use std::time::Duration;
 
-/// CPU time in user mode and in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTime {
     pub user: Duration,
@@ -14,13 +11,12 @@ impl CpuTime {
         self.user + self.system
     }
 
-    /// The part of it in the kernel; `None` before there is any.
     pub fn system_share(&self) -> Option<f64> {
         let total = self.total().as_secs_f64();
         (total > 0.0).then(|| self.system.as_secs_f64() / total)
     }
 
-    /// Grows to `total`. The growth is split so that the part in the kernel comes near `system_share`; neither mode falls.
+    /// Splits the growth so that the kernel's share approaches `system_share`; neither mode falls.
     pub fn grow_to(&mut self, total: Duration, system_share: f64) {
         let gained = total.saturating_sub(self.total());
         let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));

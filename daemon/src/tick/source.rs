@@ -1,4 +1,4 @@
-//! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
+//! The interface of a source: it returns readings and problems. The tick adds the duration.
 
 use super::CpuTime;
 use crate::discovery::Target;
@@ -9,63 +9,56 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a source is given at a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
-    /// When the tick began.
     pub now: Stamp,
-    /// The followed process; `None` while there is none.
     pub target: Option<&'a Target>,
-    /// Where the kernel's files are.
     pub root: &'a HostRoot,
     pub host: &'a HostConstants,
-    /// When the machine started, by the wall clock as it is set now, in seconds since 1970.
+    /// Boot time by the current wall clock, in Unix seconds.
     pub boot_time: &'a Result<u64, ReadError>,
-    /// What earlier sources of this tick found of the process.
     pub condition: &'a Condition,
 }
 
 impl Look<'_> {
-    /// When a process started, in seconds since 1970. `None` if the boot time is not known.
+    /// A process's start in Unix seconds. `None` without a boot time.
     pub fn start_time(&self, process: ProcessId) -> Option<f64> {
         let boot = *self.boot_time.as_ref().ok()? as f64;
         Some(boot + process.start_ticks as f64 / self.host.clock_ticks_per_second as f64)
     }
 }
 
-/// How the process stands at this tick: made anew for each tick, filled in by the sources that read it, for those that
-/// are asked after them. A value that was not read at this tick is `None`.
+/// The process's state at this tick. Sources fill it for later sources. `None`: not read at this
+/// tick.
 #[derive(Debug, Default)]
 pub struct Condition {
-    /// What the main thread is doing, from the process source.
+    /// Of the main thread, from the process source.
     pub state: Cell<Option<State>>,
-    /// Major page faults of all its threads, ended ones included, from the process source.
+    /// Of all its threads, ended ones included, from the process source.
     pub major_faults: Cell<Option<u64>>,
-    /// CPU time of all its threads, ended ones included, from the process source: whole clock ticks.
+    /// Of all its threads, ended ones included, from the process source, in whole clock ticks.
     pub cpu: Cell<Option<CpuTime>>,
-    /// Where its memory is accounted, as the kernel writes it, from the cgroup source. Of an exiting process this is
-    /// where it was last.
+    /// The memory cgroup as the kernel writes it, from the cgroup source. For an exiting process,
+    /// its last one.
     pub cgroup: OnceCell<Arc<str>>,
-    /// Whether a freezer holds it, from the cgroup source.
+    /// The freezer's state, from the cgroup source.
     pub frozen: Cell<Option<bool>>,
 }
 
-/// What a source found.
 #[derive(Debug, Default)]
 pub struct Finding {
     pub readings: Vec<Reading>,
-    /// What could not be read.
     pub problems: Vec<Problem>,
-    /// Whether the source did its main job.
+    /// The source did its main job.
     pub up: bool,
-    /// Whether this was found before: a listening source has had no news since the last tick.
+    /// A listening source has had no new result since the last tick.
     pub repeated: bool,
-    /// When what is told was heard, of a source that asks at its own times; `None` for one that looks within the tick.
+    /// When a source with its own schedule received the data; `None` for one that reads within the
+    /// tick.
     pub heard: Option<Stamp>,
 }
 
 impl Finding {
-    /// An empty finding of a source that usually reads about so many values.
     pub(crate) fn with_room(readings: usize) -> Self {
         Finding {
             readings: Vec::with_capacity(readings),
@@ -73,7 +66,7 @@ impl Finding {
         }
     }
 
-    /// Unwraps what was read; what was not becomes a problem.
+    /// An error becomes a problem.
     pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         result.map_err(|error| self.problem(&error)).ok()
     }
@@ -88,7 +81,6 @@ impl Finding {
         self.problems.push(Problem::new(status, error));
     }
 
-    /// Adds a reading of a whole number if there is one.
     pub fn whole<const N: usize>(
         &mut self,
         metric: &'static faultline_catalog::Metric,
@@ -99,7 +91,6 @@ impl Finding {
             .extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
     }
 
-    /// Adds a reading of seconds if there is one.
     pub fn seconds<const N: usize>(
         &mut self,
         metric: &'static faultline_catalog::Metric,
@@ -112,10 +103,8 @@ impl Finding {
     }
 }
 
-/// How often limits are read again: only an operator changes them.
 pub const LIMITS_EVERY: Duration = Duration::from_secs(15);
 
-/// Lets through one sample in each interval.
 #[derive(Debug)]
 pub struct Throttle {
     interval: Duration,
@@ -123,13 +112,12 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// The first sample is let through.
     pub fn every(interval: Duration) -> Self {
         let last = None;
         Throttle { interval, last }
     }
 
-    /// Whether the interval is over; if so, the next one begins.
+    /// If true, the next interval starts.
     pub fn is_due(&mut self, now: Stamp) -> bool {
         let due = self
             .last
@@ -141,15 +129,14 @@ impl Throttle {
     }
 }
 
-/// A source, as the tick sees it.
 pub trait Poll: Send {
     fn source(&self) -> Source;
 
-    /// From look to look; `None`: every tick.
+    /// Poll interval; `None`: every tick.
     fn every(&self) -> Option<Duration> {
         None
     }
 
-    /// Looks. Whatever happens is in the finding: a look never fails.
+    /// Errors become problems of the result: it never fails.
     fn look(&mut self, look: &Look<'_>) -> Finding;
 }

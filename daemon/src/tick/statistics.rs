@@ -1,4 +1,4 @@
-//! Keeps the accounts of the sources: up or not, how long they take, what they could not read.
+//! Statistics of the sources: up, duration and problems.
 
 use crate::clock::{Due, Steps};
 use faultline_catalog::metrics::daemon as d;
@@ -16,19 +16,15 @@ struct Account {
     last_success: Option<Stamp>,
     counts: BTreeMap<Status, u64>,
     current: Vec<Problem>,
-    /// When the minute began in which problems were logged last, and how many were.
     logged: (Stamp, u32),
 }
 
-/// How new that is which a source told.
 #[derive(Debug, Clone, Copy)]
 pub struct News {
-    /// Whether it only told again what it told before.
     pub repeated: bool,
     pub heard: Stamp,
 }
 
-/// All accounts, and those of the tick itself.
 #[derive(Debug)]
 pub struct Statistics {
     accounts: BTreeMap<Source, Account>,
@@ -53,14 +49,14 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// A tick began.
     pub fn tick(&mut self, due: Due) {
         self.ticks += 1;
         self.missed += due.missed;
         self.lateness.observe(due.lateness.as_secs_f64());
     }
 
-    /// What the clocks show at a tick. Whether the wall clock was set since the last one, which is counted and logged.
+    /// Exports the clocks. True if the wall clock was set since the last tick, which is counted and
+    /// logged.
     pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
         let Some(step) = self.steps.look(at, suspended) else {
             return false;
@@ -76,9 +72,9 @@ impl Statistics {
         true
     }
 
-    /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
-    /// understood is an event and counts each time, unless the source only tells again what it told before. A state that
-    /// begins or ends is logged.
+    /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
+    /// are events, counted each time unless the source repeats its result. A state that begins or
+    /// ends is logged.
     pub fn looked(&mut self, batch: &Batch, news: News) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
@@ -93,7 +89,7 @@ impl Statistics {
             account.last_success = Some(news.heard);
         }
         for (index, problem) in batch.problems.iter().enumerate() {
-            // Two questions may have the same problem.
+            // Two requests may have the same problem.
             let mut before = account
                 .current
                 .iter()
@@ -112,7 +108,6 @@ impl Statistics {
         }
     }
 
-    /// The accounts as a batch of the daemon's own.
     pub fn batch(&self, at: Stamp) -> Batch {
         let mut readings = Vec::with_capacity(self.accounts.len() * 8);
         for (source, account) in &self.accounts {
@@ -155,7 +150,8 @@ impl Statistics {
     }
 }
 
-/// New problems of a source that are logged in a minute: some hold words of others, who could fill the log with them.
+/// Maximum new problems per source logged in a minute: some contain foreign text, which could flood
+/// the log.
 const MOST_LOGGED: u32 = 20;
 
 impl Account {
@@ -176,7 +172,7 @@ impl Account {
     }
 }
 
-/// What is not offered is normal on some machines; what is refused or broken wants an operator.
+/// Missing data is normal on some machines; forbidden or broken needs an operator.
 fn note(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
     match problem.status {

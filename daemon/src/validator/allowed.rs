@@ -1,4 +1,4 @@
-//! Datapoints beyond the catalog, as the operator's allow-list asks for them.
+//! Datapoints beyond the catalog, from the operator's allow-list.
 
 mod values;
 
@@ -10,37 +10,32 @@ use foldhash::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The allow-list, ready to be asked.
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {
     by_name: HashMap<Box<[u8]>, Wants>,
     max_series: usize,
-    /// Groups of all datapoints.
     groups: usize,
-    /// Tells this list from every other one. 0 is the empty list's.
+    /// Unique per list. 0 is the empty list's.
     id: u64,
 }
 
-/// What is wanted of one datapoint.
 #[derive(Debug, Clone)]
 pub struct Wants {
     name: Arc<str>,
-    /// The wanted fields, each once, with its number.
+    /// Each field once, with its number.
     fields: [Vec<(Box<str>, usize)>; BUCKETS],
     fields_len: usize,
     groups: Vec<Group>,
 }
 
-/// Fields of one datapoint that are wanted with the same tags.
+/// Fields of one datapoint that have the same allowed tags.
 #[derive(Debug, Clone)]
 struct Group {
     tags: Arc<[Arc<str>]>,
-    /// Its place among all groups of the list.
     number: usize,
     entries: Vec<Entry>,
 }
 
-/// One entry of the allow-list.
 #[derive(Debug, Clone)]
 struct Entry {
     field: Arc<str>,
@@ -51,7 +46,7 @@ struct Entry {
 
 const BUCKETS: usize = 64;
 
-/// Most fields of a line are not wanted; length and three letters tell that.
+/// A hash of length and three letters, which excludes most fields of a line.
 fn bucket(key: &str) -> usize {
     let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
     let len = key.len();
@@ -84,7 +79,6 @@ impl AllowList {
         }
     }
 
-    /// What is wanted of the datapoint of this name; `None` if nothing is.
     pub fn wants(&self, name: &[u8]) -> Option<&Wants> {
         if self.by_name.is_empty() {
             None
@@ -93,7 +87,6 @@ impl AllowList {
         }
     }
 
-    /// At most this many series.
     pub fn max_series(&self) -> usize {
         self.max_series
     }
@@ -143,8 +136,8 @@ impl Wants {
             .map(|(_, at)| *at)
     }
 
-    /// Reads the wanted fields in one pass. Of fields with the same key the first counts, and what follows a malformed
-    /// field is not looked at. True if there is a number among them.
+    /// Reads the allowed fields in one pass. Of repeated keys the first counts. Stops at a
+    /// malformed field. True if a number was found.
     fn read(&self, point: &Point<'_>, found: &mut Vec<Found>) -> bool {
         found.clear();
         found.resize(self.fields_len, Found::Missing);
@@ -169,7 +162,6 @@ impl Wants {
     }
 }
 
-/// What a line has of a wanted field.
 #[derive(Debug, Clone, Copy)]
 enum Found {
     Missing,
@@ -177,7 +169,7 @@ enum Found {
     Number(f64),
 }
 
-/// The value of the tag that becomes this label, "" where the point lacks it.
+/// The value of the tag with this label; "" if the point lacks it.
 fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
     let tag = point
         .tags()

@@ -1,8 +1,8 @@
-//! What arrived and what did not: missed pushes, and seconds without transactions or without data.
+//! Counts missed pushes, and seconds without transactions or without data.
 //!
-//! Points carry the validator's wall clock, which may be set. How much time passed between two pushes is known on clocks
-//! that cannot: the validator says how long ago its previous push was, and the daemon when each push arrived. Where the
-//! wall clock does not fit them it was set, and the seconds are counted from there on anew.
+//! Points carry the validator's wall clock, which may be set. Monotonic clocks give the real time
+//! between two pushes: the validator reports the age of its previous push, and the daemon stamps
+//! each arrival. If the wall clock disagrees it was set, and counting restarts from there.
 
 use super::tally::{add, delta};
 use faultline_agave::points::Known;
@@ -12,25 +12,25 @@ use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A point is created shortly before it is written; a second is settled only when the push is this much younger.
+/// A point is created shortly before it is written. A second is settled once a push is this many
+/// seconds newer.
 const SETTLE: i64 = 2;
 
-/// The agent says whole seconds and wakes at its own pace: a gap this much longer than it says is a missed push.
+/// The agent reports whole seconds and wakes irregularly: a gap that exceeds the reported one by
+/// this is a missed push.
 const SLACK: i64 = 3 * SECOND;
 
-/// A push arrives at most this long after it was made, or the validator gives it up.
+/// Maximum delay of a push: then the validator gives it up.
 const DELAY: i64 = 5 * SECOND;
 
-/// Pushes are about this far apart.
 const PERIOD: i64 = 10 * SECOND;
 
-/// The wall clock may run faster or slower than the monotonic one by one part in so many without being set.
+/// The wall clock may drift from the monotonic one by 1/SLEW without being set.
 const SLEW: i64 = 100;
 
-/// At most this many seconds wait to be settled (over an hour).
+/// Maximum unsettled seconds (over an hour).
 const MOST_OPEN: usize = 4096;
 
-/// When a push was made and when it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// By the validator's clock, in Unix nanoseconds.
@@ -40,7 +40,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Made at `made` and heard at `at`.
     pub fn heard(made: i64, at: Stamp) -> Self {
         Moment {
             made,
@@ -49,46 +48,42 @@ impl Moment {
     }
 }
 
-/// The last push that an earlier run of the daemon took.
+/// The last push that an earlier run of the daemon received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastPush {
     pub process: ProcessId,
     pub at: Moment,
 }
 
-/// The end of a push, as its `metrics` point tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushEnd {
     pub at: Moment,
-    /// How many seconds before that the validator sent the previous push, by its own monotonic clock.
+    /// Seconds since the validator's previous push, by its own monotonic clock.
     pub since: u64,
-    /// False if the push cannot tell whether there were transactions, because they are filtered out.
+    /// False if the push cannot show transactions, because they are filtered out.
     pub readable: bool,
 }
 
-/// Follows the pushes of one process by their `metrics` points.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Coverage {
-    /// The first push of this process; `None` before it.
+    /// `None` before the first push of this process.
     first: Option<PushEnd>,
-    /// The newest push or line of the log.
     newest: Option<Moment>,
-    /// Arrival minus making of the push that took least: no push takes less unless the wall clock was set.
+    /// Minimum of arrival minus creation. A push is only faster if the wall clock was set.
     least_delay: Option<i64>,
-    /// Transactions by second, of seconds not settled yet.
+    /// Transactions by unsettled second.
     open: BTreeMap<i64, u64>,
     /// The next second to settle; `None` before the first execution.
     next: Option<i64>,
-    /// Seconds in which nothing is known to have happened; only from the first execution on.
+    /// Seconds without transactions, counted from the first execution on.
     pub zero_seconds: u64,
-    /// Seconds of which nothing arrived; only from the first execution on.
+    /// Seconds without data, counted from the first execution on.
     pub unknown_seconds: u64,
-    /// Pushes that never arrived.
     pub pushes_missed: u64,
 }
 
 impl Coverage {
-    /// A point came that was made at `time`, in Unix nanoseconds.
+    /// A point created at `time`, in Unix nanoseconds.
     pub fn point(&mut self, known: &Known, time: i64) {
         match known {
             Known::CostTracker(cost) => self.transactions(time, delta(cost.transaction_count)),
@@ -97,10 +92,9 @@ impl Coverage {
         }
     }
 
-    /// Transactions were executed at `time`, in Unix nanoseconds.
     pub fn transactions(&mut self, time: i64, count: u64) {
         let second = time.div_euclid(SECOND);
-        // Before the first execution nothing is settled; after it, what is settled stays settled.
+        // Nothing is settled before the first execution; settled seconds never change.
         if count == 0 || self.next.is_some_and(|next| second < next) {
             return;
         }
@@ -109,7 +103,7 @@ impl Coverage {
         }
     }
 
-    /// A push ended. True if the validator's clock was set since the push before.
+    /// True if the validator's clock was set since the previous push.
     pub fn push(&mut self, push: PushEnd) -> bool {
         self.first.get_or_insert(push);
         let (at, since) = (
@@ -149,8 +143,8 @@ impl Coverage {
         false
     }
 
-    /// The log was read up to lines of that moment: it has no gaps of its own, since the follower tells of lost text. True
-    /// if the validator's clock was set since the lines before.
+    /// The log was read up to this moment. It has no gaps of its own, because the follower reports
+    /// lost text. True if the validator's clock was set since the previous lines.
     pub fn log_reached(&mut self, at: Moment) -> bool {
         if self
             .newest
@@ -166,7 +160,7 @@ impl Coverage {
         false
     }
 
-    /// Another process begins: what it has not executed yet is neither zero nor unknown. The counts stay.
+    /// For a new process: seconds before its first execution do not count. The counts stay.
     pub fn restart(&mut self) {
         let Coverage {
             zero_seconds,
@@ -182,21 +176,22 @@ impl Coverage {
         };
     }
 
-    /// The followed process was followed before this daemon started, up to a push of that moment: pushes missing since
-    /// then are missed.
+    /// The process was followed before this daemon started, up to this push: pushes missing since
+    /// then count as missed.
     pub fn resume(&mut self, last: Moment) {
         self.reach(last);
     }
 
-    /// Takes over what came before it was known that the sender is the followed process. It goes on where this ends: the seconds
-    /// between them in which it executed nothing do not count.
+    /// Merges data from before the sender was known to be the followed process. The seconds between
+    /// both without execution do not count.
     pub fn adopt(&mut self, pending: Coverage) {
         let follows =
             |first: &PushEnd| self.newest.is_none_or(|newest| newest.made < first.at.made);
         let Some(first) = pending.first.filter(follows) else {
             return;
         };
-        // Up to its first push, for what is missing before it. What was executed until then is among its own seconds.
+        // Only up to its first push, to count what is missing before it. Its own seconds include
+        // earlier executions.
         self.open.clear();
         let next = self.next.take();
         self.push(first);
@@ -211,7 +206,7 @@ impl Coverage {
         };
     }
 
-    /// Whether the wall clock was set between two moments, `since` nanoseconds apart or more.
+    /// Compares two moments that are at least `since` nanoseconds apart.
     fn clock_was_set(&self, before: Moment, at: Moment, since: i64) -> bool {
         let passed = at.made.saturating_sub(before.made).saturating_sub(since);
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
@@ -250,8 +245,8 @@ impl Coverage {
         self.newest = Some(at);
     }
 
-    /// The clock was set: seconds from now on are counted, those that it was set over are not, for they may never have been
-    /// or come twice.
+    /// After the clock was set, counting restarts: the skipped seconds may never have existed, or
+    /// come twice.
     fn begin_anew(&mut self, at: Moment) {
         let executed = self.next.is_some() || !self.open.is_empty();
         self.open.clear();
@@ -287,7 +282,7 @@ impl Coverage {
         self.next = Some(end);
     }
 
-    /// The seconds up to `begins` are unknown, but for those of which points came all the same.
+    /// Seconds up to `begins` are unknown, unless points arrived for them.
     fn skip_to(&mut self, begins: i64) {
         self.settle(begins.saturating_add(SETTLE * SECOND), begins, false);
     }

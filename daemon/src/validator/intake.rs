@@ -1,4 +1,4 @@
-//! Where lines come in: from pushes and from the log, through the same parser into the same sums.
+//! Parses lines of pushes and of the log into the same sums.
 
 mod push;
 mod readings;
@@ -23,7 +23,7 @@ use faultline_catalog::Stamp;
 use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Shared between the listener or the log follower, which add, and the tick, which reads.
+/// The listener or the log follower writes, the tick reads.
 #[derive(Debug, Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
@@ -35,52 +35,43 @@ pub struct Intake {
 #[derive(Debug, Default)]
 struct State {
     senders: Senders,
-    /// Everything the followed validator's processes said since the daemon started.
+    /// All sums of the followed validator's processes since the daemon's start.
     total: Tally,
     values: Values,
     lines: Lines,
     coverage: Coverage,
     reported: Reported,
     last_push: Option<Stamp>,
-    /// No validator is followed: levels have nothing to describe.
+    /// No validator is followed: levels are not exported.
     gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
     plausible: Plausible,
-    /// Slots as JSON-RPC told them, when the last push ended and now.
+    /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
-    /// When JSON-RPC of this process told a slot first and last.
     answers: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: Recent,
-    /// How often an assumed identity was revised.
     revisions: u64,
-    /// A validator is followed or was.
+    /// A validator is or was followed.
     followed: bool,
     last_run: Option<LastPush>,
-    /// When the user of the validator was read last.
     user_read: Option<Stamp>,
-    /// Why a push was refused last, and when.
     refused: Option<(String, Stamp)>,
 }
 
-/// What the tick wants to know besides readings.
 #[derive(Debug, Clone, Default)]
 pub struct PushFacts {
-    /// Newest slots, and when the push that told of them arrived.
     pub slots: Option<(Stamp, Slots)>,
-    /// Version, as `validator-new` said it.
+    /// From `validator-new`.
     pub version: Option<String>,
-    /// Identity that counts now; `None` until it is known.
+    /// `None` until it is known.
     pub identity: Option<String>,
-    /// When the followed validator's last push arrived.
     pub last_push: Option<Stamp>,
-    /// What it reported of the migration to Alpenglow.
     pub migration: MigrationReports,
 }
 
 impl Intake {
-    /// An intake that has seen nothing.
     pub fn new(datapoints: &Datapoints) -> Self {
         let intake = Intake {
             state: Arc::default(),
@@ -92,12 +83,12 @@ impl Intake {
         intake
     }
 
-    /// Another allow-list from the next push on. Sums of fields that are no longer on it stay, as counters do.
+    /// Replaces the allow-list from the next push on. Sums of removed fields stay, as counters do.
     pub fn reconfigure(&self, datapoints: &Datapoints) {
         self.allow.set(Some(Arc::new(AllowList::new(datapoints))));
     }
 
-    /// From now on points of the followed validator are recorded too. For the start: later calls change nothing.
+    /// Records the followed validator's points too. Only the first call counts.
     pub fn record_to(&self, points: Points) {
         let _ = self.recorder.set(points);
     }
@@ -110,22 +101,22 @@ impl Intake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A body begins to arrive at `now`, of somebody who is trusted: by a password, or since it is the validator's log.
+    /// A trusted body starts at `now`: with a password, or from the validator's log.
     pub fn begin(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (None, true), now)
     }
 
-    /// A body of `user` begins to arrive at `now`; it counts only if the validator runs as that user.
+    /// A body of `user` starts at `now`; it counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (Some(user), true), now)
     }
 
-    /// A body of an allowed user begins to arrive at `now`. Nothing proves that the validator wrote it.
+    /// A body of an allowed user starts at `now`. Nothing proves that the validator wrote it.
     pub fn begin_relayed(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (None, false), now)
     }
 
-    /// The body has arrived, whole or cut: what it carried is counted already; this closes the account of the push.
+    /// Closes a body, complete or cut. Its lines count already.
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
@@ -147,12 +138,12 @@ impl Intake {
         }
     }
 
-    /// What an earlier run of the daemon knew last: pushes of the same process that are missing since then are missed.
+    /// The last push of an earlier run: pushes of the same process that are missing since then
+    /// count as missed.
     pub fn resume(&self, last: LastPush) {
         self.lock().last_run = Some(last);
     }
 
-    /// This validator is followed now.
     pub fn follows(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state.last_run.take_if(|last| last.process == process) {
@@ -160,7 +151,7 @@ impl Intake {
         }
     }
 
-    /// Another validator is followed. `startup_id` is what it calls itself until it has read its identity.
+    /// Another validator is followed. `startup_id` is its host id until it has read its identity.
     pub fn restart(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
@@ -170,7 +161,7 @@ impl Intake {
         state.values.forget_levels();
         state.coverage.restart();
         if std::mem::replace(&mut state.followed, true) {
-            // What came before the daemon found its first validator may be of that one.
+            // The first validator may have sent pushes before it was found; later ones have not.
             state.senders.forget_pushes();
         }
         (
@@ -189,41 +180,41 @@ impl Intake {
         ) = (None, None, 0, None);
     }
 
-    /// Another process is followed, and is no validator: pushes wait until the validator below it is found.
+    /// A non-validator is followed: pushes are held back until the validator below it is found.
     pub fn wait(&self) {
         let mut state = self.lock();
         state.senders.wait();
         (state.followed, state.gone) = (false, true);
     }
 
-    /// The followed validator has ended and none has taken its place: its levels are not shown any more.
+    /// The validator has ended without a successor: its levels are not exported any more.
     pub fn gone(&self) {
         self.lock().gone = true;
     }
 
-    /// The followed validator pushes under this name as well.
+    /// Another host id of the followed validator.
     pub fn answers_to(&self, id: &str, now: Stamp) {
         let mut state = self.lock();
         let settled = state.senders.answers_to(id, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
-    /// The followed validator carries this identity, by configuration.
+    /// The identity from the configuration.
     pub fn is_configured(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
         let settled = state.senders.is_configured(identity, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
-    /// The followed validator carries this identity, by its own word.
+    /// The identity that the validator reports.
     pub fn carries(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
         let settled = state.senders.carries(identity, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
-    /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while, or the one
-    /// that pushes in its place. `None` if nothing has changed.
+    /// For a validator whose identity is unavailable: assumes a sole sender after a while, or its
+    /// successor. `None` without a change.
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
         let (assumption, settled) = state.senders.assume(now);
@@ -234,8 +225,8 @@ impl Intake {
         assumption
     }
 
-    /// JSON-RPC told this processed slot at `at`, and the highest slot with shreds: slots that advance while pushes carry none
-    /// are a sign of filtering.
+    /// JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance while
+    /// pushes have none are a sign of filtering.
     pub fn rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
@@ -243,12 +234,10 @@ impl Intake {
         state.answers = Some((state.answers.map_or(at, |(first, _)| first), at));
     }
 
-    /// Newest slots, and when the push that told of them arrived.
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
         self.lock().newest_slots
     }
 
-    /// What the phase and the target's labels want.
     pub fn facts(&self) -> PushFacts {
         let state = self.lock();
         PushFacts {
@@ -291,12 +280,13 @@ impl State {
             readable: end.readable || !advanced,
             ..end
         }) {
-            // What is newest by the validator's clock is not known any more.
+            // The order by the validator's clock is not known any more.
             self.values.forget_levels();
         }
     }
 
-    /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
+    /// Adds a known point or allowed fields of the sender `host`; `None`: the log, which is
+    /// trusted.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn add(
         &mut self,
@@ -346,7 +336,7 @@ impl State {
             Some(Ok(decoded)) => Some(decoded),
             None => None,
         };
-        // The log's lines have no time of their own to tell them apart, and are read once by their place.
+        // Log lines have no timestamp to distinguish them, and each is read once.
         if host.is_some() && !recent.insert(line) {
             lines.duplicate += 1;
             return Added::default();
@@ -382,7 +372,7 @@ impl State {
         }
     }
 
-    /// What is summed apart of a sender until it is known whether it is ours.
+    /// Sums of a sender that is not yet known to be the validator.
     fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
@@ -391,7 +381,7 @@ impl State {
         Some(&mut sender.sums)
     }
 
-    /// What of a point of ours goes beyond sums.
+    /// Handles the parts of an own point that are not sums.
     fn follow_up(&mut self, known: &Known, time: i64, now: Stamp) {
         self.coverage.point(known, time);
         self.reported.add(known, now);

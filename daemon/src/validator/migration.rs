@@ -1,10 +1,8 @@
-//! What datapoints and the log report of the migration to Alpenglow.
-
 use faultline_agave::log::Migration;
 use faultline_agave::points::Known;
 use faultline_catalog::Stamp;
 
-/// What was reported of it so far. Its points come once, and Votor's every 10 s.
+/// Its points come once, and Votor's every 10 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MigrationReports {
     /// Votor's event loop reports.
@@ -14,12 +12,10 @@ pub struct MigrationReports {
     pub genesis_slot: Option<u64>,
     /// From this slot on blocks hold only votes.
     pub migration_slot: Option<u64>,
-    /// When `optimistic_slot` came last.
     pub optimistic_at: Option<Stamp>,
 }
 
 impl MigrationReports {
-    /// Takes a point that arrived at `now`.
     pub fn add(&mut self, known: &Known, now: Stamp) {
         match known {
             Known::EventHandlerStats(_) => self.has_event_handler = true,
@@ -32,7 +28,6 @@ impl MigrationReports {
         }
     }
 
-    /// Takes a line of the log.
     pub fn add_logged(&mut self, logged: Migration) {
         match logged {
             Migration::Starts { slot } => self.migration_slot = Some(slot),
@@ -40,7 +35,6 @@ impl MigrationReports {
         }
     }
 
-    /// Takes what the same validator reported while it was pending.
     pub fn merge(&mut self, pending: MigrationReports) {
         self.has_event_handler |= pending.has_event_handler;
         self.is_complete |= pending.is_complete;

@@ -1,10 +1,8 @@
-//! Stages of a start, as the validator reports them.
-
 use faultline_agave::admin::StartProgress;
 use faultline_agave::log::Progress;
 use faultline_phase::Phase;
 
-/// As the admin socket reports it; `None` once services run, or for a state of a version not known yet.
+/// From the admin socket; `None` once services run, or for an unknown state.
 pub fn of_start(progress: &StartProgress) -> Option<Phase> {
     Some(match progress {
         StartProgress::Initializing | StartProgress::CleaningAccounts => Phase::Initializing,
@@ -19,7 +17,6 @@ pub fn of_start(progress: &StartProgress) -> Option<Phase> {
     })
 }
 
-/// As the log reports it.
 pub fn of_log(progress: Progress) -> Option<Phase> {
     Some(match progress {
         Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,

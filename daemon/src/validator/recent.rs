@@ -1,15 +1,15 @@
-//! Which lines were counted lately, so that a batch that arrives twice counts once.
+//! Recently counted lines, so that a batch that arrives twice counts once.
 
 use foldhash::{HashSet, quality};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// How many lines are remembered: with slots of 0.2 s and four kinds of deltas about seven minutes, over half a minute at
-/// the pace of a catch-up. A repetition comes from a retrying proxy and follows within seconds.
+/// Covers about seven minutes with slots of 0.2 s and four kinds of deltas, and over half a minute
+/// of a catch-up. Repetitions come within seconds, from a retrying proxy.
 const REMEMBERED: usize = 8192;
 
-/// Hashes of the newest lines, with a seed that differs from run to run. Two different lines collide once in 2^51 at this
-/// size. The hash takes a tenth of the time of the standard library's, which for a long line was more than all the rest.
+/// Hashes of the newest lines with a random seed. At this size two different lines collide once in
+/// 2^51. The hash takes a tenth of the standard library's time, which dominated for long lines.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
     hasher: quality::RandomState,
@@ -18,7 +18,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Remembers the line; false if it was remembered already.
+    /// False if the line was inserted before.
     pub fn insert(&mut self, line: &[u8]) -> bool {
         let hash = self.hasher.hash_one(line);
         if !self.known.insert(hash) {

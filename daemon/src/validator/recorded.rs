@@ -1,4 +1,4 @@
-//! The validator's points as a recording keeps them: each with its own time and every field it had.
+//! The validator's points for a recording: each with its own time and all its fields.
 
 use faultline_agave::points::{CacheTimes, CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
 use faultline_recording::{
@@ -7,19 +7,15 @@ use faultline_recording::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Points kept of a sender not known yet: some minutes of the usual load.
+/// Maximum points of a pending sender: some minutes of the usual load.
 const MOST_KEPT: usize = 1024;
 
-/// What a recorder receives.
 #[derive(Debug)]
 pub enum Recorded {
-    /// A point of the followed validator.
     Point(Box<Point>),
-    /// So many points were dropped.
     Dropped(u64),
 }
 
-/// Where points of the followed validator are recorded. Never blocks.
 #[derive(Clone)]
 pub struct Points(Arc<dyn Fn(Recorded) + Send + Sync>);
 
@@ -30,17 +26,15 @@ impl std::fmt::Debug for Points {
 }
 
 impl Points {
-    /// `record` takes what is handed in, and must not block.
+    /// `record` must not block.
     pub fn new(record: impl Fn(Recorded) + Send + Sync + 'static) -> Self {
         Points(Arc::new(record))
     }
 
-    /// Hands a point in.
     pub fn add(&self, point: Box<Point>) {
         (self.0)(Recorded::Point(point));
     }
 
-    /// Hands in what was kept apart.
     pub fn add_kept(&self, kept: PendingPoints) {
         kept.points
             .into_iter()
@@ -49,7 +43,7 @@ impl Points {
     }
 }
 
-/// Points of a sender that may turn out to be the followed validator; bounded.
+/// Points of a sender that may be the followed validator; bounded.
 #[derive(Debug, Clone, Default)]
 pub struct PendingPoints {
     points: Vec<Point>,
@@ -57,7 +51,7 @@ pub struct PendingPoints {
 }
 
 impl PendingPoints {
-    /// Keeps a point; beyond some number they are only counted.
+    /// Only counts points beyond the limit.
     pub fn add(&mut self, point: Box<Point>) {
         if self.points.len() < MOST_KEPT {
             self.points.push(*point);
@@ -67,8 +61,8 @@ impl PendingPoints {
     }
 }
 
-/// The point as a recording keeps it; `None` for kinds that it does not keep. `time_unix_ns` is the validator's own time,
-/// `received` when its line arrived, since 1970.
+/// `None` for kinds that are not recorded. `time_unix_ns` is the validator's own time, `received`
+/// the arrival in Unix time.
 pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
     let point = match known {
         Known::ProgramCache(point) => {
@@ -85,7 +79,7 @@ pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Po
     Some(Box::new(point))
 }
 
-/// Moves fields over by their names. A column of the recording that is left out does not compile.
+/// Copies fields by name. Does not compile if a column of the recording is missing.
 macro_rules! fields {
     ($from:ident($point:expr, $time:expr, $received:expr) => $to:ident { $($field:ident),* $(,)? }) => {{
         let $from { $($field,)* .. } = $point.clone();

@@ -1,4 +1,4 @@
-//! Lost points and the version: what datapoints report that is neither a sum nor a slot.
+//! Lost points and the version: reports that are neither sums nor slots.
 
 use super::migration::MigrationReports;
 use super::tally::{add, delta};
@@ -6,19 +6,15 @@ use faultline_agave::points::Known;
 use faultline_agave::version::is_version;
 use faultline_catalog::Stamp;
 
-/// What was reported so far.
 #[derive(Debug, Clone, Default)]
 pub struct Reported {
-    /// Points that the validator lost.
     pub points_lost: u64,
-    /// Its version, which it reports at its start and when its identity is set.
+    /// It reports it at its start and when its identity is set.
     pub version: Option<String>,
-    /// Of the migration to Alpenglow.
     pub migration: MigrationReports,
 }
 
 impl Reported {
-    /// Takes a point that arrived at `now`.
     pub fn add(&mut self, known: &Known, now: Stamp) {
         self.migration.add(known, now);
         match known {
@@ -34,7 +30,6 @@ impl Reported {
         self.version = version.cloned().or(self.version.take());
     }
 
-    /// Takes what the same validator reported while it was pending.
     pub fn merge(&mut self, pending: Reported) {
         add(&mut self.points_lost, pending.points_lost);
         self.version = self.version.take().or(pending.version);

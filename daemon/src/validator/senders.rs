@@ -1,11 +1,11 @@
-//! Whose points count. A push carries its sender's identity as `host_id`: the followed validator's identities count, a
-//! second validator or a stray tool on the same port is foreign. Points that come before the identity is known are
-//! kept apart, summed, and taken or dropped once it is. So are those of a new sender later: a validator that was given another
-//! identity pushes under it before it is asked for it.
+//! Decides whose points count. A push carries its sender's identity as `host_id`. The followed
+//! validator's identities count; others on the same port are foreign. Points before the identity is
+//! known are summed separately, and merged or dropped later. So are those of a new sender, because
+//! a validator pushes under a new identity before the poller learns it.
 //!
-//! Until it has read its identity a validator calls itself by the hash of the host's name, and so does every other one on
-//! that host (solana-test-validator for all its life). Points under that name are ours if the name falls silent once the
-//! identity is heard, and somebody else's if it goes on.
+//! Before it has read its identity, a validator uses the hash of the host name, as does every other
+//! one on that host (solana-test-validator always). Points under that name are ours if they stop
+//! once the identity pushes, and foreign if they go on.
 
 use super::allowed::Values;
 use super::coverage::Coverage;
@@ -18,33 +18,32 @@ use faultline_agave::points::SetIdentity;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
-/// At most this many senders are told apart; what the rest sends is foreign.
+/// Maximum distinct senders; further ones are foreign.
 const MOST_SENDERS: usize = 8;
 
-/// How long a sole sender is watched before it is taken for a validator that cannot be asked who it is, and a new one before it
-/// is taken for somebody else. A validator is asked more often than that.
+/// Time before a sole sender is assumed to be a validator without a known identity, and before a
+/// new sender is foreign. Identities are polled more often.
 const WATCHED: Duration = Duration::from_secs(60);
 
-/// The `host_id` of a line without one, and of one that no validator can have. Every validator sends one: such a line is a
-/// stray tool's.
+/// The `host_id` of a line without a valid one. Every validator sends one: such a line is another
+/// tool's.
 pub(super) const NO_ID: &str = "";
 
-/// An identity, and the hash that stands in for it, is base58 of 32 bytes.
+/// An identity, or the hash in its place, is base58 of 32 bytes.
 const LONGEST_ID: usize = 44;
 
-/// Two pushes of one validator are about 10 s apart: a name not heard for longer than this has fallen silent.
+/// Pushes of a validator are about 10 s apart: after this time a name has stopped.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// Lines by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lines {
     pub used: u64,
     pub ignored: u64,
-    /// Not line protocol, or a known point with fields that are not.
+    /// Not line protocol, or a known point with invalid fields.
     pub bad: u64,
     pub foreign: u64,
     pub duplicate: u64,
-    /// Of the validator, with a slot that cannot be true.
+    /// Of the validator, with an impossible slot.
     pub implausible: u64,
 }
 
@@ -63,87 +62,65 @@ impl Lines {
     }
 }
 
-/// Whether a sender's points count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderState {
-    /// It is the followed validator.
     Ours,
     Pending,
-    /// It is somebody else.
     Foreign,
 }
 
-/// What is summed apart while a sender is pending.
+/// Separate sums of a pending sender.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// Sums of known points.
     pub tally: Tally,
-    /// Its newest slots, and when they came.
     pub slots: Option<(Stamp, Slots)>,
-    /// Values of the allow-list.
     pub values: Values,
-    /// Lines by what would become of them.
     pub lines: Lines,
-    /// Points for the recording.
     pub kept: PendingPoints,
-    /// Its pushes and seconds.
     pub coverage: Coverage,
-    /// Its lost points and version.
     pub reported: Reported,
 }
 
 #[derive(Debug)]
 pub struct Sender {
-    /// Its `host_id`.
     pub id: String,
-    /// The user who sends, where no password decides.
+    /// The sender's user, if no password decides.
     user: Option<u32>,
     pub standing: SenderState,
-    /// When its first line arrived.
     first: Stamp,
-    /// When its newest line arrived.
     newest: Stamp,
-    /// Of a pending sender; boxed, since few are.
+    /// Of a pending sender; boxed, because they are rare.
     pub sums: Box<Sums>,
     pub recent: Recent,
 }
 
-/// Everybody who pushed, and who the followed validator is.
 #[derive(Debug, Default)]
 pub struct Senders {
     all: Vec<Sender>,
-    /// Identities the followed process carries or carried since its start.
+    /// Identities of the followed process since its start.
     carried: Vec<String>,
-    /// What it calls itself until it has read its identity.
+    /// Its host id until it has read its identity.
     startup_id: Option<String>,
-    /// Set while its identity is assumed, since it cannot be asked.
+    /// The identity is assumed, because it is unavailable.
     assumed: bool,
-    /// An identity set at run time that its sender reported, and the one before, where the validator tells it.
+    /// An identity set at run time and reported by its sender, and the previous one, if reported.
     announced: Option<(Option<String>, String)>,
-    /// The user of the validator that is followed, or was last.
+    /// The user of the current or last validator.
     user: Option<u32>,
 }
 
-/// Whom the senders were assumed to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Assumption {
     /// The sole sender is the validator.
     Sole(String),
-    /// The validator has changed its identity, without being asked for it.
-    Revised {
-        /// What it was assumed to be.
-        from: String,
-        /// The sender that took its place.
-        to: String,
-    },
+    /// The validator changed its identity, without a report of it.
+    Revised { from: String, to: String },
 }
 
-/// What a change of knowledge frees: sums to be taken into the total, and lines that turned out foreign.
+/// The result of new knowledge: sums to merge into the total, and lines that proved foreign.
 #[derive(Debug, Default)]
 pub struct Settled {
-    /// Sums of senders that are ours.
     pub ours: Vec<Sums>,
-    /// Lines of senders that are not.
     pub foreign: u64,
 }
 
@@ -155,13 +132,13 @@ impl Sender {
     }
 }
 
-/// Whether a sender's user is known not to be the validator's.
+/// False if either user is unknown.
 fn is_other_user(user: Option<u32>, validators: Option<u32>) -> bool {
     user.is_some_and(|user| validators.is_some_and(|its| its != user))
 }
 
 impl Senders {
-    /// The sender of `id` as `user`, new or known; `None` if there are too many to tell apart.
+    /// The sender `id` of `user`, created if necessary; `None` at the limit.
     pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
         let fits = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if fits { id } else { NO_ID };
@@ -202,7 +179,7 @@ impl Senders {
         self.all.last_mut()
     }
 
-    /// Whether somebody who came after the identity was known may yet turn out to be the validator: one is enough.
+    /// True if any sender that appeared after the identity was known may still be the validator.
     fn is_waiting(&self) -> bool {
         let waits = |sender: &Sender| {
             sender.standing == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id)
@@ -210,8 +187,8 @@ impl Senders {
         !self.carried.is_empty() && self.all.iter().any(waits)
     }
 
-    /// Another process is followed, or none: nothing is known of its identity. Pending sums stay, in case the new
-    /// process sent them before it was found; whoever was ours or foreign must show it anew.
+    /// For another process or none: forgets the identity. Pending sums stay, because the new
+    /// process may have sent them before it was found. Every sender is pending again.
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.carried.clear();
         self.assumed = false;
@@ -224,13 +201,13 @@ impl Senders {
         }
     }
 
-    /// No validator is known: nobody's pushes count, and nobody's are foreign.
+    /// No validator is known: no pushes count, and none are foreign.
     pub fn wait(&mut self) {
         self.user = None;
         self.restart(None);
     }
 
-    /// The validator that is followed is this user's: whatever others sent is foreign.
+    /// Sets the validator's user: senders of other users become foreign.
     pub fn set_validator_user(&mut self, user: u32) -> Settled {
         let mut settled = Settled::default();
         self.user = Some(user);
@@ -241,12 +218,11 @@ impl Senders {
         settled
     }
 
-    /// The user of the validator that is followed, or was last.
     pub fn user(&self) -> Option<u32> {
         self.user
     }
 
-    /// The followed validator pushes under this name as well, which is not its identity.
+    /// Another host id of the validator, which is not its identity.
     pub fn answers_to(&mut self, id: &str, now: Stamp) -> Settled {
         let patience = self.patience();
         if !self.carried.iter().any(|known| known == id) {
@@ -262,13 +238,13 @@ impl Senders {
             .for_each(|sender| sender.sums.coverage = Coverage::default());
     }
 
-    /// The followed validator carries this identity, by configuration. Everybody else who sent before is foreign.
+    /// The identity from the configuration. Every earlier sender is foreign.
     pub fn is_configured(&mut self, id: &str, now: Stamp) -> Settled {
         self.known(id, Duration::ZERO, now)
     }
 
-    /// The followed validator carries this identity, by its own word. When it is told for the first time, everybody else who sent
-    /// before is foreign; later, who has sent for a while.
+    /// The identity that the validator reports. The first report makes all earlier senders foreign;
+    /// later ones only senders that have pushed for a while.
     pub fn carries(&mut self, id: &str, now: Stamp) -> Settled {
         let patience = if self.assumed {
             Duration::ZERO
@@ -290,7 +266,7 @@ impl Senders {
         self.settle(Some((self.startup_standing(now), patience)), now)
     }
 
-    /// For how long somebody who is not known may yet turn out to be the validator.
+    /// How long an unknown sender may still prove to be the validator.
     fn patience(&self) -> Duration {
         if self.carried.is_empty() {
             Duration::ZERO
@@ -299,7 +275,7 @@ impl Senders {
         }
     }
 
-    /// Whether the points under the start-up name are ours, now that the identity is known.
+    /// The standing of points under the start-up name, now that the identity is known.
     fn startup_standing(&self, now: Stamp) -> SenderState {
         let of_user = |sender: &&Sender| !is_other_user(sender.user, self.user);
         let sender = |id: &String| {
@@ -322,15 +298,14 @@ impl Senders {
         }
     }
 
-    /// A line of the sender `id` reports that the validator has set this identity.
     pub fn announce(&mut self, id: &str, set: &SetIdentity) {
         if set.new_id.as_deref() == Some(id) {
             self.announced = Some((set.old_id.clone(), id.to_owned()));
         }
     }
 
-    /// The validator cannot be asked who it is: a sole sender, watched for a while, is taken for it. If that one has
-    /// fallen silent, the one that pushes in its place is.
+    /// If the identity is unavailable, assumes a sole sender after a while. If that one has
+    /// stopped, assumes its successor.
     pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, Settled) {
         let assumption = match self.carried.last() {
             None => self.sole(now).map(Assumption::Sole),
@@ -361,14 +336,14 @@ impl Senders {
         pending.next().is_none().then(|| sole.id.clone())
     }
 
-    /// When the assumed sender was heard last.
     fn last_heard(&self, id: &str) -> Option<Stamp> {
         let its = self.all.iter().filter(|sender| sender.id == id);
         its.map(|sender| sender.newest).max()
     }
 
-    /// Who pushes in place of a sender that has fallen silent; `None` while more than one may. A validator ends to
-    /// push under its old identity before it begins under the new one: whoever pushed beside it is another one.
+    /// The successor of a sender that has stopped; `None` if several are possible. A validator
+    /// stops to push under its old identity before it uses the new one: a sender that pushed in
+    /// parallel is another one.
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
         let last = self.last_heard(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
@@ -389,7 +364,7 @@ impl Senders {
         (others.next().is_none() && is_silent(WATCHED) && is_watched).then(|| sole.id.clone())
     }
 
-    /// While an identity is assumed, who has pushed beside it for a while is foreign.
+    /// While an identity is assumed, senders that have pushed in parallel for a while are foreign.
     fn drop_parallel(&mut self, now: Stamp) -> Settled {
         let mut settled = Settled::default();
         let current = self.carried.last().filter(|_| self.assumed);
@@ -405,8 +380,8 @@ impl Senders {
         settled
     }
 
-    /// Takes senders that carry our identity. If the identity is known by the validator's word, `told` says what is known of the
-    /// start-up name, and after which time everybody else is foreign.
+    /// Merges senders with our identity. `told` is set if the validator reported it: the standing
+    /// of the start-up name, and the time after which all others are foreign.
     fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> Settled {
         let mut settled = Settled::default();
         for sender in &mut self.all {
@@ -428,7 +403,7 @@ impl Senders {
             if sender.standing == SenderState::Pending && standing == SenderState::Foreign {
                 sender.become_foreign(&mut settled);
             }
-            // What was once foreign or ours under the start-up name is settled.
+            // A foreign or own standing under the start-up name is final.
             if standing != SenderState::Pending {
                 sender.standing = standing;
             }
@@ -436,17 +411,15 @@ impl Senders {
         settled
     }
 
-    /// Whether the identity is only assumed.
+    /// The identity if it is only assumed.
     pub fn assumed(&self) -> Option<&str> {
         if self.assumed { self.identity() } else { None }
     }
 
-    /// The identity carried now; `None` until it is known.
     pub fn identity(&self) -> Option<&str> {
         self.carried.last().map(String::as_str)
     }
 
-    /// Lines that are kept apart until it is known whose they are.
     pub fn pending_lines(&self) -> u64 {
         self.all
             .iter()
@@ -454,7 +427,6 @@ impl Senders {
             .sum()
     }
 
-    /// Senders of this standing heard of within `age`.
     pub fn of_standing(
         &self,
         standing: SenderState,

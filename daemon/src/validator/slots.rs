@@ -1,26 +1,24 @@
-//! Slots that datapoints tell of: the newest of each kind, and which of them cannot be true.
-//!
-//! Whoever may push may push a wrong slot under the validator's name. So a level follows the newest push instead of the
-//! highest slot ever heard, and a slot that no cluster can have reached by now is refused.
+//! The newest slots in datapoints, and a plausibility check. Anyone who may push can push a wrong
+//! slot under the validator's name. So a level follows the newest push instead of the highest slot,
+//! and impossible slots are rejected.
 
 use faultline_agave::points::Known;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
-/// When mainnet-beta began, the oldest cluster: 2020-03-16T14:29:00Z.
+/// The start of mainnet-beta, the oldest cluster: 2020-03-16T14:29:00Z.
 const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
 
-/// No cluster has more slots in a second, on average since it began.
+/// Maximum average slots per second since a cluster's start.
 const MOST_SLOTS_EVER: u64 = 10;
 
-/// A validator hears of at most so many new slots in a second, and of so many more at once.
+/// Maximum new slots per second, and maximum at once.
 const MOST_SLOTS: u64 = 20;
 const SLACK: u64 = 512;
 
-/// What was heard longer ago than this justifies no slot and forbids none.
+/// Older slots are no reference for newer ones.
 const REFERENCE: Duration = Duration::from_secs(60);
 
-/// A kind of slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Frozen,
@@ -29,7 +27,6 @@ enum Kind {
     Shred,
 }
 
-/// The slot that a point tells of.
 fn slot_of(known: &Known) -> Option<(Kind, u64)> {
     let (kind, slot) = match known {
         Known::BankFrozen(bank) => (Kind::Frozen, bank.slot),
@@ -41,16 +38,16 @@ fn slot_of(known: &Known) -> Option<(Kind, u64)> {
     slot.map(|slot| (kind, slot))
 }
 
-/// The newest slot of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slots {
     pub frozen: Option<u64>,
     pub root: Option<u64>,
     /// Newest slot the cluster confirmed.
     pub optimistic: Option<u64>,
-    /// Newest slot received whole.
+    /// Newest slot received completely.
     pub shred: Option<u64>,
-    /// Whether the validator itself told all of them: by a password, as the owner of the socket, or in its log.
+    /// The validator itself sent all of them: with a password, as the owner of the socket, or in
+    /// its log.
     pub is_proven: bool,
 }
 
@@ -65,7 +62,7 @@ impl Slots {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }
 
-    /// Takes the slot of a point of the same push: its points may be out of order, so the highest stays.
+    /// For a point of the same push: points may be out of order, so the highest counts.
     pub fn raise(&mut self, known: &Known) {
         if let Some((kind, slot)) = slot_of(known) {
             let place = self.place(kind);
@@ -73,8 +70,8 @@ impl Slots {
         }
     }
 
-    /// Takes what a later push told. A kind that it does not tell has not advanced, and stays; but nothing that is not
-    /// proven stays beside what is.
+    /// Merges a later push. A kind that it lacks has not advanced and stays, but unproven slots
+    /// never stay next to proven ones.
     pub fn follow(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;
@@ -99,25 +96,20 @@ impl Slots {
     }
 }
 
-/// Tells slots that can be true from those that cannot.
 #[derive(Debug, Clone, Default)]
 pub struct Plausible {
-    /// The last one of each kind that was believed.
     believed: [Option<(u64, Stamp)>; 4],
-    /// The processed slot, as JSON-RPC told it.
     processed: Option<(u64, Stamp)>,
-    /// The highest slot with shreds, as JSON-RPC told it.
     received: Option<(u64, Stamp)>,
 }
 
 impl Plausible {
-    /// What JSON-RPC says of the same validator.
     pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
         self.processed = Some((processed, now));
         self.received = received.map(|slot| (slot, now)).or(self.received);
     }
 
-    /// Whether the slot that a point tells of, if any, can be true; it is believed then.
+    /// Accepts a point with a plausible slot or none.
     pub fn believes(&mut self, known: &Known, now: Stamp) -> bool {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
@@ -131,13 +123,13 @@ impl Plausible {
         can_be
     }
 
-    /// The own slot is near the one that JSON-RPC told.
     fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
         let lowest = self.processed.and_then(|told| lowest(told, now));
         kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
-    /// No slot leaves those before it far behind. The first of its kind may: a start hears of the tip all at once.
+    /// No slot may be far ahead of earlier ones, except the first of its kind: a start receives the
+    /// tip at once.
     fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
         let of_kind = self.believed.get(kind as usize).copied().flatten();
         if of_kind.and_then(|told| highest(told, now)).is_none() {
@@ -154,7 +146,7 @@ impl Plausible {
     }
 }
 
-/// Whether the slot of a sender that is not known yet can be true at all; it is kept in `slots` then.
+/// True if a pending sender's slot is possible at all; then it is stored in `slots`.
 pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
@@ -168,7 +160,7 @@ pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stam
     can_be
 }
 
-/// The highest slot that may follow one that was told before; `None` if that is too long ago.
+/// The highest slot that may follow an earlier one; `None` if that is too old.
 fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
     let more = passed
@@ -178,12 +170,12 @@ fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (passed < REFERENCE).then(|| slot.saturating_add(more))
 }
 
-/// The lowest own slot that fits one that was told before; `None` if that is too long ago.
+/// The lowest own slot compatible with an earlier one; `None` if that is too old.
 fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (now.since(at) < REFERENCE).then(|| slot.saturating_sub(4 * SLACK))
 }
 
-/// No cluster has come further by now. A wall clock that was never set forbids nothing.
+/// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
 fn highest_ever(now: Stamp) -> u64 {
     let age = now.unix.saturating_sub(FIRST_CLUSTER);
     if age.is_zero() {

@@ -1,5 +1,5 @@
-//! The sums of one sender's points. Deltas add up; of levels the one that came last stays: a point
-//! with a wrong time must not hide those that follow.
+//! Sums of one sender's points. Deltas add up. A level keeps the last received value: a point with
+//! a wrong time must not hide later ones.
 
 mod totals;
 
@@ -11,23 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use totals::Totals;
 
-/// No delta of a push is more: what is, is no count, and sums of such could not be told apart by who reads them as floats.
+/// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
+/// floats.
 const MOST: u64 = 1 << 53;
 
-/// A delta as it is summed: 0 if it is absent or no count.
 pub(super) fn delta(field: Option<u64>) -> u64 {
     field.filter(|count| *count <= MOST).unwrap_or(0)
 }
 
-/// A sum never falls, whatever is added to it.
+/// Saturates: a sum never falls.
 pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Reads one field of a datapoint.
 type Field<T> = fn(&T) -> Option<u64>;
 
-/// Fields of `loaded-programs-cache-stats` that are summed.
 const CACHE: [(&Metric, Field<ProgramCache>); 12] = [
     (&v::CACHE_HITS, |c| c.hits),
     (&v::CACHE_MISSES, |c| c.misses),
@@ -46,7 +44,6 @@ const CACHE: [(&Metric, Field<ProgramCache>); 12] = [
 /// The last of [`CACHE`] exists since 4.4.0 only: absent until it was seen.
 const ALWAYS_THERE: usize = CACHE.len() - 1;
 
-/// Stages of loading a program.
 const STAGES: [(&str, Field<ReplaySlot>); 4] = [
     ("register_syscalls", |r| r.register_syscalls_us),
     ("load_elf", |r| r.load_elf_us),
@@ -54,7 +51,6 @@ const STAGES: [(&str, Field<ReplaySlot>); 4] = [
     ("jit", |r| r.jit_compile_us),
 ];
 
-/// Parts of replaying a slot.
 const PARTS: [(&str, Field<ReplaySlot>); 5] = [
     ("total", |r| r.replay_total_elapsed_us),
     ("load", |r| r.load_us),
@@ -63,13 +59,13 @@ const PARTS: [(&str, Field<ReplaySlot>); 5] = [
     ("program_cache", |r| r.program_cache_us),
 ];
 
-/// So many eviction passes tell the shrink target: a wrong level is forgotten after as many true ones.
+/// Eviction passes that determine the shrink target: a wrong level is dropped after as many correct
+/// ones.
 const EVICTIONS_SEEN: usize = 256;
 
-/// Who made the block, as `cost_tracker_stats` tags it.
+/// The block's producer, from the tags of `cost_tracker_stats`.
 const LEADER: [&str; 3] = ["true", "false", "unknown"];
 
-/// Levels, in the order of [`LEVELS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     LoadedEntries,
@@ -90,7 +86,6 @@ enum Level {
     Storages,
 }
 
-/// How each level is exported.
 const LEVELS: [(&Metric, Option<&str>); 16] = [
     (&v::CACHE_LOADED, None),
     (&v::HEAP, Some("allocated")),
@@ -110,12 +105,11 @@ const LEVELS: [(&Metric, Option<&str>); 16] = [
     (&v::STORAGES, None),
 ];
 
-/// Sums, histograms and levels of one sender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
     cache: [u64; CACHE.len()],
     saw_stale: bool,
-    /// The water levels at which the last eviction passes evicted: the lowest is one above the shrink target.
+    /// The water levels of the last evictions: the lowest is one above the shrink target.
     evicting: VecDeque<u64>,
     cache_time: Histogram,
     /// Only an instrumented build reports it.
@@ -181,7 +175,8 @@ impl Tally {
         }
     }
 
-    /// A background job of the accounts database began or ended at `time`, as was heard at the uptime `heard`.
+    /// A background job of the accounts database began or ended at `time`, received at the uptime
+    /// `heard`.
     pub fn add_job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
         self.totals.job(active, time, heard);
     }
@@ -199,7 +194,7 @@ impl Tally {
         self.level(Level::LoadedEntries, cache.loaded_entries());
     }
 
-    /// A root is set with one prune.
+    /// Each root is set with one prune.
     fn add_prune(&mut self, times: &CacheTimes) {
         if times.prunes.is_some_and(|prunes| prunes > 0) {
             observe_us(
@@ -267,7 +262,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another tally of the same validator summed.
+    /// Of the same validator.
     pub fn merge(&mut self, other: &Tally) {
         add_all(&mut self.cache, &other.cache);
         add_all(&mut self.stages_us, &other.stages_us);
@@ -304,14 +299,14 @@ impl Tally {
         self.totals.merge(&other.totals);
     }
 
-    /// Forgets what describes the process that ended: its levels. Sums stay.
+    /// Levels belong to the process that ended; sums stay.
     pub fn forget_levels(&mut self) {
         self.levels = [None; LEVELS.len()];
         self.evicting.clear();
         self.totals.forget_jobs();
     }
 
-    /// Everything. Counters are there from the start, at 0; levels only while `fresh`.
+    /// Counters start at 0; levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (i, ((metric, _), sum)) in CACHE.iter().zip(self.cache).enumerate() {
             if i < ALWAYS_THERE || self.saw_stale {
@@ -388,7 +383,7 @@ impl Tally {
         }
     }
 
-    /// What eviction passes shrink the cache to, as observed; `None` until one evicted.
+    /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
     pub fn observed_shrink_target(&self) -> Option<u64> {
         self.evicting
             .iter()

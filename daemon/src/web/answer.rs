@@ -1,5 +1,3 @@
-//! From a request to its answer.
-
 use super::WebState;
 use super::auth::{Users, Verdict};
 use super::flight_save;
@@ -18,29 +16,26 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use std::time::Duration;
 
-/// Every answer is whole in memory before its first byte is sent.
+/// Every response is complete in memory before its first byte is sent.
 pub(super) type Body = Full<Bytes>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
-/// The landing page holds its style and nothing else: no script, and nothing from elsewhere, even if a name slipped in.
+/// Allows only the page's own style: no script and no external content, even after an injection.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// Everything an answer is made of.
 #[derive(Debug)]
 pub(super) struct Site {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Those it answers to; `None`: all.
     names: Option<Names>,
     pages: Pages,
-    /// Whether a scraper that prefers protobuf gets it.
     native_histograms: bool,
-    /// Marks and saves that are asked for here: anybody may, and each takes room on the disk.
+    /// Limits marks and saves: any client may request them, and each takes disk space.
     marks: Pace,
     saves: Pace,
 }
@@ -63,13 +58,11 @@ impl Site {
         }
     }
 
-    /// The same, but protobuf goes to those who prefer it, if `allowed`.
     pub(super) fn with_native_histograms(mut self, allowed: bool) -> Self {
         self.native_histograms = allowed;
         self
     }
 
-    /// The same, but it answers only who asks for it by one of these `names`, if there are some.
     pub(super) fn with_names(mut self, names: Option<Names>) -> Self {
         self.names = names;
         self
@@ -79,8 +72,8 @@ impl Site {
         self.state.clock
     }
 
-    /// Answers; never fails. To HEAD the server sends the head only. What comes from a socket in the file system comes from
-    /// no browser, and may ask for any name.
+    /// Never fails. The server sends only the head for HEAD. File system sockets accept any host
+    /// name, because no browser uses them.
     pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let unknown = self
             .names
@@ -109,7 +102,6 @@ impl Site {
         answer
     }
 
-    /// The answer to who has not shown the right user and password, if they are asked for.
     async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
         let verdict = users
@@ -131,7 +123,7 @@ impl Site {
 
     fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
         let page: fn(&Site, &HeaderMap) -> Response<Body> = match request.uri().path() {
-            // To compress costs more CPU than to copy within the host.
+            // Compression costs more CPU than a copy within the host.
             "/metrics" if peer.is_same_host() => Site::plain_metrics,
             "/metrics" => Site::metrics,
             "/healthz" => Site::healthz,
@@ -158,7 +150,6 @@ impl Site {
         answer
     }
 
-    /// Does what a request asks for, as far as it may.
     fn act(
         &self,
         request: &Request<()>,
@@ -167,7 +158,6 @@ impl Site {
         refused(request).unwrap_or_else(|| what(self, request.uri().query()))
     }
 
-    /// The same; answers once the recording is saved.
     async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
         if let Some(answer) = refused(request) {
             return answer;
@@ -268,8 +258,8 @@ impl Site {
         }
     }
 
-    /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the
-    /// validator. Whether it was found does not matter: waiting for it is what the daemon is there for.
+    /// Ready after the first tick, which includes one search for the validator. It need not be
+    /// found: the daemon exists to wait for it.
     fn readyz(&self, _: &HeaderMap) -> Response<Body> {
         match self.state.ticks.get() {
             Some(_) => sentence(StatusCode::OK, "ready".to_owned()),
@@ -297,7 +287,7 @@ impl Site {
     }
 }
 
-/// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
+/// Rejects requests from pages of other sites, which a browser would send.
 fn refused(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         let mut answer = sentence(
@@ -317,7 +307,7 @@ fn refused(request: &Request<()>) -> Option<Response<Body>> {
     })
 }
 
-/// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
+/// Joins repeated headers into one list; `None` if missing or not ASCII.
 fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)
@@ -339,7 +329,7 @@ fn unauthorized() -> Response<Body> {
     answer
 }
 
-/// To who may have guessed: whether these were right is not looked at before `wait` is over.
+/// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");

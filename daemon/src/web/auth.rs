@@ -1,5 +1,5 @@
-//! Basic auth against bcrypt hashes. A check takes about a tenth of a second on purpose, so there are only so many: who has
-//! passed once passes without, and what was wrong once stays wrong without.
+//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
+//! checks are limited and both results are cached.
 
 use super::error::WebError;
 use super::guesses::Guesses;
@@ -13,47 +13,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Remembered passes, and as many failures; more passes only if users have several passwords that bcrypt, which reads 72
-/// bytes, holds to be one.
+/// Maximum cached successes, and as many failures. Successes only exceed the users if several
+/// passwords equal in bcrypt's first 72 bytes.
 const MOST_REMEMBERED: usize = 100;
 
-/// Hashes above this cost are warned of.
 const DEAR: u32 = 12;
 
-/// What a hash costs to check, as a power of two; 0 if it is none.
+/// Log2 of a hash's rounds; 0 if it is invalid.
 pub(super) fn cost(hash: &str) -> u32 {
     hash.parse::<bcrypt::HashParts>()
         .map_or(0, |parts| parts.get_cost())
 }
 
-/// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A user with the right password.
     Admitted,
-    /// No user and password are given.
     NotGiven,
     Wrong,
-    /// They may be wrong, and so many were lately that they are not checked for this long.
+    /// Too many checks failed recently: no check for this long.
     TooMany(Duration),
 }
 
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
-    /// Of this process only: what is remembered cannot be guessed or reused elsewhere.
+    /// Per process: cached tags cannot be guessed or reused elsewhere.
     key: hmac::Key,
     passed: Mutex<HashSet<Tag>>,
     failed: Mutex<HashSet<Tag>>,
     guesses: Mutex<Guesses>,
-    /// What a name is checked against that is none: the hash that takes the longest.
+    /// The slowest hash, used to check unknown users.
     longest: Option<String>,
-    /// One check at a time: guessing passwords takes one core's time at most, and no more of the thread pool.
+    /// One check at a time: password guessing takes at most one core and one thread of the pool.
     checking: Arc<Semaphore>,
-    /// One in that queue for each peer: who guesses from one address delays the others by one check.
+    /// One queued check per peer: guesses from one address delay the others by one check.
     peers: Mutex<HashMap<Peer, Weak<Semaphore>>>,
 }
 
-/// Stands for a user and a password.
 type Tag = [u8; 32];
 
 impl fmt::Debug for Users {
@@ -67,7 +62,6 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Names with bcrypt hashes.
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
@@ -85,7 +79,6 @@ impl Users {
         })
     }
 
-    /// What an operator should know of the hashes although they work.
     pub(super) fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
         let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
@@ -102,8 +95,8 @@ impl Users {
         slow.into_iter().chain(differ).collect()
     }
 
-    /// What becomes of a request with this value of an Authorization header. If all hashes are of one cost, an unknown user
-    /// takes as long as a wrong password.
+    /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as
+    /// long as a wrong password.
     pub(super) async fn judge(
         &self,
         authorization: Option<&str>,
@@ -134,7 +127,7 @@ impl Users {
             return Verdict::Wrong;
         };
         let check = move || {
-            // The turn ends with the check, also if nobody waits for it any more.
+            // The permit ends with the check, even if the request is gone.
             let _turn = turn;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
@@ -148,7 +141,7 @@ impl Users {
         Verdict::Wrong
     }
 
-    /// The first of the peer's own, then its turn among all.
+    /// The permit of the peer, then the global one.
     async fn turn(&self, peer: Peer) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = {
             let mut peers = lock(&self.peers);
@@ -183,7 +176,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds to what is remembered; if it is full, all else is forgotten.
+/// A full cache is cleared first.
 fn remember(tags: &Mutex<HashSet<Tag>>, tag: Tag) {
     let mut tags = lock(tags);
     if tags.len() >= MOST_REMEMBERED {
@@ -192,7 +185,6 @@ fn remember(tags: &Mutex<HashSet<Tag>>, tag: Tag) {
     tags.insert(tag);
 }
 
-/// User and password of `Basic BASE64`.
 fn credentials(authorization: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, encoded) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

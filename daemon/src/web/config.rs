@@ -1,5 +1,5 @@
-//! The web config file, in the format that Prometheus' exporters share (exporter-toolkit). What is not supported is
-//! refused by name: a protection that is silently left out protects nobody.
+//! The web config file in the format of Prometheus' exporters (exporter-toolkit). Unsupported keys
+//! are errors: a silently missing protection protects nobody.
 
 use super::auth::{Users, cost};
 use super::error::WebError;
@@ -12,22 +12,17 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What the file asks for.
 #[derive(Debug)]
 pub(super) struct WebConfig {
     pub(super) path: PathBuf,
-    /// TLS, if asked for.
     pub(super) tls: Option<TlsFiles>,
-    /// Who may look; `None`: everyone.
     pub(super) users: Option<Users>,
-    /// Headers of every answer.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// A hash of a higher cost takes longer than a request may: ten seconds and more.
 const DEAREST: u32 = 16;
 
-/// Headers that the format allows to be set.
 const HEADERS: [&str; 5] = [
     "Content-Security-Policy",
     "Strict-Transport-Security",
@@ -36,7 +31,7 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
-/// Keys that the format has and we have not, with what to do.
+/// Keys of the format that we do not support, with the remedy.
 const UNSUPPORTED: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
     ("cert", "put it into a file and name it in cert_file"),
@@ -55,7 +50,6 @@ const UNSUPPORTED: [(&str, &str); 8] = [
 ];
 const OWN: &str = "the TLS library offers only what is considered safe; remove it";
 
-/// The file as it is written.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct File {
@@ -79,7 +73,7 @@ struct Tls {
     others: Others,
 }
 
-/// `http2` is a permission, not a demand: HTTP/1.1 is spoken either way.
+/// `http2` is a permission, not a demand: HTTP/1.1 is always used.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Http {
@@ -90,24 +84,22 @@ struct Http {
     others: Others,
 }
 
-/// By names. An empty header is not sent, and an empty hash is none.
+/// By name. An empty header is not sent, and an empty hash is ignored.
 type Texts = BTreeMap<String, Option<String>>;
 
-/// Keys that are none of these.
 type Others = BTreeMap<String, IgnoredAny>;
 
 impl WebConfig {
-    /// Reads the file. Files it names are relative to its folder.
+    /// Relative paths in it start at its folder.
     ///
     /// # Errors
-    /// The first mistake; [`WebConfig::read`] has all of them.
+    /// The first error; [`WebConfig::read`] returns all.
     pub(super) fn load(path: &Path) -> Result<WebConfig, WebError> {
         let (config, mistakes) = Self::read(path);
         mistakes.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Reads the file, with every mistake in it; if it is no YAML or a value is of another type, that one. What is wrong is left
-    /// out of the result.
+    /// Returns every error; a syntax or type error alone. Invalid parts are left out of the result.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = Reader {
             path: path.to_owned(),
@@ -134,7 +126,7 @@ impl WebConfig {
         (config, reader.mistakes)
     }
 
-    /// Whether it keeps anybody out or anything secret.
+    /// True if it requires passwords or encrypts.
     pub(super) fn protects(&self) -> bool {
         self.tls.is_some() || self.users.is_some()
     }
@@ -205,7 +197,6 @@ impl Reader {
         })
     }
 
-    /// `None` if something is wrong with them.
     fn versions(
         &mut self,
         least: Option<String>,
@@ -286,7 +277,7 @@ impl Reader {
             .map(|(user, hash)| (user, hash.unwrap_or_default()))
             .collect();
         for (user, hash) in &users {
-            // The value may be a password that somebody forgot to hash: it is not repeated.
+            // The value may be a plain password: it is not repeated.
             let what = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if cost(hash) > DEAREST {

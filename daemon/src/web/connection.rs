@@ -1,5 +1,3 @@
-//! One connection: TLS if configured, HTTP/1.1, timeouts.
-
 use super::answer::{Body, Site};
 use super::tls::Acceptor;
 use crate::connection_limit::{Connection, Timeouts};
@@ -17,18 +15,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::InspectReader;
 
 const TIMEOUTS: Timeouts = Timeouts {
-    // From one request to the next, the sending of the answer included: longer than a minute, the slowest usual scrape.
+    // From one request to the next, including sending the response: longer than a minute, the
+    // slowest usual scrape interval.
     idle: Duration::from_secs(75),
-    // From the first byte of a request (or the connection's beginning, TLS included) to the end of its head.
+    // From the first byte of a request (or the connection's start, TLS included) to the end of its
+    // head.
     head: Duration::from_secs(10),
-    // To answer; only the checking of a password takes long.
+    // Time to respond; only password checks take long.
     serving: Duration::from_secs(30),
 };
 
-/// hyper's buffer, which a request's head must fit into: a scraper's has a few hundred bytes.
+/// hyper's buffer, which limits a request's head: a scraper's has a few hundred bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 
-/// Serves one connection until the client, `stop`, a timeout or the connection limit ends it.
 pub(super) async fn serve(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
@@ -39,7 +38,7 @@ pub(super) async fn serve(
     tokio::select! {
         biased;
         ended = open(stream, tls, &site, stop, &connection) => {
-            // The client's affair: it went away, or spoke no HTTP or no TLS.
+            // A client error: it closed, or sent no valid HTTP or TLS.
             if let Err(error) = ended {
                 tracing::debug!(error, "a web connection ended early");
             }
@@ -58,9 +57,9 @@ async fn open(
     stop: Stop,
     connection: &Connection,
 ) -> Result<(), Failed> {
-    // Answers are written whole: waiting for more to send only delays them.
+    // Responses are written in one piece: waiting for more only delays them.
     set_nodelay(&stream)?;
-    // What crosses no network needs no encryption; passwords are asked for there too.
+    // Local connections need no TLS, but do need passwords.
     match tls.filter(|_| !connection.peer().is_local()) {
         None => talk(stream, site, stop, connection).await,
         Some(acceptor) => talk(acceptor.accept(stream).await?, site, stop, connection).await,

@@ -1,4 +1,4 @@
-//! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
+//! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
 use super::pace::Pace;
 use crate::flight;
@@ -9,14 +9,13 @@ use std::time::Duration;
 
 pub(super) const PATH: &str = "/flight/save";
 
-/// A reason is at most this long, in bytes.
 const LONGEST: usize = 200;
 
-/// How long the answer waits for the save: less than a connection waits for its answer.
+/// Timeout of the save, below the connection's response timeout.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off. Only what is
-/// begun at this uptime counts in `pace`.
+/// 200 with the recording's path, or 409 while the flight recorder is off. `pace` counts only saves
+/// that start.
 pub(super) async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
@@ -61,10 +60,7 @@ pub(super) async fn save(
     }
 }
 
-/// The reason in a query, empty without one.
-///
-/// # Errors
-/// What is wrong with it, in a sentence.
+/// Empty without a reason.
 fn reason(query: Option<&str>) -> Result<String, String> {
     let mut pairs = query
         .unwrap_or_default()

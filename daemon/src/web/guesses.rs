@@ -1,30 +1,30 @@
-//! How many wrong passwords may be tried: each costs a check that takes a tenth of a second of CPU.
+//! Limits wrong passwords: each costs a check of a tenth of a second of CPU.
 
 use crate::socket::Peer;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A burst, then one after each pause.
+/// A token bucket: a burst, then one per pause.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     burst: u32,
     pause: Duration,
 }
 
-/// Of one address: who mistypes has some tries.
+/// Per address: allows some typing errors.
 const PEER: Rate = Rate {
     burst: 5,
     pause: Duration::from_secs(5),
 };
 
-/// Of all together: a tenth of a core, as long as a check takes a tenth of a second.
+/// For all addresses: a tenth of a core, at a tenth of a second per check.
 const ALL: Rate = Rate {
     burst: 10,
     pause: Duration::from_secs(1),
 };
 
 impl Rate {
-    /// How long until one more is allowed, of who has used up his share until this uptime.
+    /// Time until the next permitted check; `used_until` is the uptime at which the burst refills.
     fn wait(self, used_until: Duration, now: Duration) -> Duration {
         used_until
             .saturating_sub(now)
@@ -32,20 +32,20 @@ impl Rate {
     }
 }
 
-/// Checks that were begun and did not turn out right. Times are uptimes.
+/// Checks that started and did not succeed. Times are uptimes.
 #[derive(Debug, Default)]
 pub(super) struct Guesses {
-    /// Until when the share of all is used up.
+    /// `used_until` of all addresses together.
     all: Duration,
-    /// The same of each address; those that have used nothing are left out, so that [`ALL`] bounds their number.
+    /// `used_until` per address. Refilled ones are dropped, so that [`ALL`] limits their number.
     peers: HashMap<Peer, Duration>,
 }
 
 impl Guesses {
-    /// A check begins; it counts until it is forgiven.
+    /// Counts a check until [`Guesses::forgive`].
     ///
     /// # Errors
-    /// It is too early for it: how long it would have to wait.
+    /// Too early: the remaining wait.
     pub(super) fn begin(&mut self, peer: Peer, now: Duration) -> Result<(), Duration> {
         self.peers.retain(|_, used_until| *used_until > now);
         let own = self.peers.get(&peer).copied().unwrap_or(now);
@@ -58,7 +58,6 @@ impl Guesses {
         Ok(())
     }
 
-    /// The password was right.
     pub(super) fn forgive(&mut self, peer: Peer) {
         self.all = self.all.saturating_sub(ALL.pause);
         if let Some(used_until) = self.peers.get_mut(&peer) {

@@ -1,17 +1,12 @@
-//! Whether ticks still come.
-
 use faultline_catalog::Stamp;
 use std::fmt;
 use std::time::Duration;
 
-/// The newest tick is too old: the daemon stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stale {
-    /// Whether there was a tick at all.
     pub ticked: bool,
     /// Since the newest tick, or since the start if there was none.
     pub age: Duration,
-    /// What would have been young enough.
     pub limit: Duration,
 }
 
@@ -32,8 +27,8 @@ impl fmt::Display for Stale {
     }
 }
 
-/// Whether the daemon is alive: its newest tick is younger than five intervals, or 10 s if that is longer. Before the first tick the
-/// daemon's start stands in for it. The watchdog and `/healthz` ask the same question.
+/// Alive if the newest tick is younger than five intervals, at least 10 s. Before the first tick,
+/// the daemon's start counts. The watchdog and `/healthz` share this check.
 pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), Stale> {
     let limit = interval.saturating_mul(5).max(Duration::from_secs(10));
     let age = now.since(newest.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `/`: what an operator sees first. One page of plain HTML: no script, nothing from elsewhere, readable on a phone.
+//! `/`: the operator's overview, one page of plain HTML without scripts or external content.
 
 mod cache;
 mod earns;
@@ -17,25 +17,18 @@ use faultline_text::escaped;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// What the page is made of.
 pub(super) struct View<'a> {
-    /// The newest tick; `None` before the first.
     pub(super) tick: Option<&'a Tick>,
-    /// Ages are counted to here.
     pub(super) now: Stamp,
-    /// From tick to tick.
     pub(super) interval: Duration,
     pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
-    /// What is in no tick.
     pub(super) info: &'a PageInfo,
 }
 
 const STYLE: &str = include_str!("landing/style.css");
 
-/// The page.
 pub(super) fn page(view: &View<'_>) -> String {
     let mut out = String::with_capacity(24 * 1024);
-    // Writing to a String cannot fail.
     write(view, &mut out).map_or_else(|fmt::Error| String::new(), |()| out)
 }
 

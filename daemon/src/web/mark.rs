@@ -1,18 +1,12 @@
-//! `POST /mark?name=NAME[&kind=KIND]`: a moment that a person or a script wants to find again in the recording.
+//! `POST /mark?name=NAME[&kind=KIND]`: marks a moment in the recording.
 
 use faultline_text::is_unfit;
 use percent_encoding::percent_decode_str;
 
-/// A name of a mark is at most this long, in bytes.
 const LONGEST: usize = 200;
 
-/// A kind of a mark is at most this long, in bytes.
 const LONGEST_KIND: usize = 32;
 
-/// The kind in a query, if there is one: marks are counted by it.
-///
-/// # Errors
-/// What is wrong with it, in a sentence.
 pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
     let pairs = query
         .unwrap_or_default()
@@ -36,10 +30,6 @@ fn is_kind(kind: &str) -> bool {
     (1..=LONGEST_KIND).contains(&kind.len()) && kind.bytes().all(fits)
 }
 
-/// The name in a query.
-///
-/// # Errors
-/// What is wrong with it, in a sentence.
 pub(super) fn name(query: Option<&str>) -> Result<String, String> {
     let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
     let pairs = query.unwrap_or_default().split('&');

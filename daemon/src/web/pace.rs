@@ -1,14 +1,14 @@
-//! How often something may be done.
+//! A rate limit.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// So often in so long, for all together.
+/// Maximum actions per span, for all clients together.
 #[derive(Debug)]
 pub(super) struct Pace {
     most: u32,
     span: Duration,
-    /// When the span began, and how often it was done in it.
+    /// Start of the span, and the actions in it.
     done: Mutex<(Duration, u32)>,
 }
 
@@ -21,7 +21,7 @@ impl Pace {
         }
     }
 
-    /// Whether it may be done once more at this uptime; it then counts.
+    /// Counts the action if true.
     pub(super) fn allows(&self, now: Duration) -> bool {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_sub(done.0) >= self.span {
@@ -32,7 +32,7 @@ impl Pace {
         allowed
     }
 
-    /// What was allowed was not done after all: it does not count.
+    /// Refunds a permitted action that was not done.
     pub(super) fn give_back(&self) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.1 = done.1.saturating_sub(1);

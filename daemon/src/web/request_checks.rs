@@ -1,6 +1,7 @@
-//! Requests that a page in a browser makes without its user's wish. Such a page can ask for what its own site is said to
-//! be, and have its site's name lead to this port; so names are asked for which no other site can have. And it can send
-//! forms to any site, with the passwords that the browser knows for it; but the browser then says whose page it is.
+//! Rejects requests that browser pages send without their user's intent. A page can point its own
+//! site's name at this port (DNS rebinding), so the host name must be one that no other site can
+//! have. It can also send forms to any site, with the browser's stored passwords; the browser then
+//! names the page's origin.
 
 use hyper::Request;
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
@@ -8,16 +9,14 @@ use hyper::http::uri::Authority;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names that are answered to beside addresses and `localhost`.
+/// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
 pub(super) struct Names {
     names: Vec<String>,
-    /// Whether the log was told of a name that is not.
     told: AtomicBool,
 }
 
 impl Names {
-    /// The configured ones, and the machine's own if it is known.
     pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
         let own = own
             .map(str::to_ascii_lowercase)
@@ -28,8 +27,8 @@ impl Names {
         }
     }
 
-    /// Why a request is not answered: it asks for a name that is none of these. One that names nothing, as old clients
-    /// do, comes from no browser.
+    /// Why the host name is rejected. A request without one, as from old clients, is not a
+    /// browser's.
     pub(super) fn refuse(&self, request: &Request<()>) -> Option<String> {
         let given = request
             .headers()
@@ -38,7 +37,7 @@ impl Names {
             .map(|value| value.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(Authority::as_str);
         let unknown = given.chain(target).find(|host| !self.knows(host))?;
-        // The other side chooses it, and may choose something that is no name at all.
+        // The client chooses it, and may choose something that is no name at all.
         let name: String = unknown
             .chars()
             .filter(|c| c.is_ascii_graphic())
@@ -81,7 +80,7 @@ impl Names {
     }
 }
 
-/// Whether a browser says that the page of another site sends this.
+/// True if the browser's headers name another site.
 pub(super) fn is_foreign(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
@@ -95,7 +94,7 @@ pub(super) fn is_foreign(request: &Request<()>) -> bool {
             .any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
 }
 
-/// Whether an origin is the one that the request is for, by either scheme: TLS may end before it comes here.
+/// True if an origin matches the request's host. Ignores the scheme: TLS may end at a proxy.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (

@@ -1,4 +1,4 @@
-//! `/metrics`: the newest tick as a page, encoded once however many scrapers ask.
+//! `/metrics`: the newest tick as a page, encoded once for all scrapers.
 
 use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, Exposition, Page};
 use faultline_catalog::Tick;
@@ -7,10 +7,8 @@ use hyper::body::Bytes;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Below this a compressed page saves nothing.
 const WORTH_COMPRESSING: usize = 1024;
 
-/// The pages of the newest tick that were requested.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     encoded: Mutex<EncodedPages>,
@@ -21,9 +19,8 @@ pub(super) struct Pages {
 #[derive(Debug, Default)]
 struct EncodedPages {
     exposition: Option<Exposition>,
-    /// By dialect: of the newest tick that was requested, or of the one before.
+    /// By dialect: the page of the newest requested tick or the previous one.
     pages: [Option<CachedPage>; 3],
-    /// Where somebody takes a compressed page.
     compressor: Option<Compressor>,
 }
 
@@ -34,7 +31,6 @@ struct CachedPage {
 }
 
 impl Pages {
-    /// Counts in `dropped` the series that it leaves out.
     pub(super) fn new(constant: ConstantLabels, dropped: DroppedSeries) -> Self {
         Pages {
             encoded: Mutex::default(),
@@ -43,7 +39,8 @@ impl Pages {
         }
     }
 
-    /// The page, and whether it is compressed: only if the scraper takes that and it is worth it. The error of [`Exposition::page`].
+    /// The page, and whether it is compressed: if the scraper accepts it and it saves bytes. Fails
+    /// as [`Exposition::page`].
     pub(super) fn get(
         &self,
         tick: &Arc<Tick>,
@@ -78,7 +75,7 @@ impl Pages {
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant, last.as_ref());
             self.dropped.count(&exposition);
-            // A page that was not requested of the last tick is dropped, or it would be kept for ever.
+            // Drops a page that was not requested in the last tick, which would be kept for ever.
             let last = last.as_ref().map(Exposition::number);
             for page in &mut encoded.pages {
                 page.take_if(|cached| last != Some(cached.page.number()));
@@ -89,7 +86,6 @@ impl Pages {
     }
 }
 
-/// Encodes the page unless it is there. What did not change is taken from the page that it replaces.
 fn cached_page<'a>(
     slot: &'a mut Option<CachedPage>,
     exposition: &Exposition,
@@ -105,8 +101,8 @@ fn cached_page<'a>(
     Ok(slot.insert(cached))
 }
 
-/// Compresses as gzip, at the fastest level: on a page that repeats itself line by line the others save little more. Its
-/// memory is kept, since 240 kB from the kernel for each page cost as much as the compression.
+/// gzip at the fastest level: repetitive pages gain little from others. Its memory is reused,
+/// because 240 kB from the kernel per page cost as much as the compression.
 #[derive(Debug)]
 struct Compressor(Compress);
 

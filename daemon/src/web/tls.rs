@@ -1,4 +1,4 @@
-//! TLS, with certificates that are read again when their files change: a renewal needs no restart.
+//! TLS. Certificates are reloaded when their files change, so that a renewal needs no restart.
 
 mod key_kind;
 
@@ -18,29 +18,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-/// What the web config file says about TLS.
 #[derive(Debug)]
 pub(super) struct TlsFiles {
-    /// The web config file, for messages.
     pub(super) config: PathBuf,
-    /// The certificate and its chain, PEM.
     pub(super) cert: PathBuf,
-    /// Its private key, PEM.
     pub(super) key: PathBuf,
-    /// Whether clients show certificates too.
     pub(super) clients: ClientCertificates,
-    /// The versions that are spoken.
     pub(super) versions: Vec<&'static SupportedProtocolVersion>,
 }
 
-/// Certificates of clients; the path is the file of the authorities (CA) that sign them.
+/// The path is the CA file.
 #[derive(Debug)]
 pub(super) enum ClientCertificates {
-    /// Nobody is asked for one.
     NotAsked,
-    /// Who shows one must show a good one.
+    /// A client certificate is optional, but must be valid.
     IfGiven(PathBuf),
-    /// Everyone must show a good one.
     Required(PathBuf),
 }
 
@@ -53,10 +45,9 @@ impl ClientCertificates {
     }
 }
 
-/// Of each file; `None` while it is not there.
 type Versions = Vec<Option<FileVersion>>;
 
-/// Takes connections with the newest usable certificate.
+/// Accepts connections with the newest usable certificate.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     files: TlsFiles,
@@ -66,15 +57,13 @@ pub(super) struct Acceptor {
 #[derive(Debug)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// Of the files of `config`.
     versions: Versions,
-    /// Why the files cannot replace `config`, as last logged.
     error: Option<String>,
 }
 
 impl Acceptor {
     pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
-        // Taken before the files are read: a change in between is seen as a change later.
+        // Read before the files: a change in between is noticed later.
         let versions = files.versions();
         let config = Arc::new(files.load()?);
         Ok(Acceptor {
@@ -96,7 +85,7 @@ impl Acceptor {
             .await
     }
 
-    /// The configuration from the files as they are now; the last good one if they cannot be used.
+    /// Reloads changed files; keeps the last good configuration if they are invalid.
     fn current(&self) -> Arc<ServerConfig> {
         let versions = self.files.versions();
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +101,7 @@ impl Acceptor {
                         error: None,
                     };
                 }
-                // Tried again with each connection, and logged once.
+                // Retried with each connection, and logged once.
                 Err(error) => {
                     let error = error.to_string();
                     if loaded.error.as_ref() != Some(&error) {
@@ -143,12 +132,11 @@ impl TlsFiles {
             .collect()
     }
 
-    /// That the certificate is not valid at this time since 1970.
     pub(super) fn warning(&self, now: Duration) -> Option<String> {
         let chain = self.certificates(&self.cert, "cert_file").ok()?;
         let (own, others) = chain.split_first()?;
         let mut roots = RootCertStore::empty();
-        // Whose word is believed does not matter here: of what is out of date nothing else is asked.
+        // Trust does not matter here: this only checks the validity period.
         roots.add_parsable_certificates(chain.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
@@ -172,7 +160,6 @@ impl TlsFiles {
         ))
     }
 
-    /// Everything that is wrong with the files.
     pub(super) fn mistakes(&self) -> Vec<WebError> {
         let ca = self
             .clients
@@ -184,7 +171,6 @@ impl TlsFiles {
             ca,
         ];
         let each: Vec<WebError> = each.into_iter().flatten().filter_map(Result::err).collect();
-        // Whether they belong together is the next question.
         if each.is_empty() {
             self.load().err().into_iter().collect()
         } else {
@@ -216,7 +202,7 @@ impl TlsFiles {
         )
     }
 
-    /// Certificates of authorities, of which the library can use at least one.
+    /// CA certificates, of which the library can use at least one.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
         let unsupported: Option<Vec<_>> = certificates

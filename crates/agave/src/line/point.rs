@@ -1,16 +1,13 @@
-//! One point, borrowed from its line.
-
 use memchr::{memchr, memchr2};
 
 use super::Value;
 use crate::{BadLine, Reason};
 
-/// One datapoint, borrowed from the line it was read from.
+/// A datapoint, borrowed from a pushed line ([`Point::parse`]) or a log line
+/// ([`LogLine::point`](crate::log::LogLine::point)). The logged form has no `host_id`, and its time
+/// is that of the log line.
 ///
-/// Two texts give a point: the pushed line ([`Point::parse`]) and the logged line
-/// ([`LogLine::point`](crate::log::LogLine::point)), which has no `host_id` and whose time is that of the log line.
-///
-/// Fields are read as they are iterated: a point is cheap to make, and a malformed field shows only when reached.
+/// Fields are parsed lazily: a malformed field is found only when it is reached.
 #[derive(Debug, Clone, Copy)]
 pub struct Point<'a> {
     name: &'a str,
@@ -21,10 +18,8 @@ pub struct Point<'a> {
 }
 
 impl<'a> Point<'a> {
-    /// Reads one line without its newline.
-    ///
-    /// # Errors
-    /// Not UTF-8, no name, no field part. Fields are looked at only by [`Point::fields`] and [`Point::check`].
+    /// Parses one line without its newline. Fields are checked only by [`Point::fields`] and
+    /// [`Point::check`].
     pub fn parse(line: &'a [u8]) -> Result<Self, BadLine> {
         let text = std::str::from_utf8(line).map_err(|_| BadLine::new(Reason::NotUtf8, line))?;
         Self::wire(text).map_err(|reason| BadLine::new(reason, line))
@@ -45,7 +40,7 @@ impl<'a> Point<'a> {
         })
     }
 
-    /// Reads `name[,tag=v...] field=v field=v`, the form the log prints.
+    /// Parses `name[,tag=v...] field=v field=v`, the form of the log.
     pub(crate) fn logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
         let bad = |reason| BadLine::new(reason, text);
         let (name, tags, fields) = head(text).map_err(bad)?;
@@ -71,12 +66,10 @@ impl<'a> Point<'a> {
         self.timestamp
     }
 
-    /// The tags in order, `host_id` included.
     pub fn tags(&self) -> Tags<'a> {
         Tags { rest: self.tags }
     }
 
-    /// The value of the first tag with this key.
     pub fn tag(&self, key: &str) -> Option<&'a str> {
         self.tags()
             .flatten()
@@ -84,12 +77,12 @@ impl<'a> Point<'a> {
             .map(|tag| tag.value)
     }
 
-    /// The identity of the sender: a public key, or before that is known the hash of the host name. `None` in the log form.
+    /// The sender's identity: a public key, or the hash of its host name until that is known.
+    /// `None` in the log form.
     pub fn host_id(&self) -> Option<&'a str> {
         self.tag("host_id")
     }
 
-    /// The fields in order.
     pub fn fields(&self) -> Fields<'a> {
         Fields {
             rest: self.fields,
@@ -98,14 +91,13 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// The first field with this key. `None` if there is none, also when the line breaks off before it.
+    /// `None` also if the line is malformed before that field.
     pub fn field(&self, key: &str) -> Option<Field<'a>> {
         self.fields()
             .map_while(Result::ok)
             .find(|field| field.key == key)
     }
 
-    /// Reads every tag and field once.
     pub fn check(&self) -> Result<(), BadLine> {
         for tag in self.tags() {
             tag.map_err(|reason| self.bad(reason))?;
@@ -118,7 +110,6 @@ impl<'a> Point<'a> {
         Ok(())
     }
 
-    /// This point's error for `reason`.
     pub fn bad(&self, reason: Reason) -> BadLine {
         BadLine::new(
             reason,
@@ -132,7 +123,6 @@ impl<'a> Point<'a> {
     }
 }
 
-/// Splits `name[,tags] rest`.
 fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
     let bytes = text.as_bytes();
     let name_end = memchr2(b',', b' ', bytes).ok_or(if text.is_empty() {
@@ -148,7 +138,7 @@ fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
     Ok((name, tags.strip_prefix(',').unwrap_or(tags), rest))
 }
 
-/// Splits the fields from the nanoseconds at the end. A text that merely ends in something else has none.
+/// Splits off the final nanoseconds. `None` if the last word is not a timestamp.
 fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
     let whole = rest.trim_end_matches(' ');
     let (fields, last) = whole.rsplit_once(' ').unwrap_or(("", whole));
@@ -158,14 +148,13 @@ fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
     }
 }
 
-/// The name at the beginning of a line, without reading the rest. `None` if there is none.
 #[inline]
 pub fn name_of(line: &[u8]) -> Option<&[u8]> {
     let end = memchr2(b',', b' ', line)?;
     line.get(..end).filter(|name| !name.is_empty())
 }
 
-/// The value of `host_id`, which Agave always writes as the first tag, without reading the rest. `None` elsewhere.
+/// Agave always writes `host_id` as the first tag. `None` elsewhere.
 #[inline]
 pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     let name = name_of(line)?;
@@ -174,14 +163,13 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     value.get(..end)
 }
 
-/// A tag: text without any escaping.
+/// Tags have no escaping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag<'a> {
     pub key: &'a str,
     pub value: &'a str,
 }
 
-/// The tags of a point.
 #[derive(Debug, Clone)]
 pub struct Tags<'a> {
     rest: &'a str,
@@ -204,7 +192,6 @@ impl<'a> Iterator for Tags<'a> {
     }
 }
 
-/// A field whose value is not read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
     pub key: &'a str,
@@ -216,13 +203,12 @@ impl<'a> Field<'a> {
         Value::parse(self.text)
     }
 
-    /// The value as written, quotes included.
     pub fn raw(&self) -> &'a str {
         self.text
     }
 }
 
-/// The fields of a point. Ends after the first error: what follows has no known beginning.
+/// Ends after the first error, because the start of the next field is unknown then.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a str,
@@ -232,7 +218,8 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn step(&mut self) -> Result<Field<'a>, Reason> {
-        // Keys are short: a plain loop beats a vectorised search here. Letters are above all four, and nearly all there is.
+        // Keys are short: a plain loop beats a vectorised search. Letters, nearly all bytes, are
+        // above all four.
         let ends_key = |byte| byte <= b'=' && matches!(byte, b'=' | b' ' | b',' | b'"');
         let end = self
             .rest
@@ -276,7 +263,8 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The length of the string value that `text` begins with, both quotes included. `None` if it does not end.
+/// Length of the string value at the start of `text`, both quotes included. `None` if it is not
+/// closed.
 pub(crate) fn quoted_end(text: &[u8]) -> Option<usize> {
     let mut from = 1;
     loop {

@@ -1,30 +1,29 @@
-//! A stream of chunks into lines.
-
 use memchr::{memchr, memchr2};
 
 use crate::{BadLine, Reason};
 
-/// The longest line kept unless told otherwise: 64 KiB. The longest real ones are about 2 KiB.
+/// The longest real lines are about 2 KiB.
 pub const DEFAULT_MAX_LINE: usize = 64 * 1024;
 
-/// The longest name looked for when deciding whether a new point begins inside an open quote.
+/// The longest name in the search for a new point inside an open quote.
 const MAX_NAME: usize = 128;
 const HOST_ID: &[u8] = b",host_id=";
-/// As many bytes after a newline are enough to decide that.
 const LOOKAHEAD: usize = MAX_NAME + HOST_ID.len();
 
-/// Splits a streamed body into lines, whatever the chunks.
+/// Splits a streamed body into lines, independent of the chunk boundaries.
 ///
-/// * A newline inside a string value does not end the line. A string begins at `="` and ends at the next `"` that no
-///   backslash precedes.
-/// * Resynchronisation: if, inside a string, a newline is followed by `name,host_id=` (a name of 1 to 128 of
-///   `A-Z a-z 0-9 _ - . : /`), that newline does end the line. An unbalanced quote so costs its own line only; the
-///   price is that a string which quotes a whole point after a newline is cut there.
-/// * `\r\n` is a newline; empty lines are skipped.
-/// * A line longer than the limit is reported as [`Reason::TooLong`] and skipped up to the next newline of any kind.
+/// * A newline inside a string value does not end the line. A string begins at `="` and
+///   ends at the next `"` without a preceding backslash.
+/// * Resynchronisation: inside a string, a newline does end the line if `name,host_id=`
+///   follows (1 to 128 characters of `A-Z a-z 0-9 _ - . : /`). So an unbalanced quote
+///   costs only its own line. A string that contains a whole point after a newline is cut
+///   there.
+/// * CRLF is a newline; empty lines are skipped.
+/// * A line above the limit is reported as [`Reason::TooLong`] and skipped up to the next
+///   newline of any kind.
 ///
-/// Which lines come out does not depend on how the body is cut into chunks. Memory is bounded: only an incomplete line
-/// is kept, at most the limit plus 137 bytes, plus what the allocator rounds up.
+/// Memory is bounded: at most the limit plus 137 bytes of an incomplete line, plus the allocator's
+/// rounding.
 #[derive(Debug, Clone)]
 pub struct LineSplitter {
     scanner: Scanner,
@@ -38,12 +37,10 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// A splitter for pushed bodies with the limit [`DEFAULT_MAX_LINE`].
     pub fn new() -> Self {
         Self::with_max_line(DEFAULT_MAX_LINE)
     }
 
-    /// A splitter for pushed bodies that skips lines longer than `max_line` bytes, the newline not counted.
     pub fn with_max_line(max_line: usize) -> Self {
         Self {
             scanner: Scanner::new(max_line, true),
@@ -51,7 +48,7 @@ impl LineSplitter {
         }
     }
 
-    /// A splitter for which quotes mean nothing: every newline ends a line.
+    /// Ignores quotes: every newline ends a line.
     pub(crate) fn plain(max_line: usize) -> Self {
         Self {
             scanner: Scanner::new(max_line, false),
@@ -59,8 +56,8 @@ impl LineSplitter {
         }
     }
 
-    /// Takes the next chunk and hands every line it completes to `sink`, borrowed from the chunk when the line lies
-    /// within it. The sink's answer is ignored, so that it may use `?`.
+    /// Passes each complete line to `sink`, borrowed from the chunk if it lies within it. The
+    /// sink's result is ignored, so that it may use `?`.
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let mut rest = chunk;
         if !self.tail.is_empty() {
@@ -76,7 +73,6 @@ impl LineSplitter {
         }
     }
 
-    /// Completes the kept tail from `chunk`; gives back what of the chunk it did not need.
     fn feed_tail<'c, R>(
         &mut self,
         chunk: &'c [u8],
@@ -107,14 +103,14 @@ impl LineSplitter {
         }
     }
 
-    /// How much the tail may take at once and stay bounded; never 0, so that a chunk is always used up.
+    /// Bytes that the tail may take at once and stay bounded; never 0, so that a chunk is always
+    /// consumed.
     fn free(&self) -> usize {
         (self.scanner.max_line + LOOKAHEAD)
             .saturating_sub(self.tail.len())
             .max(1)
     }
 
-    /// The body has ended: hands out what is left as the last line, and is ready for the next body.
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let tail = std::mem::take(&mut self.tail);
         let mut rest = tail.as_slice();
@@ -137,8 +133,8 @@ impl LineSplitter {
         self.reset();
     }
 
-    /// The body broke off: drops the incomplete line, whose last number may be cut, and is ready for the next body.
-    /// Returns how many bytes were dropped.
+    /// Drops the incomplete line of an aborted body, whose last number may be cut. Returns its
+    /// length in bytes.
     pub fn reset(&mut self) -> usize {
         let dropped = self.tail.len();
         self.tail = Vec::new();
@@ -146,13 +142,12 @@ impl LineSplitter {
         dropped
     }
 
-    /// Bytes allocated for the incomplete line.
     pub fn memory(&self) -> usize {
         self.tail.capacity()
     }
 }
 
-/// Hands one step's outcome to the sink and returns how many bytes of `buffer` are done with; `None` if more are needed.
+/// Returns the number of bytes of `buffer` that were consumed; `None` if more are needed.
 #[inline]
 fn deliver<R>(
     step: Step,
@@ -180,20 +175,24 @@ fn deliver<R>(
     }
 }
 
-/// What a scan found at the beginning of its buffer.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// A line of `end` bytes; the next begins at `used`.
-    Line { end: usize, used: usize },
-    /// The line is too long; its first `used` bytes are done with, the others are being skipped.
-    TooLong { used: usize },
-    /// Bytes of a line that is being skipped.
-    Skipped { used: usize },
-    /// The buffer holds no complete line; scan again with the same beginning and more behind it.
+    Line {
+        end: usize,
+        used: usize,
+    },
+    /// The first `used` bytes are consumed; the rest is being skipped.
+    TooLong {
+        used: usize,
+    },
+    Skipped {
+        used: usize,
+    },
+    /// No complete line: scan the same beginning again with more bytes appended.
     More,
 }
 
-/// Where in the current line the scan stands, so that no byte is looked at twice however small the chunks.
+/// Position of the scan in the current line: no byte is scanned twice, however small the chunks.
 #[derive(Debug, Clone)]
 struct Scanner {
     max_line: usize,
@@ -281,12 +280,10 @@ impl Scanner {
     }
 }
 
-/// Whether a text begins like a pushed point.
 #[derive(Debug, PartialEq, Eq)]
 enum Begins {
     Yes,
     No,
-    /// It ends before that can be said.
     Unknown,
 }
 

@@ -1,27 +1,19 @@
-//! One value of a field.
-
 use std::borrow::Cow;
 
 use crate::Reason;
 
-/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// `12i`. Agave casts `u64` to `i64`, so a negative number may be a wrapped one.
     Int(i64),
-    /// `1.5`, `1`, `NaN`, `inf`.
     Float(f64),
-    /// `true` or `false`.
     Bool(bool),
-    /// `"..."`.
     Str(Text<'a>),
 }
 
 impl<'a> Value<'a> {
-    /// Reads the text of one value, quotes included.
-    ///
-    /// # Errors
-    /// [`Reason::UnbalancedQuote`], or [`Reason::BadValue`] for anything that is no value or does not fit 64 bits.
+    /// Parses one value, quotes included. [`Reason::BadValue`] includes numbers that do not fit 64
+    /// bits.
     pub fn parse(text: &'a str) -> Result<Self, Reason> {
         if let Some(rest) = text.strip_prefix('"') {
             let inner = rest.strip_suffix('"').ok_or(Reason::UnbalancedQuote)?;
@@ -41,7 +33,7 @@ impl<'a> Value<'a> {
         text.parse().map(Self::Float).map_err(|_| Reason::BadValue)
     }
 
-    /// As a number: booleans are 0 and 1; `None` for strings.
+    /// Booleans are 0 and 1; `None` for strings.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a gauge is an f64; above 2^53 its last digits are lost there anyway"
@@ -56,17 +48,16 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A string value, still escaped.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
-    /// As written: `\"` stands for `"`.
+    /// With escapes: `\"` stands for `"`.
     pub fn raw(&self) -> &'a str {
         self.0
     }
 
-    /// As meant. Allocates only if a quote was escaped.
+    /// Without escapes. Allocates only if a quote was escaped.
     pub fn decode(&self) -> Cow<'a, str> {
         if self.0.contains("\\\"") {
             Cow::Owned(self.0.replace("\\\"", "\""))

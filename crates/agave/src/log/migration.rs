@@ -1,15 +1,13 @@
-//! Messages about the migration to Alpenglow, in the words of 4.2.2 to 4.5.0-alpha.4. Each begins with the identity and a colon.
+//! Log messages about the migration to Alpenglow, 4.2.2 to 4.5.0-alpha.4. Each begins with the
+//! identity and a colon.
 
-/// A step of the migration, as logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
-    /// The feature is active; from this slot on blocks hold only votes.
+    /// The feature is active. Blocks hold only votes from this slot on.
     Starts {
-        /// The migration slot.
         slot: u64,
     },
     Enabled {
-        /// The genesis slot; `None` in a line without it.
         genesis_slot: Option<u64>,
     },
 }

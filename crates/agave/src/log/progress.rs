@@ -1,6 +1,4 @@
-//! Messages that tell how far a start has come.
-
-/// A step of a start, as logged. Wording of 2.0.5 to 4.4.0 after their sources; a wording not known gives no step.
+/// Start-up messages of 2.0.5 to 4.4.0, from their sources. Unknown wordings give no value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -9,38 +7,24 @@ pub enum Progress {
     /// `downloaded B bytes P% R bytes/s`, every 5 s; only when logging to a file.
     Downloading {
         bytes: u64,
-        /// Of the whole, 0 to 100.
+        /// 0 to 100.
         percent: f64,
-        /// Since the previous line.
         bytes_per_second: f64,
     },
-    /// `snapshot untar took ...`, also for the incremental one.
+    /// `snapshot untar took ...`, also for the incremental snapshot.
     Unpacked,
     /// `generating index: X/Y slots`, since 3.1 `generating index: processed X/Y slots`.
     GeneratingIndex { done: u64, total: u64 },
     /// `Processing ledger from slot N...`.
-    ReplayBegins {
-        /// The snapshot's slot.
-        slot: u64,
-    },
+    ReplayBegins { slot: u64 },
     /// `ledger holds data through slot M`.
-    LedgerHolds {
-        /// The highest slot of the local ledger.
-        slot: u64,
-    },
+    LedgerHolds { slot: u64 },
     /// `processing ledger: slot=S, ...`, every 2 s.
-    Replaying {
-        /// Replayed up to here.
-        slot: u64,
-    },
+    Replaying { slot: u64 },
     /// `ledger processed in ...`.
     Replayed,
     /// `Waiting for P% of activated stake at slot S to be in gossip...`.
-    WaitingForSupermajority {
-        percent: u64,
-        /// The slot restarted from.
-        slot: u64,
-    },
+    WaitingForSupermajority { percent: u64, slot: u64 },
     /// `Validator initialized`.
     Initialized,
 }
@@ -106,7 +90,6 @@ impl Progress {
     }
 }
 
-/// The number a text begins with.
 pub(super) fn leading(text: &str) -> Option<u64> {
     let end = text
         .bytes()

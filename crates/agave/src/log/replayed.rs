@@ -1,29 +1,30 @@
-//! What the log says of slots that were replayed: a line for each bank that was frozen, and the times of all together.
+//! Log messages about replayed slots: one for each frozen bank, and the total times of a ledger
+//! replay.
 
-/// `bank frozen: SLOT hash: HASH ... signature_count: N ...`, once for each bank, when its last transaction has been
-/// processed; 2.0.5 to 4.4.0 after their sources. Live replay and the replay of a ledger print the same line.
+/// `bank frozen: SLOT hash: HASH ... signature_count: N ...`, once for each bank, when its last
+/// transaction has been processed; 2.0.5 to 4.4.0. Live replay and ledger replay print the same
+/// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frozen<'a> {
-    /// The slot.
     pub slot: u64,
-    /// Of all that the bank holds: equal where the same was replayed. `None` if the line has none.
+    /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
     pub hash: Option<&'a str>,
-    /// Signatures of the slot's transactions; `None` if the line has no such number.
+    /// Signatures of the slot's transactions; `None` if the line has none.
     pub signatures: Option<u64>,
 }
 
-/// `ledger processing timing: ExecuteTimings {...}`, once, when a local ledger has been replayed. Microseconds, summed
-/// over threads and slots.
+/// `ledger processing timing: ExecuteTimings {...}`, once, after the replay of a local ledger.
+/// Microseconds, summed over threads and slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayTimings {
-    /// Time in the program cache: looking programs up, waiting for them, loading them. `None` unless the line lists 14
-    /// metrics, as from 2.1 to 2.3: only their order tells which is which.
+    /// Program cache: lookups, waits and loads. `None` unless the line has 14 metrics (2.1 to 2.3),
+    /// because only the order identifies them.
     pub program_cache_us: Option<u64>,
-    /// Time in which transactions were executed; `None` likewise.
+    /// Transaction execution; `None` as above.
     pub execute_us: Option<u64>,
 }
 
-/// Metrics of `ExecuteTimings` from 2.1 to 2.3, and where two of them stand.
+/// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the positions of two of them.
 const METRICS: usize = 14;
 const EXECUTE: usize = 3;
 const PROGRAM_CACHE: usize = 11;

@@ -1,14 +1,13 @@
-//! A followed log into records.
-
 use crate::line::{DEFAULT_MAX_LINE, LineSplitter, quoted_end};
 use crate::{BadLine, Reason};
 
 const INDENT: &[u8] = b"    ";
 
-/// Splits a log into lines, and joins the continuation lines of a datapoint whose string value holds newlines.
+/// Splits a log into lines, and joins the continuation lines of a datapoint whose string value
+/// holds newlines.
 ///
-/// A datapoint with an open string waits for lines indented by four spaces; any other line ends it, as a bad line.
-/// All other lines are handed out at once, continuation lines of other messages on their own.
+/// An open string continues with lines indented by four spaces; any other line ends it as a bad
+/// line. All other lines are passed on at once; continuation lines of other messages stay separate.
 #[derive(Debug, Clone)]
 pub struct LogSplitter {
     lines: LineSplitter,
@@ -28,12 +27,10 @@ impl Default for LogSplitter {
 }
 
 impl LogSplitter {
-    /// A splitter whose lines and joined records are at most 64 KiB.
     pub fn new() -> Self {
         Self::with_max_line(DEFAULT_MAX_LINE)
     }
 
-    /// A splitter whose lines and joined records are at most `max_line` bytes.
     pub fn with_max_line(max_line: usize) -> Self {
         Self {
             lines: LineSplitter::plain(max_line),
@@ -44,13 +41,11 @@ impl LogSplitter {
         }
     }
 
-    /// Takes what was appended to the log and hands out every record it completes. The sink's answer is ignored.
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, open } = self;
         lines.feed(chunk, |line| open.take(line, &mut sink));
     }
 
-    /// The log has ended: hands out what is left.
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, open } = self;
         lines.finish(|line| open.take(line, &mut sink));
@@ -91,7 +86,8 @@ impl Joiner {
         }
         self.record.push(b'\n');
         self.record.extend_from_slice(more);
-        // Only a line with a quote can close the string: a long message is not searched again for each of its lines.
+        // Only a line with a quote can close the string: this avoids a new search of a long record
+        // for each line.
         if memchr::memchr(b'"', more).is_some() && !is_open(&self.record) {
             sink(Ok(&self.record));
             self.record.clear();
@@ -106,7 +102,6 @@ impl Joiner {
     }
 }
 
-/// Whether a line prints a datapoint and ends inside a string value.
 fn is_open(line: &[u8]) -> bool {
     let Some(at) = memchr::memmem::find(line, b"datapoint: ") else {
         return false;

@@ -1,9 +1,7 @@
-//! RFC 3339 in UTC, as env_logger prints it.
-
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// `2025-03-01T12:00:00.123456789Z` in Unix nanoseconds; 0 to 9 decimals. `None` for anything else, for dates that do
-/// not exist, and for those beyond what 64 bits hold (the years 1678 to 2262).
+/// Parses `2025-03-01T12:00:00.123456789Z` with 0 to 9 decimals into Unix nanoseconds. `None` for
+/// other texts, invalid dates, and dates beyond 64 bits (the years 1678 to 2262).
 pub(super) fn rfc3339_nanos(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let (year, month_day) = date.split_once('-')?;
@@ -37,7 +35,6 @@ fn nanos(decimals: &str) -> Option<i64> {
     digits(decimals, decimals.len())?.checked_mul(10_i64.pow(missing))
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let february = if leap { 29 } else { 28 };
@@ -46,7 +43,7 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     if day < 1 || day > *months.get(before)? {
         return None;
     }
-    // Leap days before this year, counted from year 1; 1970 has 719 162 days before it.
+    // Leap days before this year, from year 1; 719 162 days precede 1970.
     let past = year - 1;
     let years = past * 365 + past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400);
     Some(years - 719_162 + months.iter().take(before).sum::<i64>() + day - 1)

@@ -1,16 +1,13 @@
-//! From fields to struct members: one table per datapoint, one loop for all.
-
 use crate::BadLine;
 use crate::line::{Point, Value};
 
-/// A struct that takes fields by key.
 pub(super) trait Datapoint: Default {
-    /// Offers a field. `None` if the struct does not want it, otherwise whether its value could be used.
+    /// `None` if the struct has no such field, otherwise whether the value was usable.
     fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
     fn offer_tag(&mut self, _key: &str, _value: &str) {}
 }
 
-/// A field's value, owned: strings are rare and short.
+/// Owned: strings are rare and short.
 pub(super) enum FieldValue {
     Int(i64),
     Float(f64),
@@ -18,7 +15,6 @@ pub(super) enum FieldValue {
     Str(String),
 }
 
-/// Types a member can have.
 pub(super) trait FromField: Sized {
     fn from_field(value: FieldValue) -> Option<Self>;
 }
@@ -35,7 +31,7 @@ impl FromField for u64 {
 }
 
 impl FromField for f64 {
-    /// A ratio of nothing is printed as `NaN`: unreadable, like infinities.
+    /// Rejects infinities and `NaN`, which is printed for 0/0.
     fn from_field(value: FieldValue) -> Option<Self> {
         if let FieldValue::Float(value) = value {
             Some(value).filter(|value| value.is_finite())
@@ -65,7 +61,6 @@ impl FromField for String {
     }
 }
 
-/// Reads a point into a struct; also says how many wanted fields could not be used.
 pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLine> {
     let mut datapoint = T::default();
     let mut broken = 0;
@@ -88,7 +83,6 @@ pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLin
     Ok((datapoint, broken))
 }
 
-/// Declares a datapoint's struct from the list of its members: documentation, name, type, key.
 macro_rules! datapoint {
     (
         $(#[$doc:meta])*

@@ -1,37 +1,34 @@
-//! The genesis of Alpenglow: its certificate, and the account of its feature gate. Both need `--full-rpc-api`.
+//! The genesis certificate of Alpenglow, and its feature gate. Both need `--full-rpc-api`.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::{Value, json};
 
-/// The gate of SIMD-0326 since 4.3. 4.2.2 has another one, which no public cluster activated.
+/// The gate of SIMD-0326 since 4.3. 4.2.2 has another gate, which no public cluster activated.
 pub const ALPENGLOW_GATE: &str = "A1pengvuM6JEcyNuTnMqepBKhwHE3N6PmUrdATGawhJS";
 const FEATURE_PROGRAM: &str = "Feature111111111111111111111111111111111111";
-/// A tag, and the slot.
+/// A tag byte, and the slot.
 const GATE_BYTES: usize = 9;
 
-/// `getAgGenesisCert` without the signature; the method answers null where there is no certificate. Since 4.2.2.
+/// `getAgGenesisCert` without the signature; null if there is no certificate. Since 4.2.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct GenesisCertificate {
-    /// The last block before Alpenglow.
     pub block: GenesisBlock,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct GenesisBlock {
-    /// The slot; 0 where the cluster began with Alpenglow.
+    /// 0 if the cluster began with Alpenglow.
     pub slot: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureGate {
-    /// No account, an account that is no feature, or a feature that is pending.
+    /// No account, an account that is not a feature, or a pending feature.
     Inactive,
-    /// Since this slot.
     ActiveSince(u64),
 }
 
-/// The parameters of `getAccountInfo` for a feature gate.
 pub fn of_feature_gate(gate: &str) -> Value {
     let slice = json!({"offset": 0, "length": GATE_BYTES});
     json!([gate, {"commitment": "finalized", "encoding": "base58", "dataSlice": slice}])

@@ -1,11 +1,9 @@
-//! One question at a time, as a client of the node would send it.
-
 use crate::json::{self, Response};
 use crate::{Error, Excerpt};
 use serde::de::{Deserialize, IgnoredAny};
 use serde_json::{Value, json};
 
-/// What a probe may ask: methods without parameters, which every validator with RPC offers and answers from memory.
+/// Methods without parameters, which every validator with RPC offers and answers from memory.
 pub const PROBES: [&str; 6] = [
     "getSlot",
     "getBlockHeight",
@@ -20,19 +18,11 @@ pub fn question(method: &'static str, params: &Value, id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// Whether this body answers the question with that id; what the result is does not matter.
-///
-/// # Errors
-/// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Unanswered`] for another id, [`Error::Rpc`] and
-/// [`Error::NotOffered`] if the node refuses.
+/// Checks the id and that the node did not refuse; ignores the result.
 pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
     result::<IgnoredAny>(method, id, body).map(drop)
 }
 
-/// The result in this body, which answers the question with that id.
-///
-/// # Errors
-/// Those of [`answered`]; [`Error::Shape`] if the result is another than the method promises.
 pub fn result<'a, T: Deserialize<'a>>(
     method: &'static str,
     id: u64,
@@ -47,7 +37,7 @@ pub fn result<'a, T: Deserialize<'a>>(
         .map_err(|error| error.into_error(method))
 }
 
-/// Why a body was not read: its result does not fit, or it is no answer at all.
+/// Distinguishes a result of the wrong type from a body that is no answer.
 fn misshapen(method: &'static str, body: &[u8], why: Error) -> Error {
     let answer = json::read::<Response<'_>>(body);
     match (answer.and_then(Response::outcome), why) {

@@ -1,7 +1,8 @@
-//! Stake that begins or ends to count for a vote account: `getProgramAccounts` of the stake program, cut down to what tells it.
+//! Stake that activates or deactivates at the end of an epoch, from `getProgramAccounts` of the
+//! stake program.
 //!
-//! The fields are those of `StakeStateV2::Stake`, at the same offsets in 2.0 to 4.4. The method needs `--full-rpc-api`, and reads
-//! all accounts of the node unless that has `--account-index program-id`.
+//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. The method needs `--full-rpc-api`, and
+//! reads all accounts of the node unless it has `--account-index program-id`.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -12,13 +13,12 @@ use crate::{PublicKey, json};
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
 const ACCOUNT_BYTES: u64 = 200;
 const VOTER_AT: u64 = 124;
-/// Stake, the epoch in which it was delegated, the epoch in which it was taken back: eight bytes each.
+/// Stake, activation epoch and deactivation epoch: eight bytes each.
 const DELEGATION_AT: u64 = 156;
 const DELEGATION_BYTES: usize = 24;
-/// More than an answer of 16 MiB has.
+/// More than fit in an answer of 16 MiB.
 const MAX_ACCOUNTS: usize = 1 << 18;
 
-/// The parameters of `getProgramAccounts` for all stake accounts of that vote account.
 pub fn of_vote_account(account: PublicKey) -> Value {
     let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account.to_string()}}]);
     let slice = json!({"offset": DELEGATION_AT, "length": DELEGATION_BYTES});
@@ -47,18 +47,18 @@ struct Delegation {
     deactivated: u64,
 }
 
-/// Lamports that change their state at the end of an epoch.
+/// Lamports that activate or deactivate at the end of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MovingStake {
-    /// Delegated in this epoch: it counts from the next one on.
+    /// Counts from the next epoch on.
     pub activating: u64,
-    /// Taken back in this epoch: it counts until its end.
+    /// Counts until the end of this epoch.
     pub deactivating: u64,
 }
 
 impl StakeAccounts {
-    /// What changes at the end of that epoch. More than a quarter (from 1.18 on 9 %) of a whole cluster's stake would take
-    /// longer.
+    /// Assumes that all stake changes within one epoch. More than a quarter (9 % from 1.18 on) of a
+    /// cluster's stake would take longer.
     pub fn moving(&self, epoch: u64) -> MovingStake {
         let mut sum = MovingStake::default();
         for Keyed { account } in &self.0 {
@@ -70,7 +70,7 @@ impl StakeAccounts {
             match (activated == epoch, deactivated == epoch) {
                 (true, false) => sum.activating = sum.activating.saturating_add(stake),
                 (false, true) => sum.deactivating = sum.deactivating.saturating_add(stake),
-                // Taken back before it ever counted; or it counts, or no longer does.
+                // Deactivated before it ever counted, or no change in this epoch.
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
-//! What a node knows of votes, leader slots and the other nodes of its cluster.
+//! Votes, leader slots and the other nodes of the cluster.
 //!
-//! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and `getClusterNodes` need
-//! `--full-rpc-api`. Read in the sources of 2.0 to 4.5.
+//! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and
+//! `getClusterNodes` need `--full-rpc-api`. Sources: 2.0 to 4.5.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -12,50 +12,47 @@ use crate::PublicKey;
 use crate::json::{self, MAX_ENTRIES};
 use crate::version::{Client, Release, Version};
 
-/// Lamports are what JSON-RPC counts in.
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
 
-/// An epoch of mainnet-beta has 432,000 slots. On a test cluster one validator leads them all.
+/// An epoch of mainnet-beta has 432,000 slots. On a test cluster one validator may lead all of
+/// them.
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
-/// A result that comes with the slot that it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct InContext<T> {
     pub value: T,
 }
 
-/// `getVoteAccounts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VoteAccounts {
-    /// Those that have voted lately.
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
-    /// Those whose last vote is too old (128 slots): they earn nothing.
+    /// The last vote is too old (128 slots): no rewards.
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
 
-/// One vote account. A field that is missing or unreadable is `None`, and takes no other one away.
+/// A missing or unreadable field is `None` and does not affect the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VoteAccount {
     #[serde(deserialize_with = "json::tolerant")]
     pub vote_pubkey: Option<PublicKey>,
-    /// The identity of the validator that votes with it.
     #[serde(deserialize_with = "json::tolerant")]
     pub node_pubkey: Option<PublicKey>,
-    /// Lamports that are staked to it and active in this epoch.
+    /// Lamports of stake that is active in this epoch.
     #[serde(deserialize_with = "json::tolerant")]
     pub activated_stake: Option<u64>,
     #[serde(deserialize_with = "json::tolerant")]
     commission: Option<u8>,
     #[serde(deserialize_with = "json::tolerant")]
     inflation_rewards_commission_bps: Option<u16>,
-    /// The newest slot that it voted for, under Alpenglow by the newest certificate that has its vote; 0 before its first vote.
+    /// Newest slot voted for; under Alpenglow by the newest certificate with its vote. 0 before the
+    /// first vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub last_vote: Option<u64>,
-    /// Its root: older slots are final for it. 0 before the first. Under Alpenglow the newest finalization certificate that has its
-    /// vote.
+    /// Older slots are final for it; 0 before the first root. Under Alpenglow the newest
+    /// finalization certificate with its vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
     #[serde(deserialize_with = "json::tolerant")]
@@ -63,7 +60,6 @@ pub struct VoteAccount {
 }
 
 impl VoteAccounts {
-    /// All, and whether each is delinquent.
     pub fn all(&self) -> impl Iterator<Item = (&VoteAccount, bool)> {
         let (current, delinquent) = (self.current.iter(), self.delinquent.iter());
         current
@@ -71,8 +67,8 @@ impl VoteAccounts {
             .chain(delinquent.map(|account| (account, true)))
     }
 
-    /// The account that this identity votes with: of several `preferred`, else a current one before a delinquent one,
-    /// else the one with the newest vote, else the one with the largest stake.
+    /// The vote account of this identity. Order of choice: `preferred`, not delinquent, newest
+    /// vote, largest stake.
     pub fn of_identity(
         &self,
         identity: PublicKey,
@@ -92,20 +88,19 @@ impl VoteAccounts {
     }
 }
 
-/// Which unit the entries of `epochCredits` have where no marker tells it.
+/// Unit of `epochCredits` entries without a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreditUnit {
     Unknown,
-    /// Before the migration: vote credits.
     Credits,
-    /// Afterwards: vote credits up to the epoch of the migration, lamports later. Without that epoch all are lamports: five epochs
-    /// later no entry is older.
+    /// After the migration: vote credits up to this epoch, lamports later. `None`: all are
+    /// lamports, because five epochs later no entry is older.
     LamportsAfter(Option<u64>),
 }
 
 impl VoteAccount {
-    /// Share of the rewards that the validator keeps. Beside basis points the percent is rounded, up or down by version.
-    /// An account may state more than all; it keeps no more.
+    /// The percent, unlike basis points, is rounded up or down by version. An account may state
+    /// more than 100 %; the ratio is at most 1.
     pub fn commission_ratio(&self) -> Option<f64> {
         let exact = self
             .inflation_rewards_commission_bps
@@ -114,7 +109,7 @@ impl VoteAccount {
         found.map(|ratio| ratio.min(1.0))
     }
 
-    /// Fields that every node tells of every account, and that are missing here.
+    /// Fields that every node reports for every account, but that are missing here.
     pub fn missing_fields(&self) -> Vec<&'static str> {
         let required = [
             ("votePubkey", self.vote_pubkey.is_some()),
@@ -129,15 +124,17 @@ impl VoteAccount {
         missing.map(|(name, _)| *name).collect()
     }
 
-    /// Tower's vote credits of that epoch, in the epoch of the migration those before it; `None` if there are none, if the unit is
-    /// not known, or before the two newest epochs of the list.
+    /// Tower's vote credits of this epoch; in the epoch of the migration only those before it.
+    /// `None` if there are none, the unit is unknown, or the epoch is not one of the list's two
+    /// newest.
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let of = self.epoch_credits?.of(epoch)?;
         of.unmarked
             .filter(|_| of.before_marker || unit.is_credits(epoch))
     }
 
-    /// Lamports earned with Alpenglow in that epoch, in the epoch of the migration those after it; `None` likewise.
+    /// Lamports earned with Alpenglow, in the epoch of the migration only those after it; `None`
+    /// likewise.
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let of = self.epoch_credits?.of(epoch)?;
         let by_unit = of
@@ -146,14 +143,13 @@ impl VoteAccount {
         of.marked.or(by_unit)
     }
 
-    /// What it earned in that epoch, whatever the unit: the largest entry.
+    /// The largest entry of this epoch, whatever the unit.
     pub fn most_earned(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .of(epoch)
             .and_then(|of| of.unmarked.max(of.marked))
     }
 
-    /// The epoch of the migration, where the list has its marker.
     pub fn migration_epoch(&self) -> Option<u64> {
         self.epoch_credits?.migration_epoch
     }
@@ -177,26 +173,25 @@ impl CreditUnit {
     }
 }
 
-/// What was earned in the two newest epochs of the list. A node lists them in order.
+/// The two newest epochs of the list, which is in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct EpochCredits {
     newest: [Option<EarnedInEpoch>; 2],
     migration_epoch: Option<u64>,
 }
 
-/// One epoch. The epoch of the migration has an entry before the marker and one behind it.
+/// The epoch of the migration has one entry before the marker and one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct EarnedInEpoch {
     epoch: u64,
-    /// Of an entry before a marker, or without any.
+    /// Before the marker, or without any.
     unmarked: Option<u64>,
-    /// Of an entry behind the marker: lamports.
+    /// Lamports, from an entry after the marker.
     marked: Option<u64>,
-    /// A marker came later in the list.
     before_marker: bool,
 }
 
-/// The entry that Agave puts between credits and lamports (`AG_MIGRATION_EPOCH_CREDIT`).
+/// The entry between credits and lamports (Agave's `AG_MIGRATION_EPOCH_CREDIT`).
 const MIGRATION_MARKER: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
 
 impl EpochCredits {
@@ -264,7 +259,6 @@ impl<'de> Deserialize<'de> for EpochCredits {
     }
 }
 
-/// `getLeaderSchedule` of one identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
@@ -272,7 +266,7 @@ pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 struct Slots(#[serde(deserialize_with = "json::list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
 
 impl LeaderSchedule {
-    /// Its leader slots, counted from the epoch's first slot on.
+    /// Slots relative to the first slot of the epoch.
     pub fn of(&self, identity: PublicKey) -> &[u32] {
         match &self.0 {
             Some((leader, Slots(slots))) if *leader == identity => slots,
@@ -305,41 +299,37 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
     }
 }
 
-/// `getBlockProduction` of the epoch of its bank.
+/// `getBlockProduction` for the epoch of its bank.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
-    /// By identity: leader slots that have passed, and blocks in them.
+    /// Leader slots so far, and blocks in them.
     #[serde(deserialize_with = "json::map")]
     by_identity: HashMap<PublicKey, Option<(u64, u64)>>,
-    /// The slots that were counted.
     pub range: SlotRange,
 }
 
-/// Slots from one to another, both included.
+/// Both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
-    /// The first one: that of the epoch, if nothing else was asked for.
+    /// Defaults to the first slot of the epoch.
     pub first_slot: u64,
 }
 
-/// Leader slots of an epoch that have passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeaderSlots {
     pub passed: u64,
-    /// Those in which there was no block.
     pub skipped: u64,
 }
 
 impl BlockProduction {
-    /// Of one identity. One that is not named had none; `None` if the node does not tell.
+    /// An unlisted identity had none; `None` if the node does not report it.
     pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| found.map(slots))
     }
 
-    /// Of the whole cluster.
     pub fn of_all(&self) -> LeaderSlots {
         self.by_identity
             .values()
@@ -360,22 +350,20 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
     }
 }
 
-/// `getClusterNodes`: what nodes say of themselves in gossip.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ClusterNodes(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );
 
-/// One of them. A field that is missing or unreadable is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterNode {
     #[serde(deserialize_with = "json::tolerant")]
     pub pubkey: Option<PublicKey>,
-    /// The Agave release that it runs; `None` if it names no version. That of a client without Agave means nothing.
+    /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
     #[serde(deserialize_with = "release")]
     pub version: Option<Release>,
-    /// Who built it, if the node that answers tells.
+    /// `None` if the answering node does not report it.
     #[serde(deserialize_with = "client")]
     pub client_id: Option<Client>,
     #[serde(deserialize_with = "json::tolerant")]

@@ -1,5 +1,5 @@
-//! Pages in memory, as `fincore` of util-linux counts them: it maps a file and asks `mincore`, which brings nothing in.
-//! Why not by a read that must not wait: decision 14.
+//! Counts cached pages with `fincore` of util-linux, which uses `mmap` and `mincore` and loads
+//! nothing. Decision 14 explains why non-blocking reads are not used.
 
 use crate::Error;
 use std::ffi::{OsStr, OsString};
@@ -9,10 +9,9 @@ use std::process::{Command, Stdio};
 
 pub(super) const PROGRAM: &str = "fincore";
 
-/// Bytes of paths given to it at once; the kernel takes 2 MiB with the environment, or a little less.
+/// Bytes of paths in one command line; the kernel allows about 2 MiB including the environment.
 const MOST: usize = 256 << 10;
 
-/// Files that wait to be asked for.
 #[derive(Default)]
 pub(super) struct Batch {
     paths: Vec<PathBuf>,
@@ -20,15 +19,14 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Whether it is time to [`count`](Self::count).
     pub(super) fn add(&mut self, path: PathBuf) -> bool {
-        // And a pointer to it.
         self.bytes += path.as_os_str().len() + 9;
         self.paths.push(path);
         self.bytes >= MOST
     }
 
-    /// Counts the pages of what waits, and waits for nothing any more; with how many files were there to be counted.
+    /// Counts the cached pages of the batch and empties it; also returns the number of files that
+    /// still existed.
     pub(super) fn count(&mut self) -> Result<(u64, u64), Error> {
         let paths = std::mem::take(self).paths;
         if paths.is_empty() {
@@ -67,11 +65,10 @@ fn run(paths: &[PathBuf]) -> io::Result<String> {
         .args(paths)
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
-    // It fails when one file has gone meanwhile, and tells of the others.
+    // `fincore` fails if one file is missing, but still reports the others.
     Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
 }
 
-/// The sum, and the lines it was made of.
 fn parse(text: &str) -> Result<(u64, u64), String> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.try_fold((0_u64, 0), |(pages, files), line| {

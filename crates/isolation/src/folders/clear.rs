@@ -1,5 +1,3 @@
-//! Clearing: a walk by descriptors, which deletes or only counts.
-
 use super::{guard, keep, marker};
 use crate::Error;
 use crate::tree::{DEEPEST, ELSEWHERE, Entered, Folder, disk_bytes, failed, kind};
@@ -10,35 +8,35 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Files that [`would_clear`] lists at most: a ledger may have a million.
+/// Limit of [`would_clear`]'s list: a ledger may have a million files.
 pub const LISTED: usize = 10_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// Files that went: links, sockets and the like too, folders not.
+    /// Includes links, sockets and the like, but not folders.
     pub files: u64,
-    /// The room they had on disk, in bytes.
+    /// Disk space in bytes.
     pub bytes: u64,
-    /// Of [`would_clear`]: the files that would go, the first [`LISTED`] that were found.
+    /// Only from [`would_clear`]: the first [`LISTED`] files.
     pub listed: Vec<PathBuf>,
-    /// What stayed, with its reason, but for the marker, the lock of the ledger and a `lost+found`.
+    /// Entries that stayed, with the reason. Does not include the marker, the ledger's lock and
+    /// `lost+found`.
     pub retained: Vec<RetainedEntry>,
 }
 
-/// Something that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedEntry {
     pub path: PathBuf,
     pub why: &'static str,
 }
 
-/// Deletes what is in a marked folder. Keypairs and tower files stay, with the folders that they are in; so do other
-/// mounts, and folders with a marker of their own. A symbolic link goes, what it leads to does not. The ledger's lock is
-/// held meanwhile.
+/// Deletes the contents of a marked folder. Keypairs and tower files stay, with their folders; so
+/// do other mounts and folders with their own marker. Symbolic links are deleted, not their
+/// targets. Holds the ledger's lock meanwhile.
 ///
 /// # Errors
-/// The folder is not marked, a validator holds a ledger's lock in it, a process has a file open in it: nothing was deleted
-/// then. The file system refuses: some may be.
+/// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
+/// process has a file open in it. Some files may be deleted after an error of the file system.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
     let first = Walk::new(false, 0).all(&top)?;
@@ -47,7 +45,6 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     walk.all(&top).map(|walk| walk.cleared)
 }
 
-/// What [`clear`] would do now; deletes nothing.
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
     Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
@@ -71,10 +68,8 @@ fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
 
 struct Walk {
     really: bool,
-    /// Files that are listed at most.
     lists: usize,
     cleared: Cleared,
-    /// Held until all is done.
     locks: Vec<OwnedFd>,
 }
 
@@ -137,7 +132,7 @@ impl Walk {
         }
         match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // It holds what was kept, which has been told.
+            // It contains retained entries, which are reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
                 if locked || self.cleared.retained.len() > retained =>
             {

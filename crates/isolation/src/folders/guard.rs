@@ -1,5 +1,3 @@
-//! Who uses a folder.
-
 use crate::Error;
 use crate::tree::{Entered, Folder};
 use faultline_kernel::HostRoot;
@@ -10,19 +8,15 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Locked by a validator as long as it lives.
+/// A validator locks this file while it runs.
 pub(super) const LOCK: &CStr = c"ledger.lock";
 
-/// More are not listed.
 const MOST: usize = 16;
 
-/// A process that uses a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
     pub pid: u32,
-    /// Its name, as the kernel cuts it.
     pub name: String,
-    /// What it has open there.
     pub path: PathBuf,
 }
 
@@ -38,9 +32,11 @@ impl fmt::Display for Use {
     }
 }
 
-/// Processes with a file open in a folder, or whose program lies in it; 16 at most, each with one file. Who only stands in it
-/// or lists it, as a shell or `du` does, does not use it. By the paths that the kernel gives: processes of other users are
-/// not seen without a right to, nor files that are only mapped, nor those of a process that sees the folder by another name.
+/// Processes with a file open in the folder, or whose program lies in it; at most 16, each with one
+/// file. A current directory or a directory listing (a shell, `du`) does not count.
+///
+/// Uses the kernel's paths. It does not find other users' processes without privilege, files that
+/// are only mapped, or processes that see the folder under another path.
 pub fn users(root: &HostRoot, folder: &Path) -> Vec<Use> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut pids = root.pids().unwrap_or_default();
@@ -71,7 +67,7 @@ fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
     })
 }
 
-/// The lock of a ledger, taken, so that no validator begins on it while it is held; `None` if the folder has no such file.
+/// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
 pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>, Error> {
     let Entered::Open((file, _)) = folder.file(LOCK)? else {
         return Ok(None);

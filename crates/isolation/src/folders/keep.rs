@@ -1,5 +1,3 @@
-//! What is never deleted or overwritten, wherever it lies.
-
 use crate::Error;
 use crate::tree::{Entered, Folder, kind};
 use rustix::fs::{FileType, Stat};
@@ -7,16 +5,13 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 
-/// A keypair of 64 numbers, each on a line of its own with room before it, is smaller.
+/// Above the size of a keypair of 64 numbers, each on its own indented line.
 const MOST: u64 = 4096;
 
-/// Numbers of a keypair.
 const NUMBERS: usize = 64;
 
-/// Why a file is kept; `None` if it may go. `stat` is of the entry itself.
-///
-/// # Errors
-/// A small file cannot be read, so that it is not known whether it is a keypair.
+/// Why a file is kept; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
+/// file cannot be read, because it may be a keypair.
 pub(super) fn reason(
     folder: &Folder,
     name: &CStr,
@@ -41,7 +36,6 @@ pub(super) fn reason(
     Ok(is_keypair(&text).then_some("a keypair"))
 }
 
-/// By its name alone.
 pub(super) fn by_name(name: &[u8]) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);

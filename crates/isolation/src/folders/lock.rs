@@ -1,5 +1,3 @@
-//! One experiment at a time: who uses a folder locks it.
-
 use crate::Error;
 use crate::tree::failed;
 use faultline_kernel::HostRoot;
@@ -8,24 +6,20 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
-/// What a folder is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To clear, fill and run in it: nobody else may hold it.
+    /// Exclusive: to clear, fill and run in the folder.
     Work,
-    /// To copy from it: others may do the same.
+    /// Shared: to copy from the folder.
     Source,
 }
 
-/// A folder that is held until this is dropped or the process ends, however it ends. A program that is started does not
-/// hold it any more.
+/// Held until it is dropped or the process ends. Executed programs do not inherit it.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// Locks a folder itself, marked or not, against everybody else who does; under whatever name they know it.
-///
-/// # Errors
-/// Another process holds it: which, where that can be seen. There is no such folder, or the file system knows no locks.
+/// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
+/// seen.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock, Error> {
     let file = File::open(folder).map_err(Error::at(folder))?;
     let how = match purpose {
@@ -46,7 +40,6 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
     }
 }
 
-/// The first process that holds a folder: its number, and how it was called.
 fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let holds = |process: &Path| {

@@ -1,5 +1,3 @@
-//! The file without which nothing in a folder is deleted.
-
 use crate::Error;
 use crate::tree::{Entered, Folder, failed};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -11,12 +9,11 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Name of the file.
 pub const MARKER: &str = ".faultline-experiment";
 
 pub(super) const NAME: &CStr = c".faultline-experiment";
 
-/// Made by `mkfs`, on every new file system of its kind.
+/// Created by `mkfs` on some file systems.
 pub(super) const LOST_AND_FOUND: &CStr = c"lost+found";
 
 const KIND: &str = "faultline-experiment";
@@ -25,7 +22,6 @@ const ABOUT: &str = "faultline experiment deletes everything in this folder befo
                      files. Without this file it deletes nothing here. The file counts only in the folder that it was \
                      made in: not in a copy.";
 
-/// A marker is far smaller.
 const MOST: u64 = 64 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,23 +32,19 @@ struct Marker {
     inode: u64,
 }
 
-/// What [`init`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Init {
-    /// The folder was made and marked.
     Made,
-    /// The folder was there, empty, and was marked.
     Marked,
-    /// It was marked before.
     Already,
 }
 
-/// Marks a folder for experiments: one that is made here (the folder above it must be there), or is empty but for a
-/// `lost+found`. `now` is the time since 1970.
+/// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
+/// empty except for `lost+found`. `now` is the time since 1970.
 ///
 /// # Errors
-/// The folder holds other things, is a symbolic link, carries the marker of another folder, or the file system refuses;
-/// nothing was marked then.
+/// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
+/// marked then.
 pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
     let made = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -71,7 +63,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
     }
     refuse_unless_empty(&open)?;
     write(&open, now)?;
-    // Something may have come meanwhile: then it was not empty.
+    // An entry may have been added meanwhile.
     if let Err(error) = refuse_unless_empty(&open) {
         let _ = rustix::fs::unlinkat(open.fd(), NAME, AtFlags::empty());
         return Err(error);
@@ -79,15 +71,11 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
     Ok(if made { Init::Made } else { Init::Marked })
 }
 
-/// Whether a folder is marked: see [`check`].
 pub fn is_marked(folder: &Path) -> bool {
     check(folder).is_ok()
 }
 
-/// Whether a folder may be cleared.
-///
-/// # Errors
-/// It is none, a symbolic link, not marked, or marked by the marker of another folder; with what to do.
+/// Whether a folder may be cleared. The error says what to do.
 pub fn check(folder: &Path) -> Result<(), Error> {
     open_marked(folder).map(drop)
 }
@@ -104,12 +92,10 @@ pub(super) fn open_marked(folder: &Path) -> Result<Folder, Error> {
     )))
 }
 
-/// Whether there is anything by the marker's name.
 pub(super) fn has_name(folder: &Folder) -> Result<bool, Error> {
     Ok(folder.stat(NAME)?.is_some())
 }
 
-/// Whether the marker is there, and of this folder.
 fn inspect(folder: &Folder) -> Result<bool, Error> {
     if !has_name(folder)? {
         return Ok(false);

@@ -1,5 +1,3 @@
-//! Filling a cleared ledger from a folder that is kept.
-
 mod copy;
 
 use super::clear::RetainedEntry;
@@ -11,7 +9,6 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::{Component, Path};
 
-/// A user and a group, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,
@@ -24,57 +21,51 @@ impl Owner {
     }
 }
 
-/// What a kept folder holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
     pub files: u64,
-    /// The room they take on disk, in bytes.
+    /// Disk space in bytes.
     pub bytes: u64,
-    /// Of which archives of snapshots, which go to a folder for snapshots if there is one.
+    /// Snapshot archives among them, which go to a separate snapshot folder if there is one.
     pub archives: u64,
-    /// What is not copied, with its reason: sockets and the like.
+    /// Not copied, with the reason: sockets and the like.
     pub left: Vec<RetainedEntry>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Regular files that were copied.
     pub files: u64,
-    /// Their lengths together, in bytes.
+    /// Sum of the file lengths.
     pub bytes: u64,
-    /// Those of them that share their room on disk with what is kept (reflinks).
+    /// Reflinks among them, which share disk space with the source.
     pub cloned: u64,
-    /// What was not copied, with its reason: sockets and the like, and keypairs and tower files that are there already.
+    /// Entries that were not copied, with the reason: sockets and the like, and existing keypairs
+    /// and tower files.
     pub left: Vec<RetainedEntry>,
 }
 
-/// What there is to be copied, with every reason against it.
-///
 /// # Errors
-/// A symbolic link leads out of the folder, something of it is on another mount, or it cannot be read.
+/// A symbolic link leads out of the folder, or part of it is on another mount.
 pub fn measure(from: &Path) -> Result<Source, Error> {
     let mut source = Source::default();
     count(&Folder::open(from)?, 0, &mut source)?;
     Ok(source)
 }
 
-/// Gives a marked folder itself, not what is in it, to a user.
-///
-/// # Errors
-/// It is not marked, or the file system refuses.
+/// Changes the owner of a marked folder, but not of its contents.
 pub fn hand_over(folder: &Path, owner: Owner) -> Result<(), Error> {
     let open = marker::open_marked(folder)?;
     let (user, group) = owner.ids();
     rustix::fs::fchown(open.fd(), user, group).map_err(|errno| failed(folder, errno))
 }
 
-/// Copies what is in `from` into the marked folder `ledger`, archives of snapshots into the marked folder `snapshots` if one
-/// is given, all of it to `owner`. Returns when everything is on disk and as long as it was. Holes of files stay holes;
-/// file systems that can share room do.
+/// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
+/// `snapshots` if given. Everything belongs to `owner`. Returns after a sync and a check of all
+/// lengths. Holes stay holes; reflinks are used where possible.
 ///
 /// # Errors
-/// A folder is not marked, there is not enough room, something is there already that is neither keypair nor tower file, a
-/// link leads out of `from`, a file changed meanwhile, or the file system refuses.
+/// A folder is not marked, space is missing, or an entry exists that is neither keypair nor tower
+/// file. A link leads out of `from`, or a file changed meanwhile.
 pub fn restore(
     from: &Path,
     ledger: &Path,
@@ -103,7 +94,7 @@ pub fn restore(
     Ok(work.restored)
 }
 
-/// What is copied into itself has no end.
+/// A copy into its own source would not end.
 fn apart(source: &Folder, ledger: &Folder) -> Result<(), Error> {
     let real = |folder: &Folder| {
         folder
@@ -170,7 +161,6 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
     Ok(())
 }
 
-/// Without what is the folder's own.
 fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>, Error> {
     let own = |name: &CString| {
         let name = name.as_c_str();
@@ -204,7 +194,8 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
     }
 }
 
-/// Where a link leads, if that is inside: a run that could change what it leads to would not leave the next one equal.
+/// The target of a link, which must be inside: a run could change a target outside, and the next
+/// run would differ.
 fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
     let path = folder.join(name);
     let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new())
@@ -228,7 +219,7 @@ fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
     }
 }
 
-/// By the names that validators give: `snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+/// `snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
 fn is_archive(name: &CStr) -> bool {
     let name = name.to_string_lossy();
     (name.starts_with("snapshot-") || name.starts_with("incremental-snapshot-"))
@@ -324,7 +315,7 @@ impl Work<'_> {
             .map_err(|errno| failed(&to.join(name), errno))
     }
 
-    /// A newer tower file must not give way to an older one.
+    /// An older tower file must not replace a newer one.
     fn already(&mut self, to: &Folder, name: &CStr, there: &Stat) -> Result<(), Error> {
         let path = to.join(name);
         match keep::reason(to, name, there)? {

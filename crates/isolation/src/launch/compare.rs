@@ -1,10 +1,8 @@
-//! What was asked for against what holds.
-
 use super::{IoLimit, Limits};
 
 impl Limits {
-    /// In what `actual`, read back from the kernel, is not what was asked for: a sentence each, none if all is. The kernel
-    /// keeps memory in whole pages, rounded down.
+    /// Sentences about requested limits that `actual`, read back from the kernel, does not match.
+    /// The kernel rounds memory down to whole pages.
     #[must_use]
     pub fn differences(&self, actual: &Limits) -> Vec<String> {
         let amounts = [
@@ -24,7 +22,6 @@ impl Limits {
     }
 }
 
-/// The whole pages in so many bytes, in bytes.
 pub(super) fn in_pages(bytes: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     bytes / page * page

@@ -1,10 +1,7 @@
-//! CPUs in the kernel's writing.
-
 use super::CpuSet;
 
 impl CpuSet {
-    /// # Errors
-    /// What is wrong with `text`: not a list of numbers and ranges, or numbers beyond 8191.
+    /// Numbers may be at most 8191.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut cpus = Vec::new();
         for part in text.trim().split(',') {
@@ -38,7 +35,6 @@ impl CpuSet {
         }
     }
 
-    /// The numbers, ascending.
     pub fn numbers(&self) -> &[u32] {
         &self.0
     }

@@ -1,15 +1,11 @@
-//! Block devices by what a person writes: their node, or a file on them.
-
 use super::Error;
 use faultline_kernel::HostRoot;
 use rustix::fs::{major, minor};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The whole disk behind `path`, as `MAJOR:MINOR`: what the kernel limits. A partition stands for its disk.
-///
-/// # Errors
-/// There is no such file, or it is on a file system that does not say its disk.
+/// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
+/// gives its disk. Fails if the file system does not report its disk.
 pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
     let meta = path.metadata().map_err(Error::at(path))?;
     let number = if meta.file_type().is_block_device() {
@@ -32,13 +28,12 @@ pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
     Ok(text.trim().to_owned())
 }
 
-/// The same as a node: what two ways to write one disk have in common.
+/// The disk's canonical node, to compare two paths.
 pub(super) fn node(path: &Path) -> Result<PathBuf, Error> {
     let number = disk(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))
 }
 
-/// The node of a disk by its numbers.
 pub(super) fn path(major: u32, minor: u32) -> PathBuf {
     PathBuf::from(format!("/dev/block/{major}:{minor}"))
 }

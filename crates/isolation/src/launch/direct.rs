@@ -1,6 +1,5 @@
-//! Groups made by hand in the cgroup file system, version 2 in a delegated folder, version 1 at the top.
-//!
-//! A program is started as a child that stops before it does anything, is put into its group, and goes on there.
+//! Cgroups created directly in the file system: version 2 in a delegated folder, version 1 at the
+//! top. The program starts as a stopped child, enters its group, and then continues.
 
 mod child;
 mod controllers;
@@ -25,14 +24,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the host's files are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupRoots {
     pub host: HostRoot,
-    /// `/etc`, for users.
     pub etc: PathBuf,
-    /// Of version 2, a folder in which this program may make groups and no process is; without it, the cgroup that this
-    /// program is in.
+    /// Version 2: a folder without processes in which this program may create groups. `None`: this
+    /// program's own cgroup.
     pub delegated: Option<PathBuf>,
 }
 
@@ -46,7 +43,8 @@ impl Default for CgroupRoots {
     }
 }
 
-/// Makes cgroups itself. It cannot keep [`Job::longest`]. For another user's program it needs `setpriv` of util-linux.
+/// Creates cgroups itself. It cannot enforce [`Job::longest`]. Other users' programs need `setpriv`
+/// of util-linux.
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
@@ -55,10 +53,11 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Finds where groups can be made; nothing is changed before the first [`launch`](Launcher::launch).
+    /// Finds the parent of future groups; changes nothing before the first
+    /// [`launch`](Launcher::launch).
     ///
     /// # Errors
-    /// There is no cgroup of version 1 or 2 that limits memory, it may not be written, or other processes are in it.
+    /// No cgroup version limits memory, the parent is not writable, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
         let parent = GroupParent::find(roots)?;
         let can = parent.abilities(&roots.host);
@@ -69,7 +68,6 @@ impl Direct {
         })
     }
 
-    /// The numbers of the disks that are to be limited, in the order of the limits.
     fn disks(&self, limits: &Limits) -> Result<Vec<String>, Error> {
         let disks = limits
             .io
@@ -166,10 +164,10 @@ impl Launcher for Direct {
     }
 }
 
-/// Becomes a user, with the groups that the host gives him, before what follows.
+/// Sets user and supplementary groups before it executes the program.
 const SETPRIV: &str = "setpriv";
 
-/// The words before a program that make it this user's; none if he is this program's.
+/// Command prefix that switches to this user; empty if it is the current user.
 fn becoming(user: User) -> Result<Vec<OsString>, Error> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
@@ -197,7 +195,6 @@ fn becoming(user: User) -> Result<Vec<OsString>, Error> {
     ])
 }
 
-/// What cannot be done on this host, before anything is made.
 fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
     let limits = &job.limits;
     let requested = [

@@ -1,13 +1,10 @@
-//! How many files a program may have open.
-
 use super::{Abilities, Error, Job};
 use faultline_kernel::HostRoot;
 use rustix::process::{Resource, getrlimit};
 
-/// The bit of CAP_SYS_RESOURCE in a set of capabilities.
 const SYS_RESOURCE: u32 = 24;
 
-/// Most that this program can give to another; `None` if that cannot be told.
+/// The highest value that this program can set; `None` if unknown.
 pub(super) fn most(host: &HostRoot) -> Option<u64> {
     let everybody = everybody(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
@@ -20,7 +17,7 @@ pub(super) fn most(host: &HostRoot) -> Option<u64> {
     Some(own.map_or(everybody, |own| own.min(everybody)))
 }
 
-/// Most that anybody can have.
+/// `fs.nr_open`.
 pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
     std::fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
         .ok()?
@@ -29,8 +26,6 @@ pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
         .ok()
 }
 
-/// # Errors
-/// The job is to have more than can be given.
 pub(super) fn check(job: &Job, can: &Abilities) -> Result<(), Error> {
     match (job.open_files, can.open_files) {
         (Some(requested), Some(most)) if requested > most => Err(Error::Refused(format!(

@@ -1,5 +1,3 @@
-//! A FIFO at which a program waits until it may begin.
-
 use super::Error;
 use super::program::User;
 use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat};
@@ -8,15 +6,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a program is held back. Dropping it removes it, and whoever waits at it waits for ever.
+/// Dropping it removes the FIFO; a program that still waits then waits forever.
 #[derive(Debug)]
 pub(super) struct Gate(PathBuf);
 
 impl Gate {
-    /// For this user to read; for this program's own without one.
-    ///
-    /// # Errors
-    /// It is there already or cannot be made.
+    /// Only `user`, or this program's user, may read it. Fails if it exists.
     pub(super) fn make(path: &Path, user: Option<User>) -> Result<Gate, Error> {
         mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)
             .map_err(|error| Error::at(path)(error.into()))?;
@@ -31,7 +26,7 @@ impl Gate {
         &self.0
     }
 
-    /// For writing; `None` while nobody waits at it.
+    /// Opens it for writing; `None` if nobody waits at it.
     pub(super) fn open(&self) -> Result<Option<File>, Error> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
         match OpenOptions::new()
@@ -40,7 +35,7 @@ impl Gate {
             .open(&self.0)
         {
             Ok(file) => {
-                // What is told may be more than the pipe holds.
+                // Blocking, because the data may exceed the pipe's capacity.
                 fcntl_setfl(&file, OFlags::empty())
                     .map_err(|error| Error::at(&self.0)(error.into()))?;
                 Ok(Some(file))

@@ -1,16 +1,11 @@
-//! Who and what a job is: a program's file, a user's numbers.
-
 use super::{Error, Job};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file of the job's program: as it is written if absolute, else the first one in the job's `PATH`, or in this
-/// program's own if the job has none.
-///
-/// # Errors
-/// There is none that can be executed, or a name with a folder is not absolute.
+/// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
+/// the job has none). A relative path with a folder is an error.
 pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
     let Some(name) = job.command.first() else {
         return Err(Error::Refused("no command to start".to_owned()));
@@ -40,7 +35,6 @@ pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
     in_path(Some(&folders), name).ok_or_else(|| missing(name))
 }
 
-/// The first program of this name in the folders of a `PATH`.
 pub(super) fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .map(|folder| folder.join(name))
@@ -59,7 +53,6 @@ fn missing(name: &OsStr) -> Error {
     ))
 }
 
-/// A user of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) uid: u32,
@@ -67,10 +60,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// Looks the name up in `etc/passwd`; users that only a directory service knows are not found.
-    ///
-    /// # Errors
-    /// There is no such user, or the list cannot be read.
+    /// Reads only `etc/passwd`: users of a directory service are not found.
     pub(super) fn find(etc: &Path, name: &str) -> Result<User, Error> {
         let path = etc.join("passwd");
         let bytes = std::fs::read(&path).map_err(Error::at(&path))?;

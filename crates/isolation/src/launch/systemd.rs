@@ -1,6 +1,6 @@
-//! Transient units of systemd, made over D-Bus: a slice with the limits, and in it a service with the program.
-//!
-//! A service's own cgroup vanishes with its last process. The slice stays until it has been read and is stopped.
+//! Transient systemd units over D-Bus: a slice with the limits, which contains a service with the
+//! program. A service's cgroup vanishes with its last process, but the slice remains readable until
+//! it is stopped.
 
 mod bus;
 mod properties;
@@ -16,23 +16,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How the names of all units begin. The parts behind it have dots between them: a dash in a slice's name would put it
-/// into another slice, with limits that somebody else may have set.
+/// Prefix of all unit names. Dots separate the parts, because a dash would make the slice a child
+/// of another slice with foreign limits.
 const OURS: &str = "faultline";
-/// For systemd to do what it has agreed to.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// SIGKILL, for systemd.
 const KILL: i32 = rustix::process::Signal::KILL.as_raw();
 
-/// Has systemd make the groups.
 #[derive(Debug)]
 pub struct Systemd {
     bus: Bus,
-    /// Where version 2 is.
     cgroup: PathBuf,
     etc: PathBuf,
     can: Abilities,
-    /// Whether it can leave a service alone whose first process has ended.
     outlives: bool,
 }
 
@@ -40,10 +35,8 @@ pub struct Systemd {
 const EXIT_TYPE: u32 = 250;
 
 impl Systemd {
-    /// Finds systemd and what it can limit; nothing is changed before the first [`launch`](Launcher::launch).
-    ///
-    /// # Errors
-    /// systemd does not run here or does not answer, or memory is not with cgroup version 2.
+    /// Connects and determines the possible limits; changes nothing before the first
+    /// [`launch`](Launcher::launch). Fails if the memory controller is not in cgroup version 2.
     pub fn connect(host: &HostRoot) -> Result<Systemd, Error> {
         let bus = Bus::connect()?;
         let outlives = bus.version()?.is_some_and(|version| version >= EXIT_TYPE);
@@ -73,7 +66,7 @@ impl Systemd {
         })
     }
 
-    /// Starts slice and service; what has been started so far goes with the value if there is an error.
+    /// After an error the returned value's drop removes the units.
     fn start(&self, job: &Job, program: &Path) -> Result<Service, Error> {
         let user = job
             .user
@@ -117,14 +110,14 @@ impl Launcher for Systemd {
 
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
         job.name.check()?;
-        // systemd would silently give what it can.
+        // systemd would silently set a lower value.
         files::check(job, &self.can)?;
         let file = program::file(job)?;
         Ok(Box::new(self.start(job, &file)?))
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
-        // In a pattern other characters have a meaning.
+        // Checks for special characters of the pattern.
         GroupName {
             scope: scope.to_owned(),
             run: "r".to_owned(),
@@ -143,7 +136,7 @@ impl Launcher for Systemd {
             .map(|group| format!("{group}.service"))
             .collect();
         for group in &groups {
-            // What waits for memory hardly hears that it is to end.
+            // A process that waits for memory hardly handles SIGTERM.
             let _ = service::move_limit(&self.bus, &format!("{group}.service"), None);
         }
         for service in &services {
@@ -178,7 +171,6 @@ fn slice(name: &GroupName) -> String {
     format!("{OURS}.{}.{}.{}.slice", name.scope, name.run, name.part)
 }
 
-/// The name of a unit's group: without what kind of unit it is.
 fn group(unit: &str) -> &str {
     unit.rsplit_once('.').map_or(unit, |(group, _)| group)
 }

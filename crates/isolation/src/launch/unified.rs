@@ -1,5 +1,3 @@
-//! What the files of a cgroup of version 2 say, whoever made it.
-
 use super::{CpuSet, Error, Evidence, IoLimit, Limits, Pressure, device};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
 use std::collections::BTreeMap;
@@ -7,10 +5,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limits of `folder`. A device that `requested` names too is called as there.
-///
-/// # Errors
-/// The folder is not there, a file refuses, or has a text that it should not have. A file that is not there has no limit.
+/// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
+/// no limit.
 pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
     there(folder)?;
     Ok(Limits {
@@ -22,16 +18,12 @@ pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits, Err
     })
 }
 
-/// The limit of `folder` that slows down.
 pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>, Error> {
     there(folder)?;
     bytes(folder, "memory.high")
 }
 
-/// What can be read of the evidence: nothing of the process, which is not the files' to tell.
-///
-/// # Errors
-/// The folder is not there, a file refuses, or has a text that it should not have.
+/// Without the process's end, which these files do not have.
 pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
     there(folder)?;
     let stat = match read(folder, "memory.stat")? {
@@ -54,10 +46,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
     })
 }
 
-/// The stalls of this cgroup, by resource. Nothing of a kernel that counts none.
-///
-/// # Errors
-/// A file refuses, or has a text that it should not have.
+/// By resource. Empty if the kernel counts no stalls.
 pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error> {
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
@@ -78,10 +67,7 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
     Ok(stalls)
 }
 
-/// Whether no process is in this cgroup, nor in any below it.
-///
-/// # Errors
-/// The folder is not there, the file refuses, or does not say.
+/// Includes the cgroups below.
 pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
     there(folder)?;
     let name = "cgroup.events";
@@ -105,7 +91,6 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Lines of a name and a number; others are left out.
 fn counts(text: &str) -> BTreeMap<String, u64> {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs
@@ -118,7 +103,7 @@ fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
     let path = folder.join(name);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
-        // Pressure files of a kernel started with psi=0 exist, but answer with "unsupported".
+        // With psi=0 pressure files exist, but reading them fails with "unsupported".
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
             Ok(None)
         }
@@ -139,7 +124,7 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
     Ok(limit.bytes())
 }
 
-/// What holds, if anything was asked for: `cpuset.cpus` keeps what was written even if it does not.
+/// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.
 fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
     let set = read(folder, "cpuset.cpus")?;
     if set.is_none_or(|text| text.trim().is_empty()) {
@@ -159,7 +144,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
         let Some(mut limit) = io_line(line) else {
             return Err(strange(folder, "io.max", format!("{line:?}")));
         };
-        // What the caller calls it, so that the two can be compared.
+        // The caller's name for the device, so that both can be compared.
         let own = limit.device.clone();
         if let Some(same) = requested
             .iter()
@@ -178,7 +163,6 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
     Ok(limits)
 }
 
-/// `8:0 rbps=1048576 wbps=max riops=max wiops=max`
 fn io_line(line: &str) -> Option<IoLimit> {
     let mut words = line.split_whitespace();
     let (major, minor) = words.next()?.split_once(':')?;

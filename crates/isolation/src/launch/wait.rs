@@ -1,10 +1,9 @@
-//! Waiting for a condition, in looks rather than by a clock.
-
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What `poll` finds, or `None` if it has found nothing within about `patience`. It looks at least once.
+/// Calls `poll` at least once; `None` after about `patience`. The pauses are counted, not the time
+/// of `poll`.
 pub(super) fn wait<T, E>(
     patience: Duration,
     mut poll: impl FnMut() -> Result<Option<T>, E>,

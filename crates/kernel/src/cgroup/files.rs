@@ -1,5 +1,3 @@
-//! One process's cgroups, sample after sample.
-
 use std::sync::Arc;
 
 use super::freezer::Freezers;
@@ -14,8 +12,8 @@ use crate::parse::pressure::{self, Pressure};
 use crate::parse::{cgroup_limit, number};
 use crate::{Limit, ReadError};
 
-/// Holds the files of the cgroups of one process. A cgroup that is removed and made again under the same path, as at a
-/// service's restart, is found again by the next sample.
+/// Open files of one process's cgroups. After a service restart has recreated a cgroup under the
+/// same path, the next sample finds it.
 #[derive(Debug)]
 pub struct CgroupFiles {
     memory_version: CgroupVersion,
@@ -32,7 +30,7 @@ pub struct CgroupFiles {
     events: Source,
     failcnt: Source,
     io: Source,
-    /// v1 before Linux 4.12 counts only what the cgroup itself does.
+    /// v1 before Linux 4.12 does not count descendants.
     io_local: Source,
     cpu: Source,
     pressures: [Source; 3],
@@ -41,7 +39,6 @@ pub struct CgroupFiles {
     limits: Option<Limits>,
 }
 
-/// Limits, which change rarely and are cached between samples.
 #[derive(Debug, Clone)]
 struct Limits {
     max: Result<Limit, ReadError>,
@@ -50,42 +47,38 @@ struct Limits {
     memory_and_swap: Result<Limit, ReadError>,
 }
 
-/// One sample of a cgroup with its descendants. Each file has its own result.
+/// Includes descendants. Each file has its own result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgroupSample {
-    /// Memory in use, page cache included, in bytes.
+    /// Includes page cache, in bytes.
     pub memory_usage: Result<u64, ReadError>,
-    /// The highest usage so far, in bytes. v2 since Linux 5.19.
+    /// In bytes. v2 since Linux 5.19.
     pub memory_peak: Result<u64, ReadError>,
     pub memory_max: Result<Limit, ReadError>,
-    /// Where slowing down begins. v2 only.
+    /// v2 only.
     pub memory_high: Result<Limit, ReadError>,
-    /// Swap in use, in bytes.
+    /// In bytes.
     pub swap_usage: Result<u64, ReadError>,
-    /// Most swap. v2 only: v1 limits memory and swap together.
+    /// v2 only: v1 limits memory and swap together.
     pub swap_max: Result<Limit, ReadError>,
-    /// Most memory and swap together. v1 only.
+    /// v1 only.
     pub memory_and_swap_max: Result<Limit, ReadError>,
-    /// What the memory consists of.
     pub memory_stat: Result<MemoryStat, ReadError>,
-    /// How often a limit mattered.
     pub memory_events: Result<MemoryEvents, ReadError>,
-    /// Bytes to and from each device that saw any.
+    /// Devices without any I/O are absent.
     pub io: Result<Vec<DeviceIo>, ReadError>,
-    /// Time held back by a CPU limit.
     pub cpu: Result<CpuStat, ReadError>,
-    /// Waiting for the CPU. The three pressures are of the v2 hierarchy, also on a hybrid host; in its topmost cgroup
-    /// they are the whole host's.
+    /// Pressure comes from the v2 hierarchy, also on a hybrid host; in the top cgroup it is the
+    /// whole host's.
     pub cpu_pressure: Result<Pressure, ReadError>,
     pub memory_pressure: Result<Pressure, ReadError>,
     pub io_pressure: Result<Pressure, ReadError>,
-    /// Whether a freezer, its own or an ancestor's, holds all its processes. `None` where no freezer tells: v2 before Linux
-    /// 5.2.
+    /// By its own freezer or an ancestor's. `None` without a freezer: v2 before Linux 5.2.
     pub frozen: Result<Option<bool>, ReadError>,
 }
 
 impl CgroupFiles {
-    /// Opens nothing yet: each file is opened by the first sample, and tried again by later ones while it is missing.
+    /// The first sample opens the files; later ones retry missing files.
     #[must_use]
     pub fn new(cgroups: &ProcessCgroups) -> Self {
         let source = |cgroup: &Result<CgroupFolder, ReadError>, v2, v1| match cgroup {
@@ -152,7 +145,7 @@ impl CgroupFiles {
         self.sample_with_last_limits(buffer)
     }
 
-    /// The same, with the limits of the last sample as long as the cgroup is there.
+    /// Reuses the limits of the last sample while the cgroup exists.
     pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
         let memory_usage = self.current.parse(buffer, number::parse);
         if memory_usage.is_err() {
@@ -188,10 +181,8 @@ impl CgroupFiles {
         }
     }
 
-    /// The memory of each level that limits the process. `own` is what [`sample`](Self::sample) has just found.
-    ///
-    /// # Errors
-    /// When the process's cgroup was not found.
+    /// Memory of each level that limits the process. `own` is the result of the preceding
+    /// [`sample`](Self::sample).
     pub fn levels(
         &mut self,
         own: &CgroupSample,

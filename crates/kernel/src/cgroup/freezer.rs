@@ -1,11 +1,8 @@
-//! Whether a freezer holds a process.
-
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
 use super::source::Source;
 use crate::parse::cgroup_frozen;
 use crate::{ParseError, ReadError};
 
-/// Each freezer that can hold a process: that of version 2, and where there is one, that of version 1 too.
 #[derive(Debug)]
 pub(super) struct Freezers(Vec<Freezer>);
 
@@ -14,7 +11,7 @@ struct Freezer {
     version: CgroupVersion,
     file: Source,
     at_top: bool,
-    /// The topmost cgroup has no such file, and nothing can freeze it: it is looked for once.
+    /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
     never: bool,
 }
 
@@ -26,7 +23,7 @@ impl Freezers {
             .ok()
             .filter(|cgroup| cgroup.version == CgroupVersion::V1);
         let both = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
-        // Of a hierarchy that is not mounted for this reader nothing can be said.
+        // The state of a hierarchy that is not mounted here is unknown.
         Self(
             both.filter(|cgroup| cgroup.top.is_dir())
                 .map(Freezer::new)
@@ -34,7 +31,6 @@ impl Freezers {
         )
     }
 
-    /// Whether one of them holds it; `None` if no freezer tells.
     pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
         let each: Result<Vec<_>, _> = self
             .0

@@ -1,5 +1,3 @@
-//! The memory of a cgroup and of all its visible ancestors that have a limit.
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,25 +8,27 @@ use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::{cgroup_limit, number};
 use crate::{Limit, ReadError};
 
-/// The cgroups that limit a process. Its own and its ancestors count, as far as they are visible.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CgroupLevels {
-    /// Those with a limit, the process's own first. On v1 memory with swap is a level of its own.
+    /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
     pub limits: Vec<LevelMemory>,
-    /// Those of v2 with `memory.high`, which is their `limit`: beyond it the kernel stalls the process before anything kills.
+    /// Levels with `memory.high` as `limit` (v2): beyond it the kernel throttles before anything
+    /// kills.
     pub high: Vec<LevelMemory>,
-    /// The least of `memory.swap.max` less `memory.swap.current`; `Max` where no level limits swap, as always on v1. `None`
-    /// where such a file cannot be read.
+    /// Minimum of `memory.swap.max` minus `memory.swap.current`; `Max` if no level limits swap, as
+    /// always on v1. `None` if such a file cannot be read.
     pub swap: Option<Limit>,
-    /// Droppable memory that `memory.min` of the topmost limited cgroup protects from reclaim by the machine.
+    /// Droppable memory that `memory.min` of the topmost limited cgroup protects from global
+    /// reclaim.
     pub protected: u64,
-    /// What the process's own cgroup cannot drop. `None` in the topmost one, which is that of the machine or of a container.
+    /// Own memory that cannot be reclaimed. `None` in the top cgroup, which is that of the machine
+    /// or container.
     pub own_unreclaimable: Option<u64>,
-    /// Levels that could not be read: with any, the least headroom is not known.
+    /// Unreadable levels: with any, the minimal headroom is unknown.
     pub errors: Vec<ReadError>,
 }
 
-/// What a sample has just read of the process's own cgroup: no file is read twice.
+/// The last sample of the process's own cgroup, so that no file is read twice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnMemory<'a> {
     pub(super) usage: &'a Result<u64, ReadError>,
@@ -41,7 +41,6 @@ impl OwnMemory<'_> {
     }
 }
 
-/// A cgroup and those above it, with their files held open.
 #[derive(Debug)]
 pub(super) struct Ancestry {
     own: CgroupFolder,
@@ -57,17 +56,17 @@ struct Files {
     min: Source,
     swap_max: Source,
     memory_and_swap_max: Source,
-    // Opened where a limit is set.
+    // Opened only if a limit is set.
     current: Source,
     stat: Source,
     swap_current: Source,
     memory_and_swap_current: Source,
     limits: Limits,
-    /// Children with `memory.min` that the process is not in.
+    /// Children with `memory.min` that do not contain the process.
     protected_neighbours: Vec<Neighbour>,
 }
 
-/// A cgroup whose cache `memory.min` protects from reclaim by its parent.
+/// Its `memory.min` protects cache from reclaim by its parent.
 #[derive(Debug)]
 struct Neighbour {
     min: Limit,
@@ -75,16 +74,13 @@ struct Neighbour {
     stat: Source,
 }
 
-/// What is set at one level, read rarely.
 #[derive(Debug)]
 struct Limits {
-    /// Why one of the others, but for swap, cannot be read.
+    /// The first read error of a limit other than swap.
     error: Option<ReadError>,
     max: Limit,
     high: Limit,
-    /// What `memory.min` protects from reclaim by the parent; 0 without it.
     min: Limit,
-    /// `None` where it cannot be read.
     swap: Option<Limit>,
     memory_and_swap: Limit,
 }
@@ -154,7 +150,7 @@ impl Ancestry {
             ..CgroupLevels::default()
         };
         let top = self.levels.len().saturating_sub(1);
-        // What `memory.min` of the level below protects from reclaim by this one.
+        // What `memory.min` of the level below protects from reclaim at this level.
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
             found.errors.extend(files.limits.error.clone());
@@ -175,7 +171,8 @@ impl Ancestry {
                     protected = usage.protected(files.limits.min);
                 }
                 Ok(None) if files.needs_usage() => found.errors.push(files.missing_usage()),
-                // Nothing of it protects the levels below from its own parent, but for the topmost one, which is the machine's.
+                // Without `memory.min` a level passes no protection on to its parent. The top
+                // level, the machine's, is an exception.
                 Ok(None) if up < top => protected = 0,
                 Ok(None) => {}
                 Err(error) => found.errors.push(error),
@@ -191,7 +188,7 @@ impl Ancestry {
         found
     }
 
-    /// A limit above what is visible. Version 2 does not show one.
+    /// A limit above the visible cgroups, from v1 only.
     fn above(
         &mut self,
         own: OwnMemory<'_>,
@@ -222,7 +219,7 @@ impl Ancestry {
 impl Files {
     fn read_limits(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
-        // The topmost cgroup of v2 has no limits, nor has one whose memory controller is off.
+        // The top cgroup of v2 and cgroups without memory controller have no limits.
         let mut limit =
             |source: &mut Source, absent| match source.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => limit,
@@ -237,7 +234,7 @@ impl Files {
             limit(&mut self.min, Limit::Bytes(0)),
             limit(&mut self.memory_and_swap_max, Limit::Max),
         );
-        // Nothing is killed there.
+        // Errors do not matter: nothing is killed there.
         let high = self.high.parse(buffer, cgroup_limit::parse);
         self.limits = Limits {
             max,
@@ -246,7 +243,7 @@ impl Files {
             high: high.unwrap_or(Limit::Max),
             swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => Some(limit),
-                // Swap is not accounted for, or it is version 1.
+                // No swap accounting, or v1.
                 Err(ReadError::Absent { .. }) => Some(Limit::Max),
                 Err(_) => None,
             },
@@ -264,7 +261,6 @@ impl Files {
         protected.fold(0, u64::saturating_add)
     }
 
-    /// Whether its usage is needed, for a limit or for what it protects.
     fn needs_usage(&self) -> bool {
         let limits = [
             self.limits.max,
@@ -334,7 +330,7 @@ impl Files {
     }
 }
 
-/// The children of `folder` with `memory.min`, but for `inner`. A neighbour that is not readable counts as unprotected.
+/// Children of `folder` with `memory.min`, except `inner`. Unreadable ones count as unprotected.
 fn protected_children(
     own: &CgroupFolder,
     folder: &Path,
@@ -379,7 +375,7 @@ fn level(
     }
 }
 
-/// `None` where neither is there: the memory controller is off, or the cgroup is the topmost one.
+/// `None` if both are absent: no memory controller, or the top cgroup.
 fn usage_of(
     usage: &Result<u64, ReadError>,
     stat: &Result<MemoryStat, ReadError>,

@@ -1,5 +1,3 @@
-//! Finding the folders of the cgroups that a process is in.
-
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,31 +7,27 @@ use crate::parse::pid_cgroup::{self, Membership};
 use crate::process::{first_threads, is_exiting};
 use crate::{HostRoot, ReadError};
 
-/// Where hosts mount their cgroups; a mount point below it is looked for below [`HostRoot::cgroup`].
+/// Mount points below this folder are searched below [`HostRoot::cgroup`].
 const USUAL_FOLDER: &str = "/sys/fs/cgroup";
 
-/// Which interface a hierarchy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CgroupVersion {
-    /// One hierarchy for a controller or two.
+    /// A hierarchy has one or two controllers.
     V1,
     V2,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupFolder {
-    /// Which files it has.
     pub version: CgroupVersion,
-    /// Its place, below [`HostRoot::cgroup`].
     pub folder: Arc<Path>,
-    /// The topmost visible folder of its hierarchy.
     pub top: Arc<Path>,
-    /// Its path as the kernel shows it to this reader, such as `/system.slice/sol.service`.
+    /// The path in this reader's cgroup namespace, such as `/system.slice/sol.service`.
     pub path: String,
 }
 
 impl CgroupFolder {
-    /// The folder and those above it, up to the topmost visible one.
+    /// From the folder up to the topmost visible one.
     pub fn with_ancestors(&self) -> impl Iterator<Item = &Path> {
         self.folder
             .ancestors()
@@ -41,24 +35,20 @@ impl CgroupFolder {
     }
 }
 
-/// Where a process is accounted, by controller. On a hybrid host they differ in version and path. A cgroup of version 1 is
-/// `Gone` once all threads of the process have begun to exit: the kernel then shows them in `/`, wherever they were.
+/// The cgroups of a process by controller, which differ in version and path on a hybrid host. A v1
+/// cgroup is `Gone` once all threads have begun to exit, because the kernel then reports `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessCgroups {
-    /// The cgroup with the memory files.
     pub memory: Result<CgroupFolder, ReadError>,
-    /// The cgroup with the CPU files.
     pub cpu: Result<CgroupFolder, ReadError>,
-    /// The cgroup with the block I/O files.
     pub io: Result<CgroupFolder, ReadError>,
-    /// The cgroup in the v2 hierarchy, which alone has pressure files.
+    /// In the v2 hierarchy, which alone has pressure files.
     pub unified: Result<CgroupFolder, ReadError>,
     pub freezer: Result<CgroupFolder, ReadError>,
 }
 
 impl ProcessCgroups {
-    /// Where the process's memory is accounted, as the kernel shows it to this reader. `None` when that is gone, or
-    /// nothing of it can be reached.
+    /// The memory cgroup's path in this reader's namespace. `None` if it is gone or not reachable.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         let folder = match &self.memory {
@@ -68,7 +58,7 @@ impl ProcessCgroups {
         folder.map(|folder| &*folder.path)
     }
 
-    /// Whether one of them is `Gone`: the process is exiting, or its cgroup was removed.
+    /// The process exits, or its cgroup was removed.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         let all = [
@@ -83,31 +73,25 @@ impl ProcessCgroups {
     }
 }
 
-/// Finds the cgroups of a process.
+/// Finds the cgroups of a process. If its main thread exits, another living thread is used.
 ///
-/// Once the main thread has begun to exit, the answer is that of a living thread.
-///
-/// A cgroup outside this reader's cgroup namespace, or above what is mounted, cannot be reached: it is `Absent` with that
-/// reason. One that was removed under a zombie is `Gone`.
-///
-/// # Errors
-/// When `{procfs}/PID/cgroup` cannot be read; `Gone` when there is no such process.
+/// A cgroup is `Absent` if it is outside this reader's cgroup namespace or above the mount. It is
+/// `Gone` if it was removed under a zombie.
 pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
     CgroupLocator::new(root, pid).locate()
 }
 
-/// Finds the cgroups of one process again and again: it may be moved.
+/// Locates the cgroups of one process repeatedly, because it may be moved.
 #[derive(Debug)]
 pub struct CgroupLocator {
     root: HostRoot,
     pid: u32,
-    /// The list of the thread that the last answer is about, held open, and its text then.
+    /// `cgroup` file of the thread of the last answer, and its text then.
     list: Option<(OpenFile, Vec<u8>)>,
     buffer: Vec<u8>,
 }
 
 impl CgroupLocator {
-    /// Nothing is read yet.
     #[must_use]
     pub fn new(root: &HostRoot, pid: u32) -> Self {
         Self {
@@ -118,7 +102,7 @@ impl CgroupLocator {
         }
     }
 
-    /// Whether [`locate`](Self::locate) may have another answer than the last one. Reads one open file.
+    /// Whether [`locate`](Self::locate) may return another result than before. Reads one open file.
     pub fn has_moved(&mut self) -> bool {
         let Some((file, last)) = &self.list else {
             return true;
@@ -139,7 +123,8 @@ impl CgroupLocator {
         } else {
             (main, false)
         };
-        // What this reader can open is what is mounted for this reader. Without the list the usual places are tried.
+        // This reader's own mounts, because it opens the files. Without `mountinfo` the usual
+        // folders are tried.
         let mounts = self
             .root
             .read_proc("self/mountinfo", mountinfo::parse)
@@ -163,7 +148,6 @@ impl CgroupLocator {
     }
 }
 
-/// The cgroups that the kernel lists for a process or thread.
 struct List {
     task: String,
     file: OpenFile,
@@ -186,9 +170,9 @@ impl List {
         })
     }
 
-    /// Whether it is that of an exiting thread. The kernel shows such a thread in `/` of every hierarchy of version 1, also in a
-    /// cgroup namespace, and long before its memory is released. In version 2 it stays where it was, also when the others are
-    /// moved. The flags are read after the list: a thread that is not exiting now was not exiting then.
+    /// Whether the thread is exiting. In v1 the kernel then reports `/` in every hierarchy, also in
+    /// a cgroup namespace, long before the memory is freed. In v2 the thread stays in its cgroup.
+    /// Flags are read after the list: a thread that is not exiting now was not exiting then.
     fn is_stale(&self, root: &HostRoot) -> bool {
         let mut v1 = self.memberships.iter().filter(|entry| !entry.unified);
         v1.all(|entry| entry.path == "/") && is_exiting(root, &self.task)
@@ -204,7 +188,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// By the v1 name of the controller; where no v1 hierarchy has it, the unified one does.
+    /// By the v1 name of the controller; falls back to the unified hierarchy.
     fn controller(&self, name: &str) -> Result<CgroupFolder, ReadError> {
         match self.memberships.iter().find(|entry| {
             entry
@@ -272,7 +256,6 @@ impl Search<'_> {
                 self.absent("the cgroup is outside of the cgroup namespace or of what is mounted")
             );
         };
-        // Joining an empty path would leave a slash at the end.
         let folder = if relative.as_os_str().is_empty() {
             top.clone()
         } else {
@@ -286,7 +269,8 @@ impl Search<'_> {
         })
     }
 
-    /// Whether no later mount lies over it. Of a list without a topmost mount only the mounts at the same point are known.
+    /// Whether no later mount covers it. In a list without a top mount only mounts at the same
+    /// point are compared.
     fn is_visible(&self, mount: &Mount) -> bool {
         let at_same_point = |other: &&Mount| other.mount_point == mount.mount_point;
         let seen = mountinfo::holding(&self.mounts, &mount.mount_point)
@@ -294,7 +278,7 @@ impl Search<'_> {
         seen.is_none_or(|seen| seen.id == mount.id)
     }
 
-    /// A mount point as seen through the injected folder.
+    /// A mount point mapped to the injected folder.
     fn reachable(&self, mount_point: &Path) -> Option<PathBuf> {
         if mount_point.starts_with(&self.root.cgroup) {
             return Some(mount_point.to_owned());
@@ -313,7 +297,7 @@ impl Search<'_> {
     }
 }
 
-/// `path` from `mount_root` downwards; `None` where it is elsewhere, or leads upwards out of the namespace.
+/// `path` relative to `mount_root`; `None` if it is outside, or leads up out of the namespace.
 fn below(path: &str, mount_root: &Path) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(mount_root).ok()?;
     relative

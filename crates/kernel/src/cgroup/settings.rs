@@ -1,4 +1,4 @@
-//! What a process's cgroups are allowed, level by level. Read once, for a description.
+//! Settings of a process's cgroups by level, for a description; read once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use crate::file::{OpenFile, Owner, Records};
 use crate::parse::{Limit, cgroup_limit};
 use crate::{ErrorKind, ReadError};
 
-/// Files that limit memory, and are read as such.
 const AMOUNTS: [&str; 11] = [
     "memory.max",
     "memory.high",
@@ -23,7 +22,6 @@ const AMOUNTS: [&str; 11] = [
     "memory.kmem.limit_in_bytes",
 ];
 
-/// Other settings, by the controller that has them.
 const MEMORY: [&str; 3] = [
     "memory.oom.group",
     "memory.swappiness",
@@ -46,32 +44,27 @@ const IO: [&str; 4] = [
     "blkio.throttle.write_bps_device",
 ];
 
-/// So much of a setting is kept, in bytes: a line for each disk or processor at most.
+/// Bytes: a setting has at most a line for each disk or CPU.
 const MOST_TEXT: usize = 1024;
 
-/// One cgroup on the way from a process's own up to the topmost visible one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupLevel {
-    /// Its path below the topmost visible one; `/` for that one.
+    /// Relative to the topmost visible cgroup, which is `/`.
     pub path: String,
-    /// Which files it has.
     pub version: CgroupVersion,
-    /// What is set, by the kernel's file names.
     pub settings: Vec<(&'static str, Setting)>,
 }
 
-/// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// An amount of memory.
     Amount(Limit),
-    /// Anything else, in the kernel's words; never empty.
+    /// The kernel's text, never empty.
     Text(String),
 }
 
 impl ProcessCgroups {
-    /// What is set at every level, each controller's own cgroup first. What cannot be read, but for settings that do not
-    /// exist there, is in the second part.
+    /// All levels, each controller's own cgroup first, and the read errors. Settings that do not
+    /// exist are no errors.
     #[must_use]
     pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
         let (mut levels, mut problems): (Vec<CgroupLevel>, Vec<ReadError>) =
@@ -80,7 +73,7 @@ impl ProcessCgroups {
             [(&self.memory, &MEMORY), (&self.cpu, &CPU), (&self.io, &IO)];
         for (position, (cgroup, others)) in parts.into_iter().enumerate() {
             let Ok(cgroup) = cgroup else { continue };
-            // In version 2 the controllers share their folders.
+            // In v2 the controllers share their folders.
             for folder in cgroup.with_ancestors() {
                 let amounts = if position == 0 { &AMOUNTS[..] } else { &[] };
                 let settings = read(folder, amounts, others, &mut problems);

@@ -1,5 +1,3 @@
-//! One file of a cgroup, in either version.
-
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
@@ -8,7 +6,6 @@ use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::number;
 use crate::{ParseError, ReadError};
 
-/// A file, or why there cannot be one.
 #[derive(Debug)]
 pub(super) enum Source {
     File(Slot),
@@ -16,7 +13,6 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// `None` for a name: this version has no such file.
     pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
         let (name, other) = match cgroup.version {
             CgroupVersion::V2 => (v2, v1),
@@ -49,7 +45,7 @@ impl Source {
     }
 }
 
-/// `memory.stat` with the kernel's memory, which v1 has in a file of its own.
+/// `memory.stat` plus kernel memory, which v1 has in a separate file.
 pub(super) fn memory_stat(
     version: CgroupVersion,
     stat: &mut Source,

@@ -1,5 +1,3 @@
-//! Processors.
-
 use std::collections::BTreeSet;
 
 use super::{HardwareReader, line};
@@ -7,18 +5,14 @@ use crate::parse::{cpuinfo, number};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Processors {
-    /// Such as `AMD EPYC 9554P 64-Core Processor`.
     pub model: Option<String>,
     pub sockets: Option<u64>,
     pub cores: Option<u64>,
-    /// Processors that are online, as the scheduler counts them.
     pub threads: Option<u64>,
-    /// The clock rate that is promised under full load, in MHz: as the driver tells it, else as the model's name does.
+    /// From the driver, else from the model's name.
     pub base_mhz: Option<u64>,
-    /// The highest clock rate, in MHz.
     pub max_mhz: Option<u64>,
-    /// Who chooses clock rates: each different one once, in alphabetical order. Empty where nobody does, as in most virtual
-    /// machines.
+    /// Distinct and sorted; empty without frequency scaling, as in most virtual machines.
     pub governors: Vec<String>,
 }
 
@@ -32,7 +26,7 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Processors {
     let max_mhz = first("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
     let governors = governors(reader);
     let info = info.unwrap_or_default();
-    // The driver may say 0 for "not told".
+    // The driver may report 0 for unknown.
     let base_mhz = base
         .filter(|mhz| *mhz > 0)
         .or_else(|| in_name(info.model.as_deref()?));
@@ -67,7 +61,7 @@ fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Intel writes it behind the name: `... CPU @ 2.40GHz`.
+/// Intel appends it to the name: `... CPU @ 2.40GHz`.
 fn in_name(model: &str) -> Option<u64> {
     let ghz: f64 = model
         .rsplit_once('@')?
@@ -77,7 +71,7 @@ fn in_name(model: &str) -> Option<u64> {
         .trim()
         .parse()
         .ok()?;
-    // The guard makes the cast exact enough and defined.
+    // The range makes the cast defined and exact enough.
     (0.01..100.0)
         .contains(&ghz)
         .then(|| (ghz * 1000.0).round() as u64)

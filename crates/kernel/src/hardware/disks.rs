@@ -1,44 +1,37 @@
-//! Disks and their partitions.
-
 use super::{HardwareReader, line};
 use crate::parse::cgroup_io::{Device, parse_device};
 use crate::parse::mountinfo::Mount;
 use crate::parse::{choice, number};
 use crate::{HostRoot, ParseError};
 
-/// A whole disk: a device that holds partitions or a file system, or one that is made of others (device mapper, RAID).
+/// A whole disk, including device mapper and RAID devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
-    /// Its name in `/dev`, such as `nvme0n1` or `dm-0`.
     pub name: String,
     pub device: Option<Device>,
-    /// What its maker calls it; `None` for virtual disks and those made of others.
+    /// `None` for virtual and composed disks.
     pub model: Option<String>,
-    /// The name it was given as one made of others, such as `vg-ledger`.
     pub mapped_name: Option<String>,
     /// In bytes.
     pub size: u64,
-    /// Whether it turns. Virtual disks often say so although they do not.
+    /// Virtual disks often report true.
     pub rotational: Option<bool>,
-    /// Who orders its requests, such as `none` or `mq-deadline`.
+    /// Such as `none` or `mq-deadline`.
     pub scheduler: Option<String>,
-    /// What is read ahead of a sequential reader, in bytes.
+    /// In bytes.
     pub read_ahead: Option<u64>,
-    /// The disks and partitions that it is made of, by name.
     pub made_of: Vec<String>,
     pub partitions: Vec<Partition>,
 }
 
-/// A part of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Its name in `/dev`, such as `nvme0n1p1`.
     pub name: String,
     pub device: Option<Device>,
 }
 
 impl Disk {
-    /// Whether a file system mounted like this lies on the disk or one of its partitions.
+    /// Whether the mounted file system is on this disk or one of its partitions.
     #[must_use]
     pub fn holds(&self, mount: &Mount) -> bool {
         let parts = self.partitions.iter().map(|part| (&part.name, part.device));
@@ -47,7 +40,7 @@ impl Disk {
             .chain(parts)
             .any(|(name, device)| match known {
                 true => device == Some(mount.device),
-                // Without a device of its own the file system tells its disk by name.
+                // A file system without a device number has the disk's name as source.
                 false => mount.source.strip_prefix("/dev/") == Some(name),
             })
             || (!known
@@ -67,7 +60,7 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
 
 /// `None` for a drive without a medium.
 fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
-    // Always in units of 512 bytes, whatever the disk's own are.
+    // Always in units of 512 bytes.
     let size = reader
         .sys(&file(&name, "size"), number::parse)?
         .saturating_mul(512);

@@ -1,37 +1,30 @@
-//! Memory, swap, and how the kernel is told to use them.
-
 use super::{HardwareReader, line};
 use crate::parse::meminfo;
 use crate::parse::swaps::{self, Swap};
 use crate::parse::{choice, number};
 
-/// Memory of the machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
-    /// What the kernel can use, in bytes: a little less than what is built in.
+    /// Bytes usable by the kernel: a little less than installed.
     pub total: Option<u64>,
-    /// Swap space, in bytes; 0 without swap.
+    /// In bytes; 0 without swap.
     pub swap_total: Option<u64>,
-    /// Swap devices and files in use.
     pub swaps: Vec<Swap>,
-    /// `vm.swappiness`, 0 to 200.
     pub swappiness: Option<u64>,
-    /// `vm.max_map_count`
     pub max_map_count: Option<u64>,
-    /// When huge pages are given unasked: `always`, `madvise` or `never`.
+    /// `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Whether memory is compacted for them: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
+    /// `always`, `defer`, `defer+madvise`, `madvise` or `never`.
     pub huge_pages_defrag: Option<String>,
-    /// NUMA nodes, by number.
     pub nodes: Vec<NumaNode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumaNode {
     pub number: u32,
-    /// Its processors, such as `0-31,64-95`; empty for memory without processors.
+    /// Such as `0-31,64-95`; empty for memory without CPUs.
     pub cpus: Option<String>,
-    /// Its memory, in bytes.
+    /// In bytes.
     pub memory: Option<u64>,
 }
 
@@ -69,7 +62,6 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
     numbers.into_iter().map(node).collect()
 }
 
-/// `Node 0 MemTotal:       131841372 kB`, among others.
 fn node_total(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?;
     let line = text

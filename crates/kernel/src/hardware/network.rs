@@ -1,15 +1,11 @@
-//! Network interfaces.
-
 use super::{HardwareReader, line};
 use crate::parse::number;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Such as `eth0`.
     pub name: String,
-    /// In megabits a second; `None` for one that is down, and for virtual ones, which have no speed.
+    /// `None` for an interface that is down, and for virtual ones.
     pub speed_mbit: Option<u64>,
-    /// `up`, `down`, `unknown` and others, as the kernel says.
     pub state: Option<String>,
 }
 
@@ -20,12 +16,12 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
         .filter(|name| name != "lo")
         .collect();
     let interface = |name: String| Interface {
-        // The file answers with an error, or with -1, while there is no link: nothing is wrong then.
+        // Without a link the file returns an error or -1; that is no problem.
         speed_mbit: reader
             .root
             .read_sys(&format!("class/net/{name}/speed"), number::parse)
             .ok(),
-        // Files like bonding_masters stand among the interfaces.
+        // The folder also has files like bonding_masters.
         state: reader
             .root
             .read_sys(&format!("class/net/{name}/operstate"), line)

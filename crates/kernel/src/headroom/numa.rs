@@ -1,5 +1,3 @@
-//! The memory of those NUMA nodes that a process may allocate on.
-
 use std::sync::Arc;
 
 use super::{Level, LevelMemory};
@@ -20,9 +18,6 @@ pub struct NumaFiles {
 
 impl NumaFiles {
     /// `None` if the process may use all nodes with memory.
-    ///
-    /// # Errors
-    /// When `status` of the process, or the files of the nodes, cannot be read.
     pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_mems_allowed::parse)?
         else {
@@ -30,7 +25,6 @@ impl NumaFiles {
         };
         let with_memory = match root.read_sys("devices/system/node/has_memory", cpu_list::parse) {
             Ok(nodes) => nodes,
-            // A kernel without NUMA.
             Err(ReadError::Absent { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -61,10 +55,6 @@ impl NumaFiles {
         }))
     }
 
-    /// The memory of all of them together.
-    ///
-    /// # Errors
-    /// When `meminfo` of a node cannot be read, or lacks a line.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory, ReadError> {
         let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);

@@ -1,12 +1,9 @@
-//! The host's counters and pressure, sample after sample.
-
 use super::HostRoot;
 use crate::file::{Owner, Records, Slot};
 use crate::parse::{pressure, vmstat};
 use crate::{ReadError, parse};
 
-/// Holds `vmstat`, the pressure files and the limit of mappings of the host. Its `meminfo` others need as well:
-/// [`HostRoot::open_proc_piece`] holds it.
+/// `meminfo` is not included because others share it: [`HostRoot::open_proc_piece`].
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: Slot,
@@ -19,20 +16,16 @@ pub struct HostFiles {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSample {
-    /// `/proc/vmstat`
     pub vmstat: Result<vmstat::Vmstat, ReadError>,
-    /// `/proc/pressure/cpu`, since Linux 4.20; `Absent` without it or with `psi=0`.
+    /// Since Linux 4.20; `Absent` without it or with `psi=0`.
     pub cpu_pressure: Result<pressure::Pressure, ReadError>,
-    /// `/proc/pressure/memory`
     pub memory_pressure: Result<pressure::Pressure, ReadError>,
-    /// `/proc/pressure/io`
     pub io_pressure: Result<pressure::Pressure, ReadError>,
-    /// `vm.max_map_count`
     pub max_map_count: Result<u64, ReadError>,
 }
 
 impl HostFiles {
-    /// Opens nothing yet: each file is opened by the first sample, and tried again by later ones while it is missing.
+    /// The first sample opens the files; later ones retry missing files.
     #[must_use]
     pub fn new(root: &HostRoot) -> Self {
         let slot =
@@ -52,7 +45,6 @@ impl HostFiles {
         self.sample_with_last_limits(buffer)
     }
 
-    /// The same, with the limit of the last sample.
     pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> HostSample {
         let max_map_count = match self.max_maps.take() {
             Some(known) => known,

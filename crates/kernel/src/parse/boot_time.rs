@@ -1,12 +1,7 @@
-//! `/proc/stat`: when the machine started.
-
 use crate::ParseError;
 use crate::text::fill;
 
-/// `btime`, in seconds since 1970 by the wall clock.
-///
-/// # Errors
-/// A text without a `btime` line, or one whose value is not a number.
+/// `btime` of `/proc/stat`: Unix seconds by the wall clock.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
     let found: Option<u64> = fill(text, b' ', |found, key| (key == b"btime").then_some(found))?;
     found.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))

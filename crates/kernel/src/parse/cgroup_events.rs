@@ -1,31 +1,22 @@
-//! `memory.events` of v2, `memory.oom_control` of v1.
-
 use crate::ParseError;
 use crate::text::fill;
 
-/// How often a memory limit mattered. `None` where this kernel or this cgroup version does not count it.
-///
-/// v2 counts for the cgroup with its descendants (unless mounted with `memory_localevents`); v1 for the cgroup alone.
+/// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless
+/// mounted with `memory_localevents`); v1 does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryEvents {
-    /// Reclaims although usage was below `memory.low`.
     pub low: Option<u64>,
-    /// Times tasks were slowed down at `memory.high`.
     pub high: Option<u64>,
-    /// Times usage was about to pass `memory.max`; `memory.failcnt` of v1.
+    /// `memory.failcnt` of v1.
     pub max: Option<u64>,
-    /// Times an allocation was about to fail at the limit.
     pub oom: Option<u64>,
-    /// Processes killed. On v1 since Linux 4.13.
+    /// On v1 since Linux 4.13.
     pub oom_kill: Option<u64>,
-    /// Times the whole cgroup was killed. Since Linux 5.17.
+    /// Since Linux 5.17.
     pub oom_group_kill: Option<u64>,
 }
 
-/// `memory.events` of v2; of v1's `memory.oom_control` it takes `oom_kill`.
-///
-/// # Errors
-/// A known line with something else where a number must be.
+/// Also accepts v1's `memory.oom_control`, which has only `oom_kill`.
 pub fn parse(text: &[u8]) -> Result<MemoryEvents, ParseError> {
     fill(text, b' ', |events: &mut MemoryEvents, key| {
         Some(match key {

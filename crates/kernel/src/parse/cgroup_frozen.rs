@@ -1,12 +1,8 @@
-//! Whether a cgroup's processes are frozen: `cgroup.events` of v2, `freezer.state` of v1.
-
 use crate::ParseError;
 use crate::text::fill;
 
-/// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has no freezer in v2.
-///
-/// # Errors
-/// No line of a key and a value, or `frozen` with something else than a number.
+/// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
+/// no v2 freezer.
 pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
     let frozen: Option<u64> = fill(text, b' ', |frozen, key| {
         (key == b"frozen").then_some(frozen)
@@ -14,7 +10,7 @@ pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
     Ok(frozen.map(|frozen| frozen != 0))
 }
 
-/// `freezer.state` of v1, by its own freezer or an ancestor's. While only some tasks are held, it is not frozen yet.
+/// `freezer.state` of v1, by its own freezer or an ancestor's. `FREEZING` is not frozen yet.
 pub fn parse_v1(text: &[u8]) -> Result<bool, ParseError> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(true),

@@ -1,11 +1,8 @@
-//! `io.stat` of v2, `blkio.throttle.io_service_bytes(_recursive)` of v1.
-
 use std::fmt;
 
 use crate::ParseError;
 use crate::text::{count, lines, number, words};
 
-/// A block device by its numbers. Displays as `major:minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
     pub major: u32,
@@ -18,7 +15,6 @@ impl fmt::Display for Device {
     }
 }
 
-/// Bytes between a cgroup and one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceIo {
     pub device: Device,
@@ -26,11 +22,8 @@ pub struct DeviceIo {
     pub write_bytes: u64,
 }
 
-/// `io.stat`. A device without counters is left out, as kernels list those that were only configured; so is one of which a
-/// counter underflowed.
-///
-/// # Errors
-/// A line that starts with something else than a device, or with something else where a number must be.
+/// `io.stat`. Devices without counters (only configured) or with an underflowed counter are left
+/// out.
 pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     let mut list = Vec::new();
     for line in lines(text) {
@@ -58,10 +51,7 @@ pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     Ok(list)
 }
 
-/// `blkio.throttle.io_service_bytes` and its recursive form, without the devices of which a counter underflowed.
-///
-/// # Errors
-/// A line that is neither the total nor a device, an operation and a number.
+/// `blkio.throttle.io_service_bytes(_recursive)`, without devices with an underflowed counter.
 pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     let mut list: Vec<DeviceIo> = Vec::new();
     let mut underflowed: Vec<Device> = Vec::new();

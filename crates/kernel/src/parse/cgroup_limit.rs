@@ -5,19 +5,17 @@ use std::cmp::Ordering;
 use crate::ParseError;
 use crate::text::{number, sole};
 
-/// v1 has no word for "no limit" but a number near 8 EiB, which depends on the page size.
+/// v1 writes "no limit" as a number near 8 EiB, which depends on the page size.
 const NO_LIMIT_FROM: u64 = 1 << 62;
 
-/// A limit of memory. Ordered by strictness: every number is below `Max`.
+/// Ordered by strictness: every number is below `Max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Max,
-    /// So many bytes.
     Bytes(u64),
 }
 
 impl Limit {
-    /// `None` without a limit.
     #[must_use]
     pub fn bytes(self) -> Option<u64> {
         match self {
@@ -51,7 +49,6 @@ pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
     })
 }
 
-/// The limit that v1 writes as this number.
 pub(crate) fn of_number(number: Option<u64>) -> Limit {
     number
         .filter(|bytes| *bytes < NO_LIMIT_FROM)

@@ -1,79 +1,67 @@
-//! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1 (cgroup-v1/memory.rst) in one
-//! vocabulary.
+//! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1
+//! (cgroup-v1/memory.rst) with the same names.
 
 use crate::ParseError;
 use crate::text::fill;
 
-/// What the memory of a cgroup and its descendants consists of, in bytes, and what happened to it, in pages. `None`
-/// where this kernel or this cgroup version does not write the line.
+/// Sizes in bytes and events in pages, with descendants. `None` if this kernel or cgroup version
+/// does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryStat {
-    /// Anonymous memory; `total_rss` of v1.
+    /// `total_rss` of v1.
     pub anon: Option<u64>,
-    /// Page cache, shared memory and tmpfs included; `total_cache` of v1.
+    /// Includes shared memory and tmpfs; `total_cache` of v1.
     pub file: Option<u64>,
-    /// Page cache that is mapped by processes.
     pub file_mapped: Option<u64>,
-    /// Page cache waiting to be written.
     pub file_dirty: Option<u64>,
-    /// Page cache being written.
     pub file_writeback: Option<u64>,
-    /// Page cache used lately, without shared, locked and ramfs memory.
+    /// Without shared, locked and ramfs memory.
     pub active_file: Option<u64>,
-    /// Page cache not used lately, without shared, locked and ramfs memory.
+    /// Without shared, locked and ramfs memory.
     pub inactive_file: Option<u64>,
-    /// Shared memory and tmpfs, a part of `file`.
+    /// Part of `file`.
     pub shmem: Option<u64>,
-    /// The kernel's memory but sockets. v2 since Linux 5.18. On v1, [`CgroupFiles`](crate::CgroupFiles) puts
-    /// `memory.kmem.usage_in_bytes` here, as `memory.stat` has none.
+    /// Without sockets. v2 since Linux 5.18. On v1 it is `memory.kmem.usage_in_bytes`, set by
+    /// [`CgroupFiles`](crate::CgroupFiles).
     pub kernel: Option<u64>,
-    /// Kernel stacks, a part of `kernel`.
     pub kernel_stack: Option<u64>,
-    /// Page tables, a part of `kernel`.
     pub pagetables: Option<u64>,
-    /// Per-CPU data, a part of `kernel`. v2 since Linux 5.9.
+    /// v2 since Linux 5.9.
     pub percpu: Option<u64>,
-    /// Memory of `vmalloc`, a part of `kernel`. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pub vmalloc: Option<u64>,
-    /// Kernel objects, a part of `kernel`.
     pub slab: Option<u64>,
-    /// Kernel objects that can be given back, a part of `slab`.
     pub slab_reclaimable: Option<u64>,
-    /// Kernel objects that cannot, a part of `slab`.
     pub slab_unreclaimable: Option<u64>,
-    /// Network buffers, no part of `kernel`.
+    /// Not part of `kernel`.
     pub sock: Option<u64>,
-    /// Swapped-out memory. v1 only; v2 has a file of its own.
+    /// v1 only; v2 has a separate file.
     pub swap: Option<u64>,
-    /// Swapped-in memory that still has its place in swap.
+    /// Swapped-in memory that still has its swap slot.
     pub swapcached: Option<u64>,
-    /// The smallest limit of this cgroup and all its ancestors, also of those above what is visible. v1 only.
+    /// Minimum of the limits of this cgroup and all ancestors, including invisible ones. v1 only.
     pub hierarchical_limit: Option<u64>,
-    /// Memory that must not be evicted, such as `mlock`ed memory.
     pub unevictable: Option<u64>,
-    /// Anonymous pages that came back soon after their eviction. Since Linux 5.9.
+    /// Since Linux 5.9.
     pub workingset_refault_anon: Option<u64>,
-    /// File pages that came back soon after their eviction. Since Linux 5.9; before, `workingset_refault` counted only
-    /// these and is put here.
+    /// Since Linux 5.9; earlier `workingset_refault`, which counted only file pages.
     pub workingset_refault_file: Option<u64>,
-    /// Page faults, major ones included.
     pub pgfault: Option<u64>,
-    /// Page faults that needed the disk.
     pub pgmajfault: Option<u64>,
-    /// Pages looked at by the background reclaimer. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pub pgscan_kswapd: Option<u64>,
-    /// Pages looked at by allocating tasks. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pub pgscan_direct: Option<u64>,
-    /// Pages freed by the background reclaimer. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pub pgsteal_kswapd: Option<u64>,
-    /// Pages freed by allocating tasks. v2 since Linux 5.18.
+    /// v2 since Linux 5.18.
     pub pgsteal_direct: Option<u64>,
 }
 
 impl MemoryStat {
-    /// Memory that reclaim can free without swap: page cache that is neither shared memory nor locked, and reclaimable
-    /// kernel objects. v1 does not tell these objects apart: there they count as taken. `None` without the lines of the
-    /// page cache.
+    /// Memory that reclaim can free without swap: page cache (not shared, not locked) and
+    /// reclaimable slab. v1 does not report reclaimable slab, so it counts as used. `None` without
+    /// the page cache lines.
     #[must_use]
     pub fn droppable_bytes(&self) -> Option<u64> {
         let cache = self.active_file?.saturating_add(self.inactive_file?);
@@ -81,10 +69,6 @@ impl MemoryStat {
     }
 }
 
-/// `memory.stat` of v2.
-///
-/// # Errors
-/// A known line with something else where a number must be.
 pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
     fill(text, b' ', |stat: &mut MemoryStat, key| {
         Some(match key {
@@ -120,10 +104,7 @@ pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
     })
 }
 
-/// `memory.stat` of v1: its `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
-///
-/// # Errors
-/// A known line with something else where a number must be.
+/// Uses the `total_` lines, which include descendants as in v2, and the hierarchical limit.
 pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
     fill(text, b' ', |stat: &mut MemoryStat, key| {
         if key == b"hierarchical_memory_limit" {

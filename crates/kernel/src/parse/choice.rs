@@ -1,12 +1,9 @@
-//! Files of sysfs that list what can be chosen, with the choice in brackets: `always [madvise] never`.
+//! sysfs files with the selected word in brackets: `always [madvise] never`.
 
 use crate::ParseError;
 use crate::text::words;
 
-/// The word in brackets; the only word of a list of one, which some have without brackets.
-///
-/// # Errors
-/// No word, or several and none in brackets.
+/// A list of one word may have no brackets.
 pub fn parse(text: &[u8]) -> Result<String, ParseError> {
     let text = text.trim_ascii();
     let all: Vec<&[u8]> = words(text).collect();

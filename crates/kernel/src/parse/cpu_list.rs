@@ -1,17 +1,11 @@
-//! Lists of CPUs or NUMA nodes: `0-3,8`.
-
 use std::collections::BTreeSet;
 
 use crate::ParseError;
 use crate::text::number;
 
-/// More would be no list of a real machine.
 const MAX_NUMBER: u32 = 65_535;
 
-/// Ascending, each number once.
-///
-/// # Errors
-/// Anything but numbers and ranges between commas.
+/// Ascending and distinct.
 pub fn parse(text: &[u8]) -> Result<Vec<u32>, ParseError> {
     let text = text.trim_ascii();
     if text.is_empty() {
@@ -36,7 +30,6 @@ fn bounded(digits: &[u8]) -> Option<u32> {
     (number <= MAX_NUMBER).then_some(number)
 }
 
-/// The list in a line of a `key: value` file.
 pub(super) fn in_line(value: &[u8]) -> Option<Vec<u32>> {
     list(value.trim_ascii())
 }

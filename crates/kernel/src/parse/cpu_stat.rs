@@ -5,15 +5,12 @@ use std::time::Duration;
 use crate::ParseError;
 use crate::text::fill;
 
-/// How long tasks were held back by a CPU limit. `None` where the CPU controller is not enabled for the cgroup, or the
-/// kernel does not write the line.
+/// `None` without the CPU controller, or if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuStat {
-    /// Time throttled, summed over CPUs.
     pub throttled: Option<Duration>,
-    /// Periods in which the limit was reached.
     pub throttled_periods: Option<u64>,
-    /// CPU time used. v2 only.
+    /// v2 only.
     pub usage: Option<Duration>,
 }
 
@@ -25,10 +22,7 @@ struct Raw {
     usage_micros: Option<u64>,
 }
 
-/// Takes v2's `throttled_usec` and v1's `throttled_time`, which is in nanoseconds.
-///
-/// # Errors
-/// A known line with something else where a number must be.
+/// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
 pub fn parse(text: &[u8]) -> Result<CpuStat, ParseError> {
     let raw = fill(text, b' ', |raw: &mut Raw, key| {
         Some(match key {

@@ -1,20 +1,17 @@
-//! `/proc/stat`: what all processors together did since the machine's start.
+//! CPU times of the host since boot, from `/proc/stat`.
 
 use crate::ParseError;
 use crate::text::{count, lines, words};
 
-/// Clock ticks (`USER_HZ`), summed over all processors. `None` where one of them was counted below zero, as time that was
-/// stolen is after a guest has moved to another host.
+/// Clock ticks (`USER_HZ`), summed over all CPUs. `None` if one of them underflowed, as steal time
+/// does after a live migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Programs, guests of this machine included, and the kernel.
+    /// User and kernel time, own guests included.
     pub busy_ticks: Option<u64>,
-    /// Other guests of the host that this machine is a guest of.
     pub stolen_ticks: Option<u64>,
 }
 
-/// # Errors
-/// A text without a `cpu` line, or one without its first eight numbers.
 pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
     let line = lines(text)
         .find(|line| words(line.text).next() == Some(b"cpu"))
@@ -24,7 +21,7 @@ pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
         let ticks = ticks.next().flatten();
         ticks.ok_or_else(|| line.error("expected clock ticks"))
     };
-    // `user` and `nice` hold the guests.
+    // `user` and `nice` include guests.
     let [user, nice, system, _idle, _waiting] = [next()?, next()?, next()?, next()?, next()?];
     let [irq, softirq, stolen_ticks] = [next()?, next()?, next()?];
     let busy_ticks = [user, nice, system, irq, softirq]

@@ -1,21 +1,18 @@
-//! `/proc/cpuinfo` (proc_cpuinfo(5)): which processors the machine has.
-
 use std::collections::BTreeSet;
 
 use procfs::{CpuInfo, FromRead};
 
 use crate::ParseError;
 
-/// The processors, as far as the architecture tells. x86 tells all of it, arm64 only `threads`.
+/// x86 reports everything, arm64 only `threads`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cpuinfo {
-    /// The first processor's name, such as `AMD EPYC 9554P 64-Core Processor`.
     pub model: Option<String>,
-    /// Sockets with at least one processor that is online.
+    /// With at least one online CPU.
     pub sockets: Option<u64>,
-    /// Cores with at least one processor that is online.
+    /// With at least one online CPU.
     pub cores: Option<u64>,
-    /// Processors that are online.
+    /// Online.
     pub threads: u64,
 }
 
@@ -33,7 +30,7 @@ pub fn parse(text: &[u8]) -> Result<Cpuinfo, ParseError> {
         .iter()
         .filter_map(|cpu| number(*cpu, "physical id"))
         .collect();
-    // Cores are counted anew in each socket.
+    // Core ids repeat in each socket.
     let core = |cpu: &usize| Some((number(*cpu, "physical id"), number(*cpu, "core id")?));
     let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
     let count = |found: usize| (found > 0).then_some(found as u64);

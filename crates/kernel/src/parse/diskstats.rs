@@ -9,32 +9,26 @@ use crate::text::{count, lines, number, words};
 /// The kernel counts sectors of 512 bytes, whatever the device's own are.
 const SECTOR: u64 = 512;
 
-/// What a block device has done since it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskIo {
     pub device: Device,
     pub read: Requests,
     pub write: Requests,
-    /// Time in which at least one request was under way (`io_ticks`).
+    /// Time with at least one request in flight (`io_ticks`).
     pub busy: Duration,
-    /// The same, times the requests that were under way.
+    /// `busy`, weighted by the requests in flight.
     pub weighted: Duration,
 }
 
-/// Requests of one direction that are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
     pub done: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// The time that they took, waiting included, in sum.
+    /// Sum of their durations, waiting included.
     pub took: Duration,
 }
 
-/// Without the devices of which a counter underflowed.
-///
-/// # Errors
-/// A line without the fields that each kernel since 2.6.25 writes.
+/// Without devices with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
     lines(text)
         .filter_map(|line| {
@@ -45,7 +39,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
         .collect()
 }
 
-/// The inner `None` is a device of which a counter underflowed.
+/// The inner `None` is a device with an underflowed counter.
 fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     let mut words = words(line);
     let mut next = || u32::try_from(number(words.next()?)?).ok();
@@ -58,7 +52,7 @@ fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     for counter in &mut counters {
         *counter = count(words.next()?)?;
     }
-    // Requests under way, the ninth, are not wanted: of some drivers they underflow for good.
+    // Requests in flight, the ninth, are skipped: with some drivers they underflow permanently.
     let [
         reads,
         _,

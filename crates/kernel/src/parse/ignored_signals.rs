@@ -1,14 +1,10 @@
-//! The line `SigIgn` of `/proc/PID/status` (proc_pid_status(5)).
-
 use crate::ParseError;
 use crate::text::lines;
 
-/// A set of signals, one bit for each, the lowest for signal 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IgnoredSignals(u64);
 
 impl IgnoredSignals {
-    /// Whether the process ignores this signal.
     #[must_use]
     pub fn contains(self, signal: i32) -> bool {
         let bit = u32::try_from(signal)
@@ -19,8 +15,6 @@ impl IgnoredSignals {
     }
 }
 
-/// # Errors
-/// No line `SigIgn`, or one without a hexadecimal number.
 pub fn parse(text: &[u8]) -> Result<IgnoredSignals, ParseError> {
     for line in lines(text) {
         let Some(value) = line.text.strip_prefix(b"SigIgn:") else {

@@ -1,14 +1,12 @@
-//! `/proc/locks` (proc_locks(5)): who holds a lock on which file.
-
 use procfs::{FromRead, Lock, LockType, Locks};
 
 use crate::ParseError;
 use crate::text::{Line, lines, words};
 
-/// The locks that are held; those that are only waited for, which [`Lock`] does not tell apart, are left out.
+/// Without waiting locks, which [`Lock`] does not distinguish.
 pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
     let waited_for = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
-    // Line by line: its errors do not say where.
+    // Line by line, because its errors have no line number.
     let lock = |line: Line<'_>| Locks::from_read(line.text).ok()?.0.pop();
     lines(text)
         .filter(|line| !waited_for(line))
@@ -16,8 +14,8 @@ pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
         .collect()
 }
 
-/// The processes that hold a `flock` on one file, as the validator does on its ledger's; those outside the reader's pid
-/// namespace, which have no number, are left out.
+/// Pids that hold a `flock` on one file, such as a validator on its ledger lock. Processes outside
+/// the reader's pid namespace have no number and are left out.
 #[must_use]
 pub fn flock_holders(locks: &[Lock], device: (u32, u32), inode: u64) -> Vec<u32> {
     let on_file = |lock: &&Lock| {

@@ -1,41 +1,30 @@
-//! `/proc/meminfo` (proc_meminfo(5)).
-
 use super::upstream::{Wanted, absent, known};
 use crate::ParseError;
 
-/// Memory of the host, in bytes. `None` where the kernel does not write the line.
+/// In bytes. `None` if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meminfo {
     pub total: Option<u64>,
-    /// Memory that nothing uses.
     pub free: Option<u64>,
-    /// Memory that new programs could have without swapping, an estimate. Since Linux 3.14.
+    /// The kernel's estimate of memory without swapping. Since Linux 3.14.
     pub available: Option<u64>,
     pub buffers: Option<u64>,
-    /// Page cache, shared memory included.
+    /// Includes shared memory.
     pub cached: Option<u64>,
-    /// Swapped-in memory that still has its place in swap.
+    /// Swapped-in memory that still has its swap slot.
     pub swap_cached: Option<u64>,
-    /// Memory waiting to be written.
     pub dirty: Option<u64>,
     pub writeback: Option<u64>,
-    /// Anonymous memory mapped by processes.
     pub anon_pages: Option<u64>,
-    /// Files mapped by processes.
     pub mapped: Option<u64>,
-    /// Shared memory and tmpfs.
     pub shmem: Option<u64>,
-    /// Kernel objects that can be given back.
     pub slab_reclaimable: Option<u64>,
-    /// Kernel objects that cannot.
     pub slab_unreclaimable: Option<u64>,
     pub page_tables: Option<u64>,
     pub swap_total: Option<u64>,
-    /// Swap space that nothing uses.
     pub swap_free: Option<u64>,
-    /// Memory that may be committed where `vm.overcommit_memory` is 2.
+    /// Applies if `vm.overcommit_memory` is 2.
     pub commit_limit: Option<u64>,
-    /// Memory that is committed.
     pub committed: Option<u64>,
 }
 
@@ -69,8 +58,6 @@ const WANTED: Wanted = Wanted {
     text: "expected lines of keys and values",
 };
 
-/// # Errors
-/// A known line with something else where an amount must be.
 pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
     let info = WANTED.read::<procfs::Meminfo>(text)?;
     Ok(Meminfo {

@@ -1,5 +1,3 @@
-//! `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
-
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -11,33 +9,32 @@ use crate::text::{lines, number, words};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     pub id: u64,
-    /// The number of the mount that it is mounted on; that of no mount in the list for the topmost.
+    /// Id of the parent mount, which is not in the list for the topmost mount.
     pub parent: u64,
-    /// The file system's device. Major 0 where the file system has no device of its own: tmpfs, overlay, and btrfs, whose
-    /// disk only `source` tells.
+    /// Major 0 if the file system has no device number: tmpfs, overlay, and btrfs, whose disk is
+    /// only in `source`.
     pub device: Device,
-    /// Which folder of the file system is mounted; `/` unless it is a bind mount, a subvolume or a namespace.
+    /// The mounted folder of the file system; `/` unless it is a bind mount, a subvolume or a
+    /// namespace.
     pub root: PathBuf,
     pub mount_point: PathBuf,
-    /// Options of this mount, such as `rw,noatime`.
+    /// Of this mount, such as `rw,noatime`.
     pub options: String,
-    /// Type of the file system, such as `cgroup2`.
     pub fs_type: String,
-    /// What was mounted, such as `/dev/nvme0n1p1`; any word for file systems without a device.
+    /// Such as `/dev/nvme0n1p1`; any word for file systems without a device.
     pub source: String,
-    /// Options of the file system, such as `rw,memory`.
+    /// Of the file system, such as `rw,memory`.
     pub super_options: String,
 }
 
 impl Mount {
-    /// Whether nothing can be written through it: it was mounted so, or the kernel made it so after errors.
+    /// Also after the kernel remounted it because of errors.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         let mut all = self.options.split(',').chain(self.super_options.split(','));
         all.any(|option| option == "ro" || option == "emergency_ro")
     }
 
-    /// Whether the file system was mounted with this option.
     #[must_use]
     pub fn has_option(&self, name: &str) -> bool {
         self.super_options.split(',').any(|option| option == name)
@@ -50,10 +47,10 @@ pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
         .collect()
 }
 
-/// The mount that holds `path`, an absolute one without links. `None` if the list has no topmost mount, or `path` is
-/// relative.
+/// The mount of `path`, which must be absolute and without links. `None` if the list has no topmost
+/// mount, or `path` is relative.
 ///
-/// Walks down as the kernel does, since a later mount may hide an earlier one.
+/// Walks down as the kernel does, because a later mount may hide an earlier one.
 #[must_use]
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let is_top = |mount: &&Mount| {
@@ -63,14 +60,14 @@ pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
                 .any(|other| other.id == mount.parent && other != *mount)
     };
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
-    // Each step goes down; a list that was made up might lead in a circle.
+    // Bounded, because an invented list might have a cycle.
     for _ in 0..mounts.len() {
         let is_ancestor = |mount: &&Mount| {
             mount.parent == current.id
                 && mount.id != current.id
                 && path.starts_with(&mount.mount_point)
         };
-        // The walk meets the highest first; of two at one place the later one lies above.
+        // The topmost first; of two at one path the later one covers the other.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
         match mounts.iter().rev().filter(is_ancestor).min_by_key(depth) {
             Some(next) => current = next,
@@ -89,7 +86,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let root = unescape(words.next()?);
     let mount_point = unescape(words.next()?);
     let options = String::from_utf8_lossy(words.next()?).into_owned();
-    // One space stands between two fields here: the source may be empty.
+    // Exactly one space separates fields, because the source may be empty.
     let mut rest = line.get(hyphen + 3..)?.split(|&byte| byte == b' ');
     let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
     let source = unescape(rest.next()?).to_string_lossy().into_owned();
@@ -107,7 +104,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
+/// Spaces, tabs, newlines and backslashes are octal escapes.
 pub(super) fn unescape(word: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -3,23 +3,16 @@
 use crate::ParseError;
 use crate::text::{count, lines, words};
 
-/// What one interface has carried since it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceTraffic {
-    /// Such as `eth0`.
     pub name: String,
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// Received packets that were dropped.
     pub received_drops: u64,
-    /// Packets to be sent that were dropped.
     pub sent_drops: u64,
 }
 
-/// By name, without the interfaces of which a counter underflowed.
-///
-/// # Errors
-/// A line after the two of the heading that is no interface.
+/// By name, without interfaces with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
     let mut list = Vec::new();
     for line in lines(text).skip(2) {
@@ -30,7 +23,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
     Ok(list)
 }
 
-/// The inner `None` is an interface of which a counter underflowed. A name may have colons, as that of an alias has.
+/// The inner `None` is an interface with an underflowed counter. An alias has colons in its name.
 fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
     let colon = memchr::memrchr(b':', line)?;
     let name = String::from_utf8_lossy(line.get(..colon)?.trim_ascii()).into_owned();

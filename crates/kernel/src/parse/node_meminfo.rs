@@ -1,31 +1,24 @@
-//! `/sys/devices/system/node/nodeN/meminfo`: memory of one NUMA node.
-
 use crate::ParseError;
 use crate::text::{amount, lines};
 
-/// In bytes. `None` where the kernel does not write the line.
+/// In bytes. `None` if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeMeminfo {
     pub total: Option<u64>,
-    /// Memory that nothing uses.
     pub free: Option<u64>,
-    /// Page cache used lately, without shared and locked memory.
+    /// Without shared and locked memory.
     pub active_file: Option<u64>,
-    /// Page cache not used lately, without shared and locked memory.
+    /// Without shared and locked memory.
     pub inactive_file: Option<u64>,
-    /// Memory waiting to be written.
     pub dirty: Option<u64>,
-    /// Kernel memory that can be given back: `KReclaimable` since Linux 4.20, before `SReclaimable`.
+    /// `KReclaimable` since Linux 4.20, before `SReclaimable`.
     pub reclaimable: Option<u64>,
 }
 
-/// # Errors
-/// A known line with something else where an amount must be.
 pub fn parse(text: &[u8]) -> Result<NodeMeminfo, ParseError> {
     let mut info = NodeMeminfo::default();
     let mut slab = None;
     for line in lines(text) {
-        // `Node 0 MemFree:  1 kB`
         let Some((head, value)) = line.split_at_byte(b':') else {
             continue;
         };

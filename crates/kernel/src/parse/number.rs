@@ -1,14 +1,13 @@
-//! Files that are one number: `oom_score`, `memory.current`, `sys/vm/max_map_count` and many more.
+//! Files with one number, such as `oom_score` or `memory.current`.
 
 use crate::ParseError;
 use crate::text::{count, signed, sole};
 
-/// A number that is never negative, nor near 2^64, which is one that was counted below zero.
+/// Rejects numbers near 2^64, which are underflowed counters.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
     sole(text, |text| count(text)?)
 }
 
-/// A number that may be negative, as `oom_score_adj` is.
 pub fn parse_signed(text: &[u8]) -> Result<i64, ParseError> {
     sole(text, signed)
 }

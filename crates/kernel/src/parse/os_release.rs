@@ -1,12 +1,8 @@
-//! `/etc/os-release` (os-release(5)): what the system calls itself.
-
 use crate::ParseError;
 use crate::text::lines;
 
-/// `PRETTY_NAME`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`; `None` if neither is there.
-///
-/// # Errors
-/// None: other lines are passed over. The type is that of every parser.
+/// `PRETTY_NAME`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`. Never fails; the return
+/// type is that of every parser.
 pub fn parse(text: &[u8]) -> Result<Option<String>, ParseError> {
     let value = |key: &[u8]| {
         let mut lines = lines(text);

@@ -1,32 +1,28 @@
-//! `/proc/PID/cgroup` (cgroups(7)): where a process is in each hierarchy.
-
 use procfs::{FromRead, ProcessCGroups};
 
 use crate::ParseError;
 use crate::text::lines;
 
-/// A place in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
-    /// The controllers bound to a v1 hierarchy, `name=...` included; empty for v2.
+    /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.
     pub controllers: Vec<String>,
-    /// Whether it is the v2 hierarchy.
     pub unified: bool,
-    /// From the root of the reader's cgroup namespace; `/../x` is outside of it.
+    /// Relative to the root of the reader's cgroup namespace; `/../x` is outside of it.
     pub path: String,
-    /// The cgroup has been removed while the process, a zombie, was still in it.
+    /// The cgroup was removed while the process, a zombie, was in it.
     pub deleted: bool,
 }
 
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
-    // Line by line: its errors do not say where.
+    // Line by line, because its errors have no line number.
     lines(text)
         .map(|line| membership(line.text).ok_or_else(|| line.error("expected three fields")))
         .collect()
 }
 
 fn membership(line: &[u8]) -> Option<Membership> {
-    // Any bytes are a folder's name, but not for procfs-core.
+    // procfs-core requires UTF-8, folder names do not.
     let found = ProcessCGroups::from_read(String::from_utf8_lossy(line).as_bytes())
         .ok()?
         .0

@@ -1,14 +1,10 @@
-//! `/proc/PID/cmdline` (proc_pid_cmdline(5)).
-
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use crate::ParseError;
 
-/// The arguments, program first; empty for kernel threads and zombies. A process may write over its own.
-///
-/// # Errors
-/// None: any bytes are arguments. The type is that of every parser.
+/// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
+/// Never fails; the return type is that of every parser.
 pub fn parse(text: &[u8]) -> Result<Vec<OsString>, ParseError> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     if text.is_empty() {

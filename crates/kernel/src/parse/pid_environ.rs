@@ -1,22 +1,17 @@
-//! `/proc/PID/environ` (proc_pid_environ(5)): the variables a program was started with. Values are mostly secrets or
-//! noise: only those asked for by name leave this module.
+//! `/proc/PID/environ` (proc_pid_environ(5)). Values may be secrets: only requested ones leave this
+//! module.
 
 use std::collections::BTreeMap;
 
 use crate::ParseError;
 
-/// The variables, in alphabetical order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// The name of each; the value of those that were asked for.
     pub variables: BTreeMap<String, Option<String>>,
 }
 
-/// Keeps the values of variables for which `wanted` says so. What is no `NAME=value` is passed over, as a program may
-/// write over its own.
-///
-/// # Errors
-/// None: any bytes may be there. The type is that of every parser.
+/// Keeps the values for which `wanted` returns true. Skips text other than `NAME=value`, because a
+/// program may overwrite its environment. Never fails; the return type is that of every parser.
 pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Environment, ParseError> {
     let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
         let at = entry.iter().position(|&byte| byte == b'=')?;
@@ -31,7 +26,7 @@ pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Environment, 
     })
 }
 
-/// A name as programs use them: what was left of something else must not get out as one.
+/// Only conventional names, so that fragments of other data do not leave this module.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     !name.is_empty() && name.len() <= 128 && name.bytes().all(fits)

@@ -1,25 +1,24 @@
-//! `/proc/PID/io` (proc_pid_io(5)); readable by the same user with the same rights, and by root.
+//! `/proc/PID/io` (proc_pid_io(5)); readable by root and by the same user with the same
+//! capabilities.
 
 use procfs::process::Io;
 
 use super::upstream::{Wanted, absent, known};
 use crate::ParseError;
 
-/// Bytes and calls of a process with all its threads, dead ones included. `None` where the kernel does not write the
-/// line.
+/// Includes all threads, dead ones too. `None` if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PidIo {
-    /// Bytes given by read calls, from the page cache too.
+    /// Includes reads from the page cache.
     pub rchar: Option<u64>,
-    /// Bytes taken by write calls.
     pub wchar: Option<u64>,
     pub syscr: Option<u64>,
     pub syscw: Option<u64>,
-    /// Bytes fetched from storage, those for page faults included.
+    /// Bytes from storage, page faults included.
     pub read_bytes: Option<u64>,
-    /// Bytes sent to storage, counted when a page is made dirty.
+    /// Counted when a page is dirtied.
     pub write_bytes: Option<u64>,
-    /// Bytes counted as written whose pages were thrown away before.
+    /// Bytes counted as written whose pages were dropped before.
     pub cancelled_write_bytes: Option<u64>,
 }
 
@@ -39,8 +38,6 @@ const WANTED: Wanted = Wanted {
     text: "expected lines of keys and values",
 };
 
-/// # Errors
-/// A known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {
     let io = WANTED.read::<Io>(text)?;
     Ok(PidIo {

@@ -1,33 +1,26 @@
-//! `/proc/PID/limits` (proc_pid_limits(5)).
-
 use procfs::process::LimitValue;
 
 use crate::ParseError;
 use crate::text::{Line, lines, words};
 
-/// How many descriptors a process may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
-    /// The limit in force; `None` is unlimited.
+    /// `None` is unlimited.
     pub soft: Option<u64>,
-    /// How far the process may raise it; `None` is unlimited.
+    /// `None` is unlimited.
     pub hard: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessLimit {
-    /// The kernel's words without `Max`, such as `open files`.
+    /// Without `Max`, such as `open files`.
     pub name: String,
-    /// The limit in force; `None` is unlimited.
+    /// `None` is unlimited.
     pub soft: Option<u64>,
-    /// How far the process may raise it; `None` is unlimited.
+    /// `None` is unlimited.
     pub hard: Option<u64>,
 }
 
-/// Every limit, in the kernel's order.
-///
-/// # Errors
-/// A line after the heading that is no limit.
 pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
     let parse = |line: Line<'_>| {
         let text = line.text.strip_prefix(b"Max ")?;
@@ -49,8 +42,6 @@ pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
         .collect()
 }
 
-/// # Errors
-/// A text without a `Max open files` line, or one with something else where a limit must be.
 pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
     for line in lines(text) {
         if let Some(limits) = line.text.strip_prefix(b"Max open files") {
@@ -70,7 +61,7 @@ pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
     Err(ParseError::new(1, text, "expected a line of open files"))
 }
 
-/// The outer `None` is a text that is no limit, the inner one is unlimited.
+/// The outer `None` is an invalid text, the inner one unlimited.
 fn limit(word: &[u8]) -> Option<Option<u64>> {
     match str::from_utf8(word).ok()?.parse().ok()? {
         LimitValue::Unlimited => Some(None),

@@ -5,9 +5,6 @@ use crate::ParseError;
 use crate::text::lines;
 
 /// `None` without the line: a kernel without cpusets.
-///
-/// # Errors
-/// The line with something else than a list.
 pub fn parse(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
     for line in lines(text) {
         if let Some(value) = line.text.strip_prefix(b"Mems_allowed_list:") {

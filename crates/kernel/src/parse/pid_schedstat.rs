@@ -1,19 +1,17 @@
-//! `/proc/PID/schedstat` and `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst); always of one
-//! task, and only in kernels with `CONFIG_SCHED_INFO`.
+//! `/proc/PID/schedstat` and `/proc/PID/task/TID/schedstat`
+//! (Documentation/scheduler/sched-stats.rst); always of one task, and only with
+//! `CONFIG_SCHED_INFO`.
 
 use std::time::Duration;
 
 use crate::ParseError;
 use crate::text::{count, words};
 
-/// What the scheduler counted for one task since its start. A counter that underflowed is `None`.
+/// Since the task's start. A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedstat {
-    /// Time on a CPU.
     pub on_cpu: Option<Duration>,
-    /// Time ready to run but waiting for a CPU.
     pub run_queue_delay: Option<Duration>,
-    /// Times it was given a CPU.
     pub timeslices: Option<u64>,
 }
 

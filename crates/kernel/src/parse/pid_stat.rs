@@ -8,40 +8,34 @@ const EXITING: u64 = 0x4;
 /// One process with all its threads, dead ones included, or one thread. A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PidStat {
-    /// Process or thread number.
     pub pid: u32,
-    /// Name; may contain spaces and parentheses.
+    /// May contain spaces and parentheses.
     pub comm: Comm,
-    /// What the thread is doing; for a process, its main thread alone.
+    /// For a process, that of its main thread.
     pub state: State,
-    /// Parent process; 0 for one whose parent is outside the pid namespace.
+    /// 0 if the parent is outside the pid namespace.
     pub ppid: u32,
-    /// Whether the thread has begun to exit, which it has not finished before its state is `Z`.
+    /// The thread has begun to exit; it has finished when its state is `Z`.
     pub exiting: bool,
-    /// Page faults that needed no disk.
     pub minflt: Option<u64>,
-    /// Page faults that needed the disk.
     pub majflt: Option<u64>,
-    /// CPU time in user mode, in clock ticks.
     pub utime_ticks: Option<u64>,
-    /// CPU time in the kernel, in clock ticks.
     pub stime_ticks: Option<u64>,
-    /// Living threads of the process.
     pub num_threads: u64,
-    /// Start, in clock ticks since the machine's start.
+    /// Since boot.
     pub start_ticks: u64,
-    /// Virtual memory, in bytes. `None` for a kernel thread, and once an exiting thread has released its memory: the
-    /// kernel writes 0.
+    /// In bytes. `None` for a kernel thread, and for an exiting thread that has released its memory
+    /// (the kernel writes 0).
     pub vsize: Option<u64>,
-    /// Resident memory, in pages; inexact (`status` has exact parts).
+    /// Inexact (`status` has exact parts).
     pub rss_pages: Option<u64>,
-    /// Time waited for block I/O, in clock ticks. For a process it is the main thread's only. 0 also where
+    /// Block I/O wait. For a process, that of the main thread only. 0 also if
     /// `kernel.task_delayacct` was off when the task started.
     pub delayacct_blkio_ticks: Option<u64>,
 }
 
 impl PidStat {
-    /// Whether all threads of the process have ended. A main thread that has ended is a zombie while others run.
+    /// Whether all threads have ended. A main thread that has ended is a zombie while others run.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         match self.state {
@@ -51,28 +45,20 @@ impl PidStat {
     }
 }
 
-/// What a thread is doing at the moment of the read, by the kernel's letter (proc_pid_stat(5)).
-///
-/// A thread that the freezer of its cgroup holds is `S` in cgroup version 2 and `D` in version 1.
+/// The kernel's state letter (proc_pid_stat(5)). A thread frozen by its cgroup is `S` in v2 and `D`
+/// in v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// `R`: on a CPU, or ready for one.
     Running,
-    /// `S`: waits, and a signal wakes it.
     Sleeping,
-    /// `D`: waits, and no signal wakes it; usually for a disk.
     DiskSleep,
-    /// `T`: stopped by a signal such as SIGSTOP.
     Stopped,
-    /// `t`: stopped by a debugger.
     TracingStop,
     /// `Z`: has exited. Other threads of the process may still run.
     Zombie,
-    /// `X` or `x`: the kernel is removing it.
     Dead,
-    /// `I`: a kernel thread without work.
     Idle,
-    /// Another letter, which only kernel threads or other kernels show.
+    /// Another letter, only of kernel threads or other kernels.
     Other(char),
 }
 
@@ -102,7 +88,7 @@ impl State {
         }
     }
 
-    /// The kernel's word for it, such as `disk_sleep`; `None` for another letter.
+    /// Such as `disk_sleep`; `None` for another letter.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -119,8 +105,6 @@ impl State {
     }
 }
 
-/// # Errors
-/// A text without a name in parentheses, with fewer than 42 fields, or with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
     parse_fields(text)
         .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
@@ -153,13 +137,13 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
     })
 }
 
-/// The fields of a line that are wanted. Read here: it is read hundreds of times more often than any other file, and
-/// procfs-core takes seven times as long for its 52 fields (decision 1).
+/// Not parsed by procfs-core, which takes seven times as long for its 52 fields: this file is read
+/// hundreds of times more often than others (decision 1).
 struct Fields<'a> {
     comm: Comm,
     state: State,
     rest: &'a [u8],
-    /// The number of the last field that was read, counted as in proc_pid_stat(5).
+    /// Number of the last field that was read, as in proc_pid_stat(5).
     at: usize,
 }
 
@@ -177,7 +161,6 @@ impl<'a> Fields<'a> {
         Some(line)
     }
 
-    /// Those before it are passed over.
     fn field(&mut self, number: usize) -> Option<&'a [u8]> {
         let mut fields = self.rest.splitn(number - self.at + 1, |byte| *byte == b' ');
         let field = fields.nth(number - self.at - 1)?;
@@ -195,28 +178,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What threads are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadStat {
-    /// As in [`PidStat`].
     pub comm: Comm,
-    /// As in [`PidStat`].
     pub state: State,
-    /// As in [`PidStat`].
     pub minflt: Option<u64>,
-    /// As in [`PidStat`].
     pub majflt: Option<u64>,
-    /// As in [`PidStat`].
     pub utime_ticks: Option<u64>,
-    /// As in [`PidStat`].
     pub stime_ticks: Option<u64>,
-    /// As in [`PidStat`].
     pub start_ticks: u64,
-    /// As in [`PidStat`], of this thread.
     pub delayacct_blkio_ticks: Option<u64>,
 }
 
-/// The same line, of a thread.
 pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
     thread_fields(text)
         .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
@@ -240,8 +213,8 @@ fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     })
 }
 
-/// What stands between the parentheses. `None` also without a number and a space before the first one, or a space and a state
-/// behind the last.
+/// The text in parentheses. `None` also without a number and a space before it, or a space and a
+/// state after it.
 fn name(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
     let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;

@@ -6,33 +6,29 @@ use super::upstream::{Wanted, known};
 use crate::ParseError;
 use crate::text::fill;
 
-/// Every field is `None` where the kernel does not write it: kernel threads and zombies have no memory lines, older
-/// kernels lack some.
+/// Sizes in bytes. A field is `None` if the kernel does not write it: kernel threads and zombies
+/// have no memory lines, older kernels lack some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PidStatus {
-    /// Resident anonymous memory, in bytes. Since Linux 4.5.
+    /// Since Linux 4.5.
     pub rss_anon: Option<u64>,
-    /// Resident pages of mapped files, in bytes. Since Linux 4.5.
+    /// Since Linux 4.5.
     pub rss_file: Option<u64>,
-    /// Resident shared memory (System V, tmpfs, shared anonymous), in bytes. Since Linux 4.5.
+    /// System V, tmpfs and shared anonymous memory. Since Linux 4.5.
     pub rss_shmem: Option<u64>,
-    /// Swapped-out anonymous memory, in bytes; shared memory is not included.
+    /// Without shared memory.
     pub vm_swap: Option<u64>,
-    /// Page tables, in bytes.
     pub vm_pte: Option<u64>,
-    /// Virtual memory, in bytes.
     pub vm_size: Option<u64>,
-    /// Resident memory: the sum of the three parts, in bytes.
+    /// Sum of the three parts.
     pub vm_rss: Option<u64>,
-    /// The highest resident memory so far, in bytes.
     pub vm_hwm: Option<u64>,
-    /// Huge pages from hugetlbfs, in bytes; not part of the resident memory. Since Linux 4.4.
+    /// hugetlbfs, not part of `vm_rss`. Since Linux 4.4.
     pub hugetlb_pages: Option<u64>,
     pub threads: Option<u64>,
-    /// Real user.
     pub uid: Option<u32>,
     pub effective_uid: Option<u32>,
-    /// The process's number in its own, innermost pid namespace. Since Linux 4.1.
+    /// Pid in the process's own pid namespace. Since Linux 4.1.
     pub innermost_pid: Option<u32>,
 }
 
@@ -52,7 +48,7 @@ const WANTED: Wanted = Wanted {
         b"HugetlbPages",
         b"Threads",
     ],
-    // The number of no user is -1.
+    // -1 is no user's id.
     insisted: "Name:\t\nState:\t\nTgid:\t0\nPid:\t0\nPPid:\t0\nTracerPid:\t0\n\
         Uid:\t4294967295\t4294967295\t4294967295\t4294967295\nGid:\t0\t0\t0\t0\nFDSize:\t0\nGroups:\t\n\
         Threads:\t18446744073709551615\nSigQ:\t0/0\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n\
@@ -61,8 +57,6 @@ const WANTED: Wanted = Wanted {
     text: "expected lines of keys and values",
 };
 
-/// # Errors
-/// An empty text, or a known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
     let status = WANTED.read::<Status>(text)?;
     let bytes = |kib: Option<u64>| kib?.checked_mul(1024);
@@ -86,14 +80,11 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
     })
 }
 
-/// Context switches of one task, not of its whole process: because it waited, and because the scheduler wanted.
+/// Voluntary and involuntary context switches of one task.
 pub type Switches = [Option<u64>; 2];
 
-/// The only two lines that each thread is asked for. Read here: procfs-core takes ten times as long, which with hundreds of
-/// threads is most of what the text costs (decision 1).
-///
-/// # Errors
-/// An empty text, a line without a key, or one of the two with something else where a number must be.
+/// Not parsed by procfs-core, which takes ten times as long: with hundreds of threads that is most
+/// of the cost of the text (decision 1).
 pub fn switches(text: &[u8]) -> Result<Switches, ParseError> {
     fill(
         text,

@@ -5,17 +5,15 @@ use std::time::Duration;
 use crate::ParseError;
 use crate::text::{count, lines, words};
 
-/// Time lost to waiting since the start of the host or of the cgroup.
+/// Stall time since the start of the host or cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// While at least one task waited. `None` if it underflowed.
+    /// At least one task waited. `None` if it underflowed.
     pub some: Option<Duration>,
-    /// While all tasks that had work waited. `None` for the CPU before Linux 5.13.
+    /// All tasks that had work waited. `None` for the CPU before Linux 5.13.
     pub full: Option<Duration>,
 }
 
-/// # Errors
-/// A text without a `some` line, or a line without `total=`.
 pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {

@@ -1,30 +1,23 @@
-//! `/proc/swaps` (proc_swaps(5)).
-
 use std::path::PathBuf;
 
 use super::mountinfo::unescape;
 use crate::ParseError;
 use crate::text::{count, lines, signed, words};
 
-/// A swap device or file that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
     /// Such as `/dev/zram0` or `/swapfile`; ends in ` (deleted)` after the file was removed.
     pub device: PathBuf,
     /// `partition` or `file`.
     pub kind: String,
-    /// Its size, in bytes.
+    /// In bytes.
     pub size: u64,
-    /// What is used of it, in bytes.
+    /// In bytes.
     pub used: u64,
-    /// The one with the highest is filled first.
     pub priority: i64,
 }
 
-/// Without the devices of which an amount underflowed.
-///
-/// # Errors
-/// A line after the heading without the documented fields.
+/// Without devices with an underflowed amount.
 pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
     lines(text)
         .skip(1)
@@ -36,7 +29,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
         .collect()
 }
 
-/// The inner `None` is a device of which an amount underflowed.
+/// The inner `None` is a device with an underflowed amount.
 fn swap(line: &[u8]) -> Option<Option<Swap>> {
     let mut words = words(line);
     let device = unescape(words.next()?);

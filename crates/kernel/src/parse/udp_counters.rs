@@ -1,27 +1,21 @@
-//! `Udp:` of `/proc/PID/net/snmp`: what UDP has done in a network namespace. procfs-core insists on every other section.
+//! `Udp:` of `/proc/PID/net/snmp`. procfs-core requires every other section.
 
 use crate::ParseError;
 use crate::text::{count, lines, words};
 
-/// Counters since the namespace began. `None` where the kernel does not write the column.
+/// Since the start of the network namespace. `None` if the kernel does not write the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UdpCounters {
-    /// Datagrams that were handed to a process.
     pub received: Option<u64>,
-    /// Datagrams that were sent.
     pub sent: Option<u64>,
-    /// Datagrams to a port that no process listens on.
     pub no_port: Option<u64>,
-    /// Datagrams that came and could not be handed over, for whatever reason.
+    /// Datagrams that could not be delivered, for any reason.
     pub receive_errors: Option<u64>,
-    /// Those of them for which the socket had no room.
+    /// Part of `receive_errors`: the socket's buffer was full.
     pub receive_buffer_errors: Option<u64>,
-    /// Datagrams that could not be sent for lack of room.
     pub send_buffer_errors: Option<u64>,
 }
 
-/// # Errors
-/// Without the two lines of UDP, and for a value that is no number.
 pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
     let mut udp = lines(text).filter(|line| line.text.starts_with(b"Udp:"));
     let (Some(names), Some(values)) = (udp.next(), udp.next()) else {

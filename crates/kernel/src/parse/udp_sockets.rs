@@ -1,25 +1,21 @@
-//! `/proc/PID/net/udp` and `udp6`: the UDP sockets of a network namespace. procfs-core does not read the drops.
+//! `/proc/PID/net/udp` and `udp6`. procfs-core does not read the drops.
 
 use crate::ParseError;
 use crate::text::{count, lines, number, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpSocket {
-    /// The port that it is bound to.
     pub port: u16,
-    /// What waits in it to be read, in bytes of the kernel's memory.
+    /// In bytes of kernel memory.
     pub receive_queue: u64,
-    /// Whose it is: the effective user of the process that made it.
+    /// Effective user of the process that created it.
     pub uid: u32,
     pub inode: u64,
-    /// Datagrams that came and were dropped, for lack of room in most cases.
+    /// Received datagrams that were dropped, mostly because the buffer was full.
     pub drops: u64,
 }
 
-/// Without the sockets of which a counter underflowed.
-///
-/// # Errors
-/// A line after the heading that is no socket.
+/// Without sockets with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
     lines(text)
         .skip(1)
@@ -32,8 +28,8 @@ pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
         .collect()
 }
 
-/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`. The inner `None` is a socket of which a
-/// counter underflowed.
+/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`. The inner
+/// `None` is a socket with an underflowed counter.
 fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let mut words = words(line);
     let local = words.nth(1)?;
@@ -42,7 +38,6 @@ fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let inode = number(words.nth(1)?)?;
     let drops = count(words.nth(2)?)?;
     let port = u16::try_from(hexadecimal(after_colon(local)?)?).ok()?;
-    // The kernel's is a signed number of 32 bits.
     let receive_queue = hexadecimal(after_colon(queues)?)?;
     let queue_underflowed = receive_queue > u64::from(i32::MAX.cast_unsigned());
     Some(drops.filter(|_| !queue_underflowed).map(|drops| UdpSocket {

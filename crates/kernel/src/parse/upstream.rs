@@ -1,41 +1,34 @@
-//! What procfs-core needs to keep what the parsers here promise.
-//!
-//! It reads a text as a whole: a line that it does not understand spoils all others, and so does the want of one that it
-//! insists on. So it is given the wanted lines alone, behind those that it insists on; these say what no kernel does.
+//! Adapts input for procfs-core, which rejects a whole text because of one unknown or missing line.
+//! It gets only the wanted lines, after default lines for its required keys.
 
 use procfs::FromRead;
 
 use crate::ParseError;
 use crate::text::{Line, amount, count, lines, words};
 
-/// Lines of keys that procfs-core insists on, for what [`known`] takes for absent.
+/// Default lines for procfs-core's required keys, with values that [`known`] treats as absent.
 macro_rules! absent {
     ($($key:literal)*) => { concat!($($key, ": 18446744073709551615\n"),*) };
 }
 pub(super) use absent;
 
-/// The value of a line that was in the text.
+/// `None` for a default value.
 pub(super) fn known(value: u64) -> Option<u64> {
     (value != u64::MAX).then_some(value)
 }
 
-/// Lines of a key and a value of which some are wanted.
 pub(super) struct Wanted {
-    /// What stands between key and value.
     pub(super) separator: u8,
     pub(super) keys: &'static [&'static [u8]],
-    /// Lines for procfs-core that the text may lack, or that are not wanted; those of the text override them.
+    /// Lines that procfs-core requires but the text may lack; the text's lines override them.
     pub(super) insisted: &'static str,
-    /// What the value of a wanted line must be.
     pub(super) value: &'static str,
-    /// What the text must have.
     pub(super) text: &'static str,
 }
 
 impl Wanted {
-    /// # Errors
-    /// With the first line that is not a key and a value, or that `T` refuses; without one of these, when `T` refuses the
-    /// text, or when it is empty.
+    /// Fails on the first line that is not a key and a value or that `T` refuses, and on an empty
+    /// text.
     pub(super) fn read<T: FromRead>(&self, text: &[u8]) -> Result<T, ParseError> {
         let mut given = self.insisted.as_bytes().to_vec();
         let mut empty = true;
@@ -59,13 +52,13 @@ impl Wanted {
         if !self.keys.contains(&key) {
             return Ok(false);
         }
-        // procfs-core takes the first word without its last byte for the key, and panics inside of a character.
+        // procfs-core takes the first word without its last byte as key, and panics inside a
+        // character.
         let has_blank =
             self.separator == b' ' || value.starts_with(b" ") || value.starts_with(b"\t");
-        // A value with a unit is multiplied, and overflows.
+        // procfs-core multiplies a value with a unit, which may overflow.
         let fits = !value.contains(&b'B') || amount(value).is_some();
         if has_blank && fits && line.text.is_ascii() {
-            // It stays absent.
             let underflowed =
                 amount(value) == Some(None) || words(value).any(|word| count(word) == Some(None));
             Ok(!underflowed)
@@ -74,7 +67,7 @@ impl Wanted {
         }
     }
 
-    /// Its errors do not say where: the line that is refused alone.
+    /// procfs-core's errors have no line number, so each line is tried alone.
     fn culprit<T: FromRead>(&self, text: &[u8]) -> Option<ParseError> {
         let refused = |line: &Line<'_>| {
             let mut given = self.insisted.as_bytes().to_vec();

@@ -1,32 +1,24 @@
-//! `/proc/vmstat` (proc_vmstat(5)).
-
 use procfs::VmStat;
 
 use super::upstream::Wanted;
 use crate::ParseError;
 
-/// Counters of the host since its start. `None` where the kernel does not write the line.
+/// Since boot. `None` if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Vmstat {
-    /// Page faults, major ones included.
     pub pgfault: Option<u64>,
-    /// Page faults that needed the disk.
     pub pgmajfault: Option<u64>,
     pub pswpin: Option<u64>,
     pub pswpout: Option<u64>,
-    /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
+    /// In the host or in a cgroup. Since Linux 4.13.
     pub oom_kill: Option<u64>,
-    /// Pages of anonymous memory that came back soon after their eviction. Since Linux 5.9.
+    /// Pages. Since Linux 5.9.
     pub workingset_refault_anon: Option<u64>,
-    /// Pages of files that came back soon after their eviction. Since Linux 5.9.
+    /// Pages. Since Linux 5.9.
     pub workingset_refault_file: Option<u64>,
-    /// Pages looked at by the background reclaimer.
     pub pgscan_kswapd: Option<u64>,
-    /// Pages looked at by allocating tasks.
     pub pgscan_direct: Option<u64>,
-    /// Pages freed by the background reclaimer.
     pub pgsteal_kswapd: Option<u64>,
-    /// Pages freed by allocating tasks.
     pub pgsteal_direct: Option<u64>,
 }
 
@@ -50,8 +42,6 @@ const WANTED: Wanted = Wanted {
     text: "expected lines of keys and values",
 };
 
-/// # Errors
-/// A known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
     let VmStat(found) = WANTED.read(text)?;
     let count = |key: &str| u64::try_from(*found.get(key)?).ok();

@@ -1,19 +1,15 @@
-//! `min` watermarks of `/proc/zoneinfo`: pages that only the kernel itself may use.
+//! `min` watermarks of `/proc/zoneinfo`: pages reserved for the kernel.
 
 use crate::ParseError;
 use crate::text::{lines, number, words};
 
-/// One zone of one NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermark {
-    /// The number of the node.
     pub node: u32,
     /// In pages.
     pub min: u64,
 }
 
-/// # Errors
-/// A head of a zone or a watermark without its number.
 pub fn parse(text: &[u8]) -> Result<Vec<Watermark>, ParseError> {
     let mut found = Vec::new();
     let mut node = None;

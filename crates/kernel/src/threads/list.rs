@@ -1,5 +1,3 @@
-//! Listing the folder of threads and opening below it, without allocation.
-
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -9,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::text::number;
 
-/// The numbers that `folder` has as names, ascending, replacing what `numbers` held.
+/// Numeric names, ascending; replaces the contents of `numbers`.
 pub(super) fn numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     numbers.clear();
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
@@ -23,7 +21,6 @@ pub(super) fn numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Er
     Ok(())
 }
 
-/// `TID/file`, written in place.
 pub(super) struct Name {
     bytes: [u8; 32],
     prefix: usize,

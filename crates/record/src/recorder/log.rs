@@ -1,4 +1,4 @@
-//! What the daemon says while it runs, for people: nothing is decided by it.
+//! The daemon's log, for messages only: no decision depends on it.
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use std::fs::File;
@@ -6,19 +6,16 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// A log in memory is forgotten up to here once it is longer.
+/// An in-memory log above this size is cleared up to the read position.
 const LONGEST: u64 = 1 << 20;
-/// Lines of it that an error shows.
 const SHOWN: usize = 12;
-/// Bytes before its end in which those lines are looked for.
+/// Bytes at the end that are searched for those lines.
 const TAIL: u64 = 16 << 10;
-/// Lines that are none of a log, of which an error shows so many.
 const PLAIN: usize = 3;
-/// What marks a line of the log.
 const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 
-/// The daemon's log: a file, in memory or on disk. A pipe would break in the daemon's hands if this program were killed,
-/// while it finishes the recording.
+/// A file in memory or on disk. Not a pipe, because it would break if this program were killed
+/// while the daemon finishes the recording.
 pub struct Log {
     file: File,
     read: u64,
@@ -26,10 +23,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new one in memory.
-    ///
-    /// # Errors
-    /// The system has no room for it.
     pub fn in_memory() -> std::io::Result<Self> {
         let file = memfd_create(super::PROGRAM, MemfdFlags::CLOEXEC)?;
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
@@ -40,7 +33,6 @@ impl Log {
         })
     }
 
-    /// The file that somebody writes, from its beginning.
     pub fn on_disk(path: &Path) -> std::io::Result<Self> {
         Ok(Log {
             file: File::open(path)?,
@@ -49,15 +41,10 @@ impl Log {
         })
     }
 
-    /// For the standard error of whoever writes it.
-    ///
-    /// # Errors
-    /// The system has no room for it.
     pub fn to_write(&self) -> std::io::Result<Stdio> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// Whole lines that were not there at the last call.
     fn news(&mut self) -> Vec<String> {
         let text = self.text(self.read);
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -69,7 +56,6 @@ impl Log {
         lines
     }
 
-    /// Warnings and errors since the last call, in the daemon's words.
     pub fn complaints(&mut self) -> Vec<String> {
         self.news()
             .iter()
@@ -84,8 +70,8 @@ impl Log {
         lines[lines.len().saturating_sub(SHOWN)..].join("\n")
     }
 
-    /// Its last warning or error, in the daemon's words and on one line; else what it said last that is no line of a log,
-    /// as a panic is not. Empty if there is neither.
+    /// The last warning or error as one line; else the last lines that are not log lines, such as a
+    /// panic. Empty without either.
     pub fn last_complaint(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL));
         let complaint = text.lines().rev().find_map(complaint);
@@ -107,7 +93,7 @@ impl Log {
         let length = self.length().saturating_sub(from);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         match self.file.read_exact_at(&mut bytes, from) {
-            // What is not UTF-8 keeps its length in bytes, since the place to go on from is counted in them.
+            // Bytes that are not UTF-8 keep their length, because the read position counts bytes.
             Ok(()) => bytes
                 .into_iter()
                 .map(|byte| {
@@ -123,7 +109,6 @@ impl Log {
     }
 }
 
-/// What a line complains of.
 fn complaint(line: &str) -> Option<&str> {
     ["WARN ", "ERROR "]
         .iter()

@@ -1,5 +1,3 @@
-//! The daemon's ready file, next to its recording.
-
 use super::Addresses;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -7,24 +5,20 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Its format, of which this is read.
 const FORMAT: u32 = 1;
-/// A longer file is none.
 const LONGEST: u64 = 1 << 16;
 
-/// Where the daemon of the recording `out` says that it is ready.
 pub(super) fn name(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
     name.push(".ready");
     name.into()
 }
 
-/// The file of one daemon, which is yet to be started. Dropped after that one has ended: it removes what one that was
-/// killed has left.
+/// Drop it after the daemon has ended: it removes the file of a killed daemon.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
-    /// For the daemon that will write the recording `out`. What an earlier one left is removed.
+    /// For the recording `out`. Removes an old file.
     pub fn of(out: &Path) -> anyhow::Result<Self> {
         let path = name(out);
         match std::fs::remove_file(&path) {
@@ -35,10 +29,6 @@ impl ReadyFile {
         }
     }
 
-    /// What the daemon says; `None` until it listens.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not what this program knows.
     pub fn read(&self) -> anyhow::Result<Option<Ready>> {
         let mut text = Vec::new();
         let read = File::open(&self.0).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
@@ -72,7 +62,6 @@ struct Target {
 }
 
 impl Ready {
-    /// Where the daemon listens.
     pub fn addresses(&self) -> Addresses {
         let ingest = self.ingest.as_ref().map(|all| all.join(","));
         Addresses {
@@ -81,7 +70,7 @@ impl Ready {
         }
     }
 
-    /// The followed process. It may be a descendant of the given one.
+    /// May be a descendant of the given process.
     pub fn target(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }

@@ -1,4 +1,4 @@
-//! A connection that reads a file which anybody may have made: what one statement may cost is bounded by the file's size.
+//! A reading connection to an untrusted file: the file's size bounds the cost of each statement.
 
 use super::whole;
 use crate::error::{At, Error};
@@ -10,57 +10,53 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Longest value of a recording, in bytes: a manifest with 512 arguments of 4,096 bytes, each byte escaped in JSON.
+/// Bytes: a manifest with 512 arguments of 4,096 bytes, each byte escaped in JSON.
 const LONGEST_VALUE: usize = 16 << 20;
 
-/// All values of one row, in bytes.
+/// Bytes.
 const LONGEST_ROW: usize = 128 << 20;
 
-/// Longest statement in the list of tables, in bytes; the longest of the format has some thousand.
+/// Bytes of a CREATE statement; the longest of the format has some thousand.
 const LONGEST_STATEMENT: usize = 64 << 10;
 
-/// A row in the file, in bytes, at least: its place in the page, its length, its number, and a header of two.
+/// Minimum bytes of a row: its page pointer, length, number, and a header of two.
 const SMALLEST_ROW: u64 = 6;
 
-/// Instructions of SQLite's virtual machine that a statement may take, for each byte of the file and beside that. To read
-/// a recording takes fewer than two for each byte.
+/// Limit of SQLite VM instructions per byte of the file, and a constant in addition. Reading a
+/// recording takes fewer than two per byte.
 const STEPS_PER_BYTE: u64 = 8;
 const STEPS: u64 = 1 << 20;
 
-/// Instructions between two looks at how many there were.
 const CHECK_EVERY: u16 = 1000;
 
-/// A connection to a file that anybody may have made.
+/// A reading connection to an untrusted file.
 ///
-/// Pages that refer to one another more than once would make a small file an endless table. So a statement gives no more
-/// rows and text than the file can hold, and ends after a number of instructions that follows from the file's size. It must
-/// need no sorting, which SQLite does before it gives the first row.
+/// Pages with several references could make a small file an endless table. So a statement returns
+/// no more rows and text than the file can hold. The file's size also limits its instructions. It
+/// must not sort, because SQLite sorts before the first row.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     conn: Connection,
     path: PathBuf,
     work: Arc<Work>,
-    /// Of the database.
     bytes: u64,
 }
 
-/// What a statement gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReturnedValues {
-    /// Numbers: whoever reads them keeps no text.
+    /// The caller stores no text.
     Numbers,
-    /// Texts as well, which are counted.
+    /// Text is counted as well.
     Texts,
 }
 
-/// Instructions of the statement under way.
 #[derive(Debug)]
 struct Work {
     done: AtomicU64,
     most: AtomicU64,
 }
 
-/// No object of a file makes a connection do anything.
+/// Disables everything that objects of the file could trigger.
 pub(crate) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -70,7 +66,7 @@ pub(crate) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 impl Guarded {
-    /// Takes a connection that has read nothing yet. `path` is named in errors, `bytes` is the length of its file.
+    /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
     pub(crate) fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<Guarded, Error> {
         let work = Arc::new(Work {
             done: AtomicU64::new(0),
@@ -100,14 +96,14 @@ impl Guarded {
         Ok(guarded)
     }
 
-    /// Fails if the file is cut off. From here on the size is that of the database, with what its log has.
+    /// Fails if the file is truncated. Then sets the size to that of the database, including its
+    /// log.
     pub(crate) fn measure(&mut self) -> Result<(), Error> {
         self.bytes = whole::check_whole(&self.conn, &self.path)?;
         self.work.most.store(steps(self.bytes), Relaxed);
         Ok(())
     }
 
-    /// The one number that a statement gives; `None` if it gives none, or NULL.
     pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
         let mut number = None;
         self.walk(ReturnedValues::Numbers, sql, [], |row| {
@@ -117,7 +113,7 @@ impl Guarded {
         Ok(number)
     }
 
-    /// The connection without its bounds, to go on with a file that was found to be a recording.
+    /// Removes the limits, for a file that was found to be a recording.
     pub(crate) fn release(mut self) -> Result<Connection, Error> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
@@ -125,24 +121,22 @@ impl Guarded {
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)
             .at(&self.path)?;
-        // VACUUM needs one.
+        // VACUUM needs one attached database.
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)
             .at(&self.path)?;
         Ok(self.conn)
     }
 
-    /// The connection itself, for what reads no rows.
     pub(crate) fn connection(&self) -> &Connection {
         &self.conn
     }
 
-    /// Gives every row that a statement finds to `each`, whose error ends it.
+    /// Passes each row to `each`, whose error ends the walk.
     ///
     /// # Errors
-    ///
-    /// [`Error::Refused`] if it finds more than the file can hold, works longer than for any recording of this size, or
-    /// meets a value that no recording has.
+    /// [`Error::Refused`] if the result or the work exceeds what a recording of this size needs, or
+    /// a value is invalid.
     pub(crate) fn walk<E: From<Error>>(
         &self,
         gives: ReturnedValues,
@@ -187,7 +181,7 @@ fn steps(bytes: u64) -> u64 {
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS)
 }
 
-/// Bytes of text in a row.
+/// Bytes.
 fn text(row: &Row<'_>, columns: usize) -> u64 {
     let length = |i| match row.get_ref(i) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len() as u64,

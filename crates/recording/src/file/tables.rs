@@ -1,4 +1,4 @@
-//! Which tables a file has, and that there is nothing in it but tables.
+//! Checks that a file contains only plain tables of the format.
 
 use super::{Guarded, ReturnedValues};
 use crate::error::Error;
@@ -6,24 +6,21 @@ use crate::schema::{Kind, TABLES, TableSpec};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// The tables of a file and their columns: an older one may have fewer than this version writes.
+/// The file's tables and their columns; an older file may have fewer.
 pub(crate) type Present = HashMap<String, HashSet<String>>;
 
-/// Characters of the file's own words that an error shows.
 const SHOWN: usize = 80;
 
 const KEY: &str = "PRIMARY KEY";
 
-/// What may follow the type of a column that a later version added.
+/// Allowed for columns that a later version added.
 const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 
-/// What the file has of this version's tables. Tables of other names are ignored, and indexes of plain columns.
+/// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
 ///
 /// # Errors
-///
-/// [`Error::Refused`] for anything that computes when it is read or written: a view, a trigger, a virtual table, a
-/// generated column, a default, a check, an index of an expression; for a table that is not declared as in the format, and
-/// for one that is missing.
+/// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
+/// view, trigger, virtual table, generated column, default, check, index of an expression.
 pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> {
     let mut present = Present::new();
     guarded.walk(
@@ -84,12 +81,11 @@ pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> 
     }
 }
 
-/// Whether a statement makes an ordinary table.
 pub(crate) fn is_table(sql: &str) -> bool {
     sql.split_whitespace().take(2).eq(["CREATE", "TABLE"])
 }
 
-/// Whether an index is one of columns, or one that SQLite made itself for a constraint.
+/// Also true for SQLite's own index of a constraint.
 fn is_plain_index(sql: &str) -> bool {
     let plain =
         |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "_\",()".contains(c);
@@ -97,7 +93,6 @@ fn is_plain_index(sql: &str) -> bool {
         || (sql.chars().all(plain) && sql.matches('(').count() == 1 && sql.ends_with(')'))
 }
 
-/// The file's own words, on one line and not too long.
 pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .take(SHOWN)
@@ -105,14 +100,14 @@ pub(crate) fn shown(text: &str) -> String {
         .collect()
 }
 
-/// The columns of a table, each declared as in the format, or as a later version may add one.
+/// Each column must be declared as in the format, or as a later version may add one.
 fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = declared(sql, spec);
     let declared = declared
         .ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
-        // Another version may keep it as another kind of number, another writer say nothing of it.
+        // Other versions may use another numeric type, other writers none.
         let kinds = [Kind::Integer.sql(), Kind::Real.sql(), Kind::Text.sql(), ""];
         let rest = kinds
             .iter()
@@ -148,8 +143,8 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     }
 }
 
-/// The names of columns and what follows each, by the statement that makes the table; `None` if it is not of the form that
-/// the writer gives it. The statement is not run: in a file from elsewhere it could be any.
+/// Column names and what follows each, parsed from CREATE TABLE; `None` if the statement does not
+/// have the writer's form. The statement is never run, because it is untrusted.
 fn declared<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
     let body = sql
         .strip_prefix("CREATE TABLE ")?

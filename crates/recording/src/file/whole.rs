@@ -1,5 +1,3 @@
-//! Whether a file is all there.
-
 use super::{length, opened, with_suffix};
 use crate::error::{At, Error};
 use rusqlite::Connection;
@@ -8,14 +6,13 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Of a database file.
 pub(super) const HEADER: usize = 100;
 
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// The bytes of the database. Fails if the file ends before its last page, unless the log has what is missing. SQLite
-/// itself would return such a page as zeros, and only once it is asked for.
+/// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
+/// has the missing pages. SQLite would return such a page as zeros, and only on access.
 pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let pages = match number("page_count") {
@@ -41,9 +38,10 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
     }
 }
 
-/// Says that the file is cut off where that is why SQLite calls it damaged.
+/// Converts [`Error::Damaged`] to [`Error::Truncated`] if the file is too short.
 ///
-/// Opens the file beside SQLite, which drops this process's locks on it: only where there is nothing left to lock.
+/// Opens the file beside SQLite, which drops this process's locks: use it only if nothing is locked
+/// any more.
 pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
     let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else {
         return error;
@@ -61,7 +59,6 @@ pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
     }
 }
 
-/// The first bytes of a file, zeros behind its end.
 fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
     let mut header = [0; HEADER];
     let mut file = File::open(path)?.take(HEADER as u64);
@@ -75,7 +72,6 @@ fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
     Ok(header)
 }
 
-/// Bytes per page, by a database's header.
 fn page_size(header: &[u8; HEADER]) -> u64 {
     match u64::from(u16::from_be_bytes([header[16], header[17]])) {
         1 => 65_536,
@@ -83,14 +79,13 @@ fn page_size(header: &[u8; HEADER]) -> u64 {
     }
 }
 
-/// Pages of the database, by its header.
 fn pages(header: &[u8; HEADER]) -> u64 {
     u64::from(u32::from_be_bytes([
         header[28], header[29], header[30], header[31],
     ]))
 }
 
-/// The pages that frames of the log carry, as far as they belong to its present round.
+/// Pages in the log's frames of the current generation.
 fn logged_pages(log: &Path, page_size: u64) -> std::io::Result<HashSet<u64>> {
     let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
     let mut header = [0; LOG_HEADER];

@@ -1,4 +1,4 @@
-//! Any table as it is, for programs that need not know what it means.
+//! Any table as it is, for programs that do not interpret it.
 
 use super::Recording;
 use crate::error::{At, Error};
@@ -6,39 +6,29 @@ use crate::file::{self, ReturnedValues};
 use crate::schema::{TABLES, Table, TableColumn, TableSpec};
 use rusqlite::types::ValueRef;
 
-/// A value as SQLite keeps it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Not there.
     Null,
-    /// A whole number.
     Integer(i64),
-    /// A number with a fraction.
     Real(f64),
-    /// A text.
     Text(String),
 }
 
-/// The cells of one row, in the order of the table's columns.
 pub type Row = Vec<Cell>;
 
-/// A table and how much is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its name.
     pub name: &'static str,
-    /// Its columns, in order.
     pub columns: Vec<TableColumn>,
-    /// Rows.
     pub rows: u64,
 }
 
 impl Recording {
-    /// Every table that this version knows, in the order of the file. One that an older file does not have is empty, and
-    /// so is a column.
+    /// All known tables, in the order of the file. Missing tables and columns of an older file are
+    /// empty.
     pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
         let info = |spec: &TableSpec| {
-            // Not count(*), which follows pages without end where they lead in circles.
+            // Not count(*), which would follow cyclic pages forever.
             let rows = match self.has(spec.name) {
                 true => self
                     .number(&format!("SELECT sum(1) FROM {}", spec.name))?
@@ -54,11 +44,7 @@ impl Recording {
         TABLES.iter().map(info).collect()
     }
 
-    /// All rows of a table in the order in which they were written, `chunk` at a time; the last piece may be shorter.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchColumn`] for a table that no recording has; whatever `each` says ends it.
+    /// All rows in the order of writing, in chunks of `chunk`; the last may be shorter.
     pub fn rows<E: From<Error>>(
         &self,
         table: &str,
@@ -90,7 +76,7 @@ impl Recording {
         if rows.is_empty() { Ok(()) } else { each(&rows) }
     }
 
-    /// The rows of a wide table for the ticks from `first` to `last`, both included, in order.
+    /// Rows of a wide table for the ticks `first` to `last`, both included.
     pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>, Error> {
         let spec = TABLES.iter().find(|spec| spec.name == table.name());
         let spec = spec.ok_or_else(|| Error::NoSuchColumn {

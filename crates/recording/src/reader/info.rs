@@ -1,40 +1,31 @@
-//! A recording at a glance.
-
 use super::types::{ProcessRow, SessionRow, TickRow};
 use super::{Recording, TableInfo};
 use crate::error::{At, Error};
 use crate::file::{length, with_suffix};
 use std::collections::BTreeMap;
 
-/// A recording at a glance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
-    /// The version of the format.
     pub format: i32,
-    /// Whether the last session has ended: no more will be added.
+    /// The last session has ended: no more will be added.
     pub finished: bool,
-    /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes of the log beside it; 0 for a finished recording.
+    /// 0 for a finished recording.
     pub log_bytes: u64,
-    /// What the run is called, by key.
     pub labels: Vec<(String, String)>,
-    /// Further remarks: why a flight recording was saved, what a merge joined.
+    /// Such as why a flight recording was saved, or what a merge joined.
     pub meta: BTreeMap<String, String>,
-    /// In the order of time.
+    /// By time.
     pub sessions: Vec<SessionRow>,
-    /// In the order in which they were followed.
+    /// By time.
     pub processes: Vec<ProcessRow>,
-    /// Every table with its rows.
     pub tables: Vec<TableInfo>,
-    /// `None` if there is no tick.
     pub first_tick: Option<TickRow>,
-    /// `None` if there is no tick.
     pub last_tick: Option<TickRow>,
 }
 
 impl Recording {
-    /// The recording at a glance. Counts every row: a tenth of a second per 100 MiB.
+    /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<Info, Error> {
         let sessions = self.sessions()?;
         let meta = self.pairs("SELECT key, value FROM meta WHERE key <> 'rows'")?;

@@ -1,33 +1,27 @@
-//! What a recording that is being written says of this moment.
-
 use super::Recording;
 use super::types::TickRow;
 use crate::error::Error;
 use crate::file::{self, ReturnedValues};
 
-/// Slots that are read at once at most.
 const MOST: u32 = 4096;
 
-/// The newest of what tells whether a validator keeps up. What was not recorded is absent.
+/// The newest values for whether a validator keeps up. Values that were not recorded are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
-    /// The newest tick, which the next three are of.
+    /// The newest tick; source of the next three values.
     pub tick: Option<TickRow>,
-    /// The process that was followed last.
     pub pid: Option<u32>,
-    /// Slots behind the tip.
     pub slots_behind: Option<u64>,
-    /// The newest slot that the validator has heard of.
+    /// The newest slot known to the validator.
     pub tip: Option<u64>,
-    /// Each slot's replay that became known since: when it was over, in ns since 1970 on the validator's clock, and how long it
-    /// took in microseconds.
+    /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
-    /// What to begin behind next time.
+    /// Argument of the next call.
     pub last_point: i64,
 }
 
 impl Recording {
-    /// The newest, with the slots behind the point `after`: 0 the first time, then [`Live::last_point`].
+    /// Returns slots after the point `after`: 0 at first, then [`Live::last_point`].
     pub fn live(&self, after: i64) -> Result<Live, Error> {
         let mut live = Live {
             tick: self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop(),

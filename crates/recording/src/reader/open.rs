@@ -1,5 +1,3 @@
-//! Opens a recording to read, in whatever state it was left.
-
 use crate::error::{At, Error};
 use crate::file::{self, DatabaseKind, Guarded, length, with_suffix};
 use rusqlite::ErrorCode;
@@ -7,7 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A connection within a read transaction, so that everything read is of one moment; with what `check` finds of its tables.
+/// Starts a read transaction, so that all reads see one moment. Also returns the result of `check`
+/// for its tables.
 pub(crate) fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
@@ -47,15 +46,15 @@ fn begin<T>(
     check: &impl Fn(&Guarded, &Path) -> Result<T, Error>,
 ) -> Result<(Guarded, T), Error> {
     conn.connection().execute_batch("BEGIN").at(path)?;
-    // The transaction begins with the first look.
+    // The first read begins the transaction.
     conn.measure()?;
     file::check_format(conn.connection(), path, kind)?;
     let found = check(&conn, path)?;
     Ok((conn, found))
 }
 
-/// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it
-/// left half done, in a folder where we may not, or by a connection that does not.
+/// Whether SQLite must write before it can read, to recover the log or journal of a killed writer,
+/// but cannot.
 fn needs_write(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -68,8 +67,7 @@ fn needs_write(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A copy of the database with what lies beside it, in a folder of its own where everything may be written; removed with
-/// the reader.
+/// A copy of the database and its side files in a writable folder; removed with the reader.
 #[derive(Debug)]
 pub(crate) struct Copied(TempDir);
 
@@ -92,7 +90,7 @@ impl Copied {
     }
 }
 
-/// Content only: the copy may be written even if the original may not.
+/// Without permissions: the copy must be writable even if the original is not.
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     let mut source = File::open(from).at(from)?;
     let mut target = File::create_new(to).at(to)?;

@@ -1,5 +1,3 @@
-//! How far a run has come, while it is being recorded.
-
 use super::Recording;
 use super::types::TickRow;
 use crate::error::Error;
@@ -7,25 +5,20 @@ use crate::file::{self, duration};
 use crate::rows::EventKind;
 use std::time::Duration;
 
-/// How far a run has come. Each is `None` or false until the recording says so.
+/// Progress of a run. Values are `None` or false until they are recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
-    /// The newest tick.
     pub last_tick: Option<TickRow>,
-    /// Whether a process was ever followed.
     pub process: bool,
-    /// Whether the last process that was followed has ended.
     pub ended: bool,
-    /// When the first bank with a transaction was made, by the validator's clock, in ns since 1970. Where there are no
-    /// points of banks, the first replayed slot with one counts.
+    /// When the first bank with a transaction was created, in Unix ns of the validator's clock.
+    /// Without bank points, the first replayed slot with a transaction.
     pub first_transaction_unix_ns: Option<i64>,
-    /// The highest slot that was processed, or of which a point tells.
+    /// Highest processed slot, or highest slot in a point.
     pub newest_slot: Option<u64>,
-    /// Whether it was ever at the tip of the cluster.
     pub at_tip: bool,
 }
 
-/// Where slots are told.
 const SLOTS: [(&str, &str); 4] = [
     ("cost_tracker_point", "bank_slot"),
     ("replay_slot_point", "slot"),
@@ -33,13 +26,12 @@ const SLOTS: [(&str, &str); 4] = [
     ("validator_sample", "slot_processed"),
 ];
 
-/// Where executed transactions are told, the better first.
+/// Sources of executed transactions, the better first.
 const TRANSACTIONS: [(&str, &str); 2] = [
     ("cost_tracker_point", "transaction_count"),
     ("replay_slot_point", "total_transactions"),
 ];
 
-/// Where it is told when something arrived.
 const POINTS: [&str; 4] = [
     "program_cache_point",
     "replay_slot_point",
@@ -47,11 +39,11 @@ const POINTS: [&str; 4] = [
     "cost_tracker_point",
 ];
 
-/// Points arrive nearly in order: the first and the last one are among so many rows.
+/// Points arrive nearly in order: the first and the last are within this many rows.
 const NEAR: u32 = 256;
 
 impl Recording {
-    /// How far the run has come; some milliseconds even where hours are recorded.
+    /// Takes some milliseconds even for hours of recording.
     pub fn progress(&self) -> Result<Progress, Error> {
         let last_tick = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop();
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
@@ -65,7 +57,7 @@ impl Recording {
         let followed = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
             process: self.number("SELECT max(id) FROM process")?.is_some(),
-            // A start that comes after an end is of another process.
+            // A start after an end is of another process.
             ended: ended.is_some() && ended > followed,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
@@ -74,8 +66,8 @@ impl Recording {
         })
     }
 
-    /// The last tick, and when the newest push of its session arrived, since 1970; `None` if none did. A push that came after
-    /// that tick counts if it brought a point that is kept.
+    /// The last tick, and when its session's newest push arrived, since 1970; `None` without one. A
+    /// push after that tick counts if it brought a recorded point.
     pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>, Error> {
         let Some(tick) = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop() else {
             return Ok(None);
@@ -143,7 +135,6 @@ impl Recording {
                 .is_some())
     }
 
-    /// The one number that a query gives.
     pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
         self.conn.number(sql)
     }

@@ -1,5 +1,3 @@
-//! Reads rows into their types.
-
 use super::Recording;
 use super::types::{
     Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
@@ -18,13 +16,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of an event's detail and of a problem that are read. The daemon writes some hundred.
+/// Limit in bytes for an event's detail and a problem. The daemon writes some hundred.
 const MAX_TEXT: usize = 64 << 10;
-/// Bytes of an unknown kind of event that are shown.
 const MAX_KIND: usize = 64;
 
 impl Recording {
-    /// In the order of time.
     pub fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let sql = "SELECT id, started_unix_ns, ended_unix_ns, interval_ns, version, manifest FROM session ORDER BY id";
         self.all(sql, |row| {
@@ -39,7 +35,6 @@ impl Recording {
         })
     }
 
-    /// In the order in which they were followed.
     pub fn processes(&self) -> Result<Vec<ProcessRow>, Error> {
         let sql = "SELECT id, session, pid, started_unix_ns, seen_unix_ns, manifest FROM process ORDER BY id";
         self.all(sql, |row| {
@@ -54,7 +49,6 @@ impl Recording {
         })
     }
 
-    /// In the order of time, session by session.
     pub fn events(&self) -> Result<Vec<EventRow>, Error> {
         let sql =
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
@@ -93,7 +87,6 @@ impl Recording {
         Ok(rows)
     }
 
-    /// In the order of time.
     pub fn ticks(&self) -> Result<Vec<TickRow>, Error> {
         self.ticks_where("ORDER BY id")
     }
@@ -120,11 +113,6 @@ impl Recording {
         })
     }
 
-    /// The named columns of a wide table.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchColumn`] for a name that the table does not have.
     pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns, Error> {
         let unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(unknown) {
@@ -152,7 +140,7 @@ impl Recording {
         Ok(columns)
     }
 
-    /// In the order of time, then of names.
+    /// Ordered by time, then name.
     pub fn pools(&self) -> Result<Vec<PoolRow>, Error> {
         let names = self.names("pool")?;
         let columns = POOL
@@ -181,7 +169,7 @@ impl Recording {
         Ok(rows)
     }
 
-    /// In the order of time, then of names.
+    /// Ordered by time, then name.
     pub fn devices(&self) -> Result<Vec<DeviceRow>, Error> {
         let names = self.names("device")?;
         let columns = DEVICE
@@ -205,12 +193,10 @@ impl Recording {
         Ok(rows)
     }
 
-    /// In the order of time.
     pub fn series(&self) -> Result<Vec<SeriesRow>, Error> {
         self.series_where("")
     }
 
-    /// Those of one metric, in the order of time.
     pub fn series_of(&self, metric: &Metric) -> Result<Vec<SeriesRow>, Error> {
         let ids = format!("SELECT id FROM series WHERE metric = '{}'", metric.name);
         self.series_where(&format!("WHERE series IN ({ids})"))
@@ -241,7 +227,6 @@ impl Recording {
         Ok(rows)
     }
 
-    /// In the order of time.
     pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
         let mut rows = self.all(
             "SELECT tick, source, status, what FROM problem ORDER BY rowid",
@@ -261,7 +246,6 @@ impl Recording {
         Ok(rows)
     }
 
-    /// The newest problems of each source, by source.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>, Error> {
         let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
         for row in self.problems()? {
@@ -331,7 +315,7 @@ impl Recording {
         Ok(names.into_iter().collect())
     }
 
-    /// Rows that are made of numbers; none if an older version did not write the table.
+    /// Numeric rows; none if an older version did not write the table.
     fn numbers<T>(
         &self,
         table: &str,
@@ -385,7 +369,7 @@ fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
         .unwrap_or_else(|| format!("{id}").into())
 }
 
-/// A count; also one beyond SQLite's whole numbers, which is kept as a float.
+/// Also accepts a count beyond SQLite's integers, which is stored as a float.
 fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Integer(n) => u64::try_from(n).ok(),
@@ -394,7 +378,7 @@ fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>>
     })
 }
 
-/// The first `bytes` of a text at most, whole letters only.
+/// At most `bytes`, cut at a character boundary.
 fn start(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
         .rev()
@@ -402,7 +386,6 @@ fn start(text: &str, bytes: usize) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
-/// A text that should be JSON.
 fn json(text: String) -> Value {
     match text.as_str() {
         "" => Value::Null,
@@ -410,7 +393,6 @@ fn json(text: String) -> Value {
     }
 }
 
-/// By key.
 pub(crate) fn read_labels(conn: &Guarded, path: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut labels = Vec::new();
     conn.walk(

@@ -1,5 +1,3 @@
-//! The wide sample tables: which reading goes into which column.
-
 use super::{Column, Kind};
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{

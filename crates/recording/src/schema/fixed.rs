@@ -1,33 +1,25 @@
-//! The tables that are no samples, and the first columns of those that are.
+//! Tables other than samples, and the first columns of sample tables.
 
 use super::Kind::{self, Integer, Real, Text};
 use Role::{Device, Event, Plain, Pool, Process, Series, Session, Tick};
 
-/// What a column points at: what a merge must number anew.
+/// The id that a column refers to, for renumbering in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// A value.
     Plain,
-    /// `session.id`.
     Session,
-    /// `process.id`.
     Process,
-    /// `tick.id`.
     Tick,
-    /// `pool.id`.
     Pool,
-    /// `device.id`.
     Device,
-    /// `series.id`.
     Series,
-    /// `event.id`.
     Event,
 }
 
-/// Name, kind, what it points at, what follows the type in CREATE TABLE, what it says.
+/// Name, kind, role, text after the type in CREATE TABLE, description.
 pub(super) type Declared = (&'static str, Kind, Role, &'static str, &'static str);
 
-/// A table: name, the column of its order, what it says, columns.
+/// Name, order column, description, columns.
 pub(super) type DeclaredTable = (
     &'static str,
     &'static str,
@@ -38,7 +30,7 @@ pub(super) type DeclaredTable = (
 const KEY: &str = "PRIMARY KEY";
 const NEEDED: &str = "NOT NULL";
 
-/// What there is but few of, and the ticks.
+/// Small tables, and the ticks.
 pub(super) static BEGINNING: &[DeclaredTable] = &[
     (
         "meta",
@@ -227,7 +219,6 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
     ),
 ];
 
-/// Series without a column of their own.
 pub(super) static SERIES: &[DeclaredTable] = &[
     (
         "series",
@@ -259,7 +250,6 @@ pub(super) static SERIES: &[DeclaredTable] = &[
 
 pub(super) const TICK: Declared = ("tick", Integer, Tick, KEY, "`tick.id`");
 
-/// The first columns of `pool_sample` and `device_sample`.
 pub(super) const POOL: [Declared; 2] = [
     ("tick", Integer, Tick, NEEDED, ""),
     ("pool", Integer, Pool, NEEDED, ""),
@@ -269,7 +259,6 @@ pub(super) const DEVICE: [Declared; 2] = [
     ("device", Integer, Device, NEEDED, ""),
 ];
 
-/// The tables of their names.
 pub(super) const POOL_NAME: [Declared; 2] = [
     ("id", Integer, Pool, KEY, ""),
     ("name", Text, Plain, "NOT NULL UNIQUE", ""),
@@ -279,7 +268,6 @@ pub(super) const DEVICE_NAME: [Declared; 2] = [
     ("name", Text, Plain, "NOT NULL UNIQUE", ""),
 ];
 
-/// The first columns of the point tables.
 pub(super) const POINT: [Declared; 4] = [
     ("session", Integer, Session, NEEDED, ""),
     (

@@ -1,12 +1,11 @@
-//! The point tables: one row for each datapoint of those that are kept whole.
+//! Point tables: one row for each datapoint that is stored completely.
 
 use std::time::Duration;
 
-/// A value of a point as SQLite keeps it.
 pub(crate) trait Field: Sized {
-    /// `None` for what does not fit: beyond 2^63 there are no counts.
+    /// `None` for a value beyond 2^63, which no count reaches.
     fn store(&self) -> Option<i64>;
-    /// `None` for what cannot have been stored.
+    /// `None` for a value that cannot have been stored.
     fn restore(stored: i64) -> Option<Self>;
 }
 
@@ -30,18 +29,16 @@ impl Field for bool {
     }
 }
 
-/// What every kind of point has in common.
 pub(crate) trait PointTable: Sized {
     const TABLE: &'static str;
     const TABLE_ABOUT: &'static str;
     const FIELDS: &'static [&'static str];
-    /// What each of them says.
     const ABOUT: &'static [&'static str];
     fn time_unix_ns(&self) -> i64;
     fn received(&self) -> Duration;
     /// In the order of `FIELDS`.
     fn store(&self, each: &mut dyn FnMut(Option<i64>));
-    /// `next` gives the fields in the order of `FIELDS`.
+    /// `next` returns the fields in the order of `FIELDS`.
     fn restore(
         time_unix_ns: i64,
         received: Duration,
@@ -218,17 +215,11 @@ point! {
     }
 }
 
-/// A datapoint that is kept whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Point {
-    /// `loaded-programs-cache-stats`.
     ProgramCache(ProgramCachePoint),
-    /// `replay-slot-stats`.
     ReplaySlot(ReplaySlotPoint),
-    /// `bank-forks_set_root`.
     SetRoot(SetRootPoint),
-    /// `program-cache-times`.
     CacheTimes(CacheTimesPoint),
-    /// `cost_tracker_stats`.
     CostTracker(CostTrackerPoint),
 }

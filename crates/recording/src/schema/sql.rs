@@ -1,5 +1,3 @@
-//! The tables as SQLite knows them.
-
 use super::fixed::{self, Declared, DeclaredTable, Role};
 use super::points::PointTable;
 use super::{
@@ -9,38 +7,29 @@ use super::{
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// A column of any table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
-    /// Its name.
     pub name: &'static str,
-    /// How it is kept.
     pub kind: Kind,
-    /// What it points at.
     pub role: Role,
-    /// What follows the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
+    /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
-    /// What it says, for docs/RECORDING.md; may be empty.
+    /// For docs/RECORDING.md; may be empty.
     pub about: String,
 }
 
-/// A table of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSpec {
-    /// Its name.
     pub name: &'static str,
-    /// Its columns, in the order of the file.
     pub columns: Vec<TableColumn>,
-    /// The column by which its rows are read in the order in which they were written.
+    /// Sort column for the order of writing.
     pub order: &'static str,
-    /// What it says, for docs/RECORDING.md.
+    /// For docs/RECORDING.md.
     pub about: &'static str,
-    /// A further constraint, or nothing.
     pub(crate) unique: &'static str,
 }
 
 impl TableSpec {
-    /// Whether an older file may lack it.
     pub(crate) fn may_be_missing(&self) -> bool {
         !fixed::BEGINNING
             .iter()
@@ -48,7 +37,6 @@ impl TableSpec {
             .any(|(name, ..)| *name == self.name)
     }
 
-    /// The statement that makes it.
     pub(crate) fn create(&self) -> String {
         let mut sql = format!("CREATE TABLE {}(", self.name);
         for (i, column) in self.columns.iter().enumerate() {
@@ -63,7 +51,6 @@ impl TableSpec {
         sql
     }
 
-    /// The statement that adds a row with every column.
     pub(crate) fn insert(&self) -> String {
         let places = vec!["?"; self.columns.len()].join(",");
         format!(
@@ -73,7 +60,6 @@ impl TableSpec {
         )
     }
 
-    /// Its columns' names, separated by commas.
     pub(crate) fn names(&self) -> String {
         self.columns
             .iter()
@@ -83,7 +69,6 @@ impl TableSpec {
     }
 }
 
-/// Every table of the file, in the order in which it is made.
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::BEGINNING.iter().map(table).collect();
     tables.extend(Table::ALL.map(wide));
@@ -139,7 +124,6 @@ fn table(&(name, order, about, columns): &DeclaredTable) -> TableSpec {
     }
 }
 
-/// A column that holds a series of the catalog.
 fn value(of: &Column, key: &[&str]) -> TableColumn {
     let pairs = of.metric.labels.iter().zip(key.iter().chain(of.labels));
     let pairs: Vec<String> = pairs

@@ -1,11 +1,8 @@
-//! A number as SQLite keeps it.
-
 use crate::schema::Kind;
 use faultline_catalog::Value;
 use rusqlite::ToSql;
 use rusqlite::types::{Null, ToSqlOutput};
 
-/// A number, or none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Number {
     #[default]
@@ -14,11 +11,11 @@ pub(super) enum Number {
     Real(f64),
 }
 
-/// Below this, every whole number is exact as a float.
+/// Below this, every integer is exact as a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
-    /// A reading's number, in the column's kind where that loses nothing. A histogram is no number.
+    /// Uses the column's kind if that is lossless. Nothing for a histogram.
     pub(super) fn of(value: &Value, kind: Kind) -> Self {
         match *value {
             Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
@@ -31,7 +28,6 @@ impl Number {
         }
     }
 
-    /// SQLite has no NaN.
     pub(super) fn real(x: f64) -> Self {
         if x.is_nan() {
             Number::None

@@ -1,34 +1,30 @@
-//! Where a reading goes.
-
 use crate::schema::{Column, DEVICE, ELSEWHERE, Kind, POOL, Table};
 use faultline_catalog::metrics::validator::PHASE;
 use faultline_catalog::{Metric, Reading};
 use std::collections::HashMap;
 
-/// Where a reading goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// Into a wide table's column.
     Wide {
         table: usize,
         column: usize,
         kind: Kind,
     },
-    /// Into a column of the pool that its first label names.
+    /// The pool is the first label.
     Pool { column: usize, kind: Kind },
-    /// Into a column of the device that its first label names.
+    /// The device is the first label.
     Device { column: usize, kind: Kind },
-    /// It tells the tick's phase.
+    /// The reading is the tick's phase.
     Phase,
-    /// Nowhere: something else in the recording tells it.
+    /// Not stored, because other data in the recording contains it.
     Elsewhere,
-    /// Into `series`, as everything that is not foreseen.
+    /// `series`, for all other readings.
     Series,
 }
 
 type Labels = &'static [&'static str];
 
-/// Built once, so that a reading is placed without an allocation: by its metric's address, then its labels.
+/// By the metric's address, then labels: a lookup needs no allocation.
 #[derive(Debug)]
 pub(super) struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
 

@@ -1,46 +1,42 @@
-//! Rows by name (pools, devices, other series), written when they changed.
+//! Rows by name (pools, devices, other series), written if they changed.
 
 use super::cell::Number;
 use faultline_catalog::Source;
 use rusqlite::{CachedStatement, Connection};
 use std::collections::BTreeMap;
 
-/// Which sources looked anew at this tick.
 pub(super) type Fresh = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
 struct Entry<const N: usize> {
-    /// In the table of names; `None` until a row needs it.
+    /// In the name table; `None` until a row needs it.
     id: Option<i64>,
-    /// Who reads it: it is gone only when this source looked and did not see it.
+    /// The name is gone only if this source has sampled and did not report it.
     source: Source,
-    /// What a reader of the file would take for its values; `None` if that is not known.
+    /// The values in the file; `None` if unknown.
     written: Option<[Number; N]>,
     now: [Number; N],
 }
 
-/// The statements of one such table.
 #[derive(Debug)]
 pub(super) struct Statements {
-    /// `?1..` are the parts of the name; gives the id.
+    /// `?1..` are the parts of the name; returns the id.
     pub(super) find: String,
     /// `?1..` are the parts of the name.
     pub(super) name: String,
-    /// tick, id, values.
     pub(super) row: String,
 }
 
-/// What was written last, by name. Parts of a name are separated by [`SEPARATOR`].
+/// Last written values by name. [`SEPARATOR`] separates the parts of a name.
 #[derive(Debug)]
 pub(super) struct Long<const N: usize> {
     statements: Statements,
     entries: BTreeMap<Box<str>, Entry<N>>,
 }
 
-/// Between the parts of a name; in no label that a validator or a kernel gives.
+/// In no label of a validator or kernel.
 pub(super) const SEPARATOR: char = '\u{1f}';
 
-/// Rows written: of samples, and of names.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Wrote {
     pub(super) rows: u64,
@@ -55,7 +51,6 @@ impl<const N: usize> Long<N> {
         }
     }
 
-    /// Takes a value of this tick.
     pub(super) fn put(&mut self, name: &str, source: Source, column: usize, number: Number) {
         if !self.entries.contains_key(name) {
             let entry = Entry {
@@ -75,7 +70,7 @@ impl<const N: usize> Long<N> {
         }
     }
 
-    /// Writes a row for each name whose values differ from those written before; all NULL for one that is gone.
+    /// Writes a row for each name whose values changed; all NULL for one that is gone.
     pub(super) fn write(
         &mut self,
         conn: &Connection,
@@ -108,12 +103,12 @@ impl<const N: usize> Long<N> {
         Ok(wrote)
     }
 
-    /// Another process or session begins: nothing carries over.
+    /// For a new process or session: nothing carries over.
     pub(super) fn restart(&mut self) {
         self.entries.clear();
     }
 
-    /// What was written last may not be in the file: the next tick writes everything.
+    /// The last rows may not be in the file: the next tick writes everything.
     pub(super) fn doubt(&mut self) {
         for entry in self.entries.values_mut() {
             entry.id = None;
@@ -122,13 +117,13 @@ impl<const N: usize> Long<N> {
         }
     }
 
-    /// Everything written is in the file. What is gone may never come back: its name must not stay in memory.
+    /// All rows are committed. Forgets gone names, which may never return.
     pub(super) fn settle(&mut self) {
         self.entries
             .retain(|_, entry| entry.written != Some([Number::None; N]));
     }
 
-    /// Names may have been removed: they are looked up again.
+    /// Names may have been removed from the file: their ids are looked up again.
     pub(super) fn forget_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
@@ -148,7 +143,6 @@ fn insert<const N: usize>(
     row.raw_execute().map(|_| ())
 }
 
-/// The id of a name, which gets one if it has none.
 fn identify(
     conn: &Connection,
     statements: &Statements,

@@ -1,5 +1,3 @@
-//! How a writer gets its file.
-
 use super::samples::{Counts, Samples};
 use super::{Mark, Writer};
 use crate::error::{At, Error};
@@ -11,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// Should nobody call for a checkpoint, SQLite makes one when the log has this many pages (16 MiB).
+/// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
 const LAST_RESORT_PAGES: i64 = 4096;
 
 pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
@@ -32,7 +30,6 @@ pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         begin_session(conn, lock, path, &opening.session, Counts::new())
     });
     if made.is_err() {
-        // It is ours, made a moment ago, and holds nothing.
         remove_all(path);
     }
     made
@@ -86,7 +83,7 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     begin_session(conn, lock, path, &opening.session, counts)
 }
 
-/// The first of the names that SQLite will write and delete beside the recording which is taken, and by what.
+/// The first existing side file whose name SQLite would write and delete, with its metadata.
 fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
     let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
     names
@@ -94,7 +91,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
         .next()
 }
 
-/// Makes one file of it. Everything is committed.
+/// Removes the log. Everything is committed.
 pub(crate) fn one_file(conn: &Connection, path: &Path) -> Result<(), Error> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
@@ -112,7 +109,6 @@ pub(crate) fn one_file(conn: &Connection, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes the tables of the format in an empty database.
 pub(crate) fn make_tables(
     conn: &Connection,
     labels: &BTreeMap<String, String>,
@@ -130,7 +126,7 @@ pub(crate) fn make_tables(
     conn.execute_batch("COMMIT")
 }
 
-/// Adds the tables and columns that an older version did not write.
+/// Adds tables and columns that an older version did not write.
 fn bring_up(conn: &Connection, present: &Present) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
@@ -218,7 +214,7 @@ fn words(labels: &BTreeMap<String, String>) -> String {
         .join(", ")
 }
 
-/// Keeps other writers away as long as the file is open. Not one of SQLite's own locks: those are held for moments.
+/// Excludes other writers while the file is open. Not an SQLite lock, because those are short.
 fn lock(file: File, path: &Path) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -236,7 +232,6 @@ fn remove_all(path: &Path) {
     }
 }
 
-/// Rows of every table of a file that may be anybody's.
 fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
     let count = |name: &'static str| {
         let rows = if present.contains_key(name) {
@@ -252,7 +247,6 @@ fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
     counted().map(count).collect()
 }
 
-/// Rows of every table.
 pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
@@ -263,7 +257,6 @@ pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     counted().map(count).collect()
 }
 
-/// The tables whose rows are counted.
 fn counted() -> impl Iterator<Item = &'static str> {
     TABLES
         .iter()

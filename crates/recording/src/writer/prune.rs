@@ -1,4 +1,4 @@
-//! Keeps the flight recorder's ring bounded.
+//! Bounds the flight recorder's ring.
 
 use super::Writer;
 use super::samples::Counts;
@@ -9,12 +9,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 
 impl Writer {
-    /// Removes everything older than `before_unix`: ticks with all their rows, points, events, and the sessions,
-    /// processes and names that nothing refers to any more. Freed room is used again, so that the file stops growing.
+    /// Removes everything older than `before_unix`: ticks with their rows, points, events, and
+    /// unreferenced sessions, processes and names. Free space is reused, so the file stops growing.
     ///
-    /// What carries forward is kept: the last row of each pool, device, series and source of problems before the cut is
-    /// moved to the first tick that stays. Age is by the newest tick and the monotonic clock: a wall clock that is set
-    /// moves no tick out of the ring or into it. Commits before and after.
+    /// The last earlier row of each pool, device, series and problem source moves to the first tick
+    /// that stays. Age is relative to the newest tick by the monotonic clock, so a changed wall
+    /// clock has no effect. Commits before and after.
     pub fn prune(&mut self, before_unix: Duration) -> Result<(), Error> {
         self.commit()?;
         let mut removed = Counts::new();
@@ -33,7 +33,6 @@ impl Writer {
     }
 }
 
-/// The first tick that stays.
 struct Cut {
     tick: i64,
     session: i64,
@@ -41,8 +40,8 @@ struct Cut {
     uptime: i64,
 }
 
-/// `None` if nothing goes. Ticks of an earlier session have another monotonic clock and are judged by the wall clock;
-/// those that claim to be of the future go.
+/// `None` if nothing is removed. Ticks of earlier sessions, which have another monotonic clock, are
+/// compared by the wall clock; those in the future are removed.
 fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cut>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| {
@@ -57,7 +56,7 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
         return Ok(None);
     };
     let from_uptime = uptime.saturating_sub(unix.saturating_sub(before_unix).max(0));
-    // The newest tick always stays: it is where everything carries to.
+    // The newest tick always stays, because carried rows move to it.
     let sql = "SELECT id, session, process, uptime_ns FROM tick
                WHERE (session = ?1 AND uptime_ns >= ?2) OR (session < ?1 AND unix_ns BETWEEN ?3 AND ?4) OR id = ?5
                ORDER BY id LIMIT 1";
@@ -103,7 +102,7 @@ fn prune(
         };
     for table in TABLES.iter() {
         match tick_column(table) {
-            // A point from before the first tick has none.
+            // A point from before the first tick has no tick.
             Some(column) => delete(
                 table.name,
                 &format!("{column} < ?1 OR {column} IS NULL"),
@@ -159,8 +158,8 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
         .map(|column| column.name)
 }
 
-/// Moves the last row of each name before the cut to the cut, unless that tick has one; only what readers carry: rows of
-/// the same session and process.
+/// Moves the last earlier row of each name to the cut, unless that tick has one. Only rows of the
+/// same session and process, as readers carry them.
 fn carry(conn: &Connection, table: &str, name: &str, cut: &Cut) -> rusqlite::Result<()> {
     let sql = format!(
         "UPDATE {table} SET tick = ?1 WHERE rowid IN (
@@ -173,7 +172,6 @@ fn carry(conn: &Connection, table: &str, name: &str, cut: &Cut) -> rusqlite::Res
         .map(|_| ())
 }
 
-/// Likewise for the problems a source had last.
 fn carry_problems(conn: &Connection, cut: &Cut) -> rusqlite::Result<()> {
     let sql = "UPDATE problem SET tick = ?1 WHERE (source, tick) IN (
                    SELECT p.source, max(p.tick) FROM problem p JOIN tick t ON t.id = p.tick

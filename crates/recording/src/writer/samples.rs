@@ -1,5 +1,3 @@
-//! What one tick's readings become.
-
 use super::cell::Number;
 use super::destinations::{Destination, Destinations};
 use super::long::{Fresh, Long, SEPARATOR, Statements};
@@ -11,10 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// Rows written, by table.
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
-/// The row of a wide table that is being put together.
 #[derive(Debug)]
 struct Wide {
     sql: &'static str,
@@ -23,7 +19,7 @@ struct Wide {
     any: bool,
 }
 
-/// Everything that is kept from tick to tick, so that only what changed is written.
+/// State between ticks, so that only changes are written.
 #[derive(Debug)]
 pub(super) struct Samples {
     destinations: Destinations,
@@ -31,9 +27,8 @@ pub(super) struct Samples {
     pools: Long<{ POOL.len() }>,
     devices: Long<{ DEVICE.len() }>,
     series: Long<1>,
-    /// When each source had looked, as of the tick written last.
+    /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
-    /// A name of a series, put together.
     name: String,
 }
 
@@ -60,14 +55,13 @@ impl Samples {
         }
     }
 
-    /// Another process is followed, or none.
     pub(super) fn restart(&mut self) {
         self.pools.restart();
         self.devices.restart();
         self.series.restart();
     }
 
-    /// What was written last may not be in the file.
+    /// The last rows may not be in the file.
     pub(super) fn doubt(&mut self) {
         self.pools.doubt();
         self.devices.doubt();
@@ -75,7 +69,7 @@ impl Samples {
         self.sampled_at = [None; Source::ALL.len()];
     }
 
-    /// Everything written was committed.
+    /// All rows are committed.
     pub(super) fn settle(&mut self) {
         self.pools.settle();
         self.devices.settle();
@@ -89,12 +83,11 @@ impl Samples {
         self.series.forget_ids();
     }
 
-    /// Which sources looked since the tick before.
     pub(super) fn fresh(&mut self, tick: &Tick) -> Fresh {
         let mut fresh = [false; Source::ALL.len()];
         for batch in &tick.batches {
             let index = batch.source as usize;
-            // A source that never looked carries no time.
+            // A source that never sampled has no time.
             let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
             if let (Some(fresh), Some(last)) =
                 (fresh.get_mut(index), self.sampled_at.get_mut(index))
@@ -106,7 +99,7 @@ impl Samples {
         fresh
     }
 
-    /// Writes what fresh batches read, as rows of tick `id`.
+    /// Writes the readings of fresh batches as rows of tick `id`.
     pub(super) fn write(
         &mut self,
         conn: &Connection,
@@ -183,7 +176,7 @@ impl Samples {
         }
     }
 
-    /// A reading without a column: by the metric's name and its labels as JSON; a histogram as its count and sum.
+    /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
     fn other(&mut self, reading: &Reading, source: Source) {
         if let Value::Histogram(histogram) = &reading.value {
             for (suffix, number) in [
@@ -205,7 +198,6 @@ impl Samples {
     }
 }
 
-/// The phase that the tick's readings tell; `None` if they tell none.
 pub(super) fn phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
@@ -217,7 +209,7 @@ fn first(reading: &Reading) -> &str {
     reading.labels.first().map_or("", |label| label.as_str())
 }
 
-/// The name of a series: the metric's name, then a JSON object of labels in the metric's order, then tags.
+/// Metric name, then a JSON object of labels in the metric's order, then tags.
 fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
     out.clear();
     let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
@@ -251,7 +243,6 @@ fn named(table: &str) -> Statements {
     }
 }
 
-/// The statement that adds a row with every column of a table.
 pub(super) fn insert_into(table: &str) -> &'static str {
     static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         TABLES

@@ -1,9 +1,6 @@
-//! The end of a recording that is a copy.
-
 use super::open;
 use rusqlite::{Connection, params};
 
-/// Makes a copy a recording of its own: its sessions end with their last tick.
 pub(crate) fn end(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
     conn.execute_batch(
         "BEGIN;

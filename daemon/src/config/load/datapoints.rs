@@ -1,4 +1,4 @@
-//! `[datapoints]`. What loads here cannot make a page that a scraper refuses.
+//! Rejects `[datapoints]` that would make an exposition invalid.
 
 use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
 use faultline_catalog::metrics::validator::DATAPOINT;
@@ -18,7 +18,7 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         let Allowed {
             name, field, kind, ..
         } = &allowed;
-        // Whatever their tags: a point that has none of them would be in one series twice.
+        // Tags are not part of the key: a point with none of them would be in one series twice.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
         if entries.insert(key, t.line(m), what, m) {
@@ -58,13 +58,12 @@ fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut Mistakes<'_>) -> Option<
     None
 }
 
-/// A tag and the label that it becomes.
 struct Tag {
     key: String,
     label: String,
 }
 
-/// Two tags are the same if one label stands for both.
+/// Two tags are equal if they map to the same label.
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
         self.label == other.label

@@ -1,5 +1,3 @@
-//! Whether a file is still where it was made.
-
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 type Inode = (u64, u64);
 
-/// A recording and its log, as they are in their folder.
 #[derive(Debug)]
 pub(super) struct FileIdentity {
     path: PathBuf,
@@ -16,7 +13,6 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// As it is now.
     pub(super) fn of(path: &Path) -> FileIdentity {
         FileIdentity {
             path: path.to_owned(),
@@ -25,7 +21,7 @@ impl FileIdentity {
         }
     }
 
-    /// What became of the file, in words; `None` while it is there, or cannot be looked at.
+    /// Text about a moved or replaced file; `None` while it is in place, or cannot be inspected.
     pub(super) fn changed(&self) -> Option<&'static str> {
         match inode(&self.path) {
             Ok(now) if Some(now) == self.file => None,
@@ -35,16 +31,17 @@ impl FileIdentity {
         }
     }
 
-    /// Whether the log beside the path is somebody else's, which must stay.
+    /// True if the log beside the path belongs to another file and must stay.
     pub(super) fn log_is_foreign(&self) -> bool {
         inode(&beside(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
     }
 
-    /// Removes a log of ours that is left: another file in the place of ours must not be read with it. The writer is closed.
+    /// Removes our remaining log: a file that replaced ours must not be read with it. Close the
+    /// writer first.
     pub(super) fn remove_log(&self) {
         if !self.log_is_foreign() {
             for end in ["-wal", "-shm"] {
-                // Mostly there is none any more.
+                // Usually none is left.
                 let _ = fs::remove_file(beside(&self.path, end));
             }
         }

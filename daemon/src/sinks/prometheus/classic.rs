@@ -1,5 +1,5 @@
-//! Classic text, which prometheus-client does not write: families are named as their samples, and an info metric is a
-//! gauge.
+//! Classic text, which prometheus-client does not write: a family has the name of its samples, and
+//! an info metric is a gauge.
 
 use super::{ConstantLabels, labels};
 use faultline_catalog::{Histogram, Kind, Metric, Reading, Value};
@@ -27,7 +27,6 @@ impl Encoder<'_> {
         } else {
             metric.kind.word()
         };
-        // Writing to a String cannot fail.
         let _ = writeln!(
             self.out,
             "# HELP {name} {}\n# TYPE {name} {kind}",
@@ -94,7 +93,7 @@ impl Encoder<'_> {
 
     fn escaped(&mut self, value: &str) {
         let mut rest = value;
-        // Nearly every value is copied whole.
+        // Nearly every value needs no escapes.
         while let Some(at) = rest
             .bytes()
             .position(|byte| matches!(byte, b'\\' | b'\n' | b'"'))
@@ -122,7 +121,8 @@ fn number(out: &mut String, x: f64) -> std::fmt::Result {
     }
 }
 
-/// Bounds are written with a point, as in OpenMetrics: a series has the same labels in every format.
+/// Bounds have a decimal point as in OpenMetrics, so that a series has the same labels in every
+/// format.
 fn bucket_bound(out: &mut String, bound: f64) -> std::fmt::Result {
     if bound.is_infinite() {
         out.write_str("+Inf")

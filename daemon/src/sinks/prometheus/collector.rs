@@ -1,7 +1,7 @@
-//! OpenMetrics text and protobuf: prometheus-client asks each family as a `Collector`.
+//! OpenMetrics text and protobuf, encoded by prometheus-client.
 //!
-//! Protobuf is `io.prometheus.client.MetricFamily` messages, each behind its length: the only format in which Prometheus
-//! takes native histograms; fixed buckets are sent beside them.
+//! Protobuf is length-delimited `io.prometheus.client.MetricFamily` messages, the only format in
+//! which Prometheus accepts native histograms. They also carry the fixed buckets.
 
 use super::{ConstantLabels, Exposition, labels};
 use faultline_catalog::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};
@@ -15,7 +15,6 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{self, Registry};
 use std::fmt;
 
-/// Appends the family at this place in the catalog's order as OpenMetrics text.
 pub(super) fn open_metrics(exposition: &Exposition, order: usize, out: &mut String) -> fmt::Result {
     text::encode_registry(out, &registry(exposition, order))
 }
@@ -112,7 +111,7 @@ fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result 
     )
 }
 
-/// A metric's name without what the crate appends to it: its unit, and `_total` or `_info` by its kind.
+/// A metric's name without the suffixes that the crate appends: its unit, and `_total` or `_info`.
 fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
     let name = metric
         .name
@@ -128,9 +127,9 @@ fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
     }
 }
 
-/// Runs of neighbouring buckets as offset and length, each placed relative to the end of the one before, and each count
-/// as its difference from the count before. A histogram that has counted nothing has one span of no length: without any,
-/// it is not a native one.
+/// Native histogram spans as (offset, length), each offset relative to the end of the previous
+/// span, and counts as deltas. An empty histogram has one span of length 0: without spans it is not
+/// native.
 fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>) {
     let mut spans: Vec<(i32, u32)> = Vec::new();
     let mut deltas = Vec::new();
@@ -150,7 +149,6 @@ fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>
     (spans, deltas)
 }
 
-/// The labels of one series.
 struct Labels<'a>(&'a Reading, &'a ConstantLabels);
 
 impl EncodeLabelSet for Labels<'_> {

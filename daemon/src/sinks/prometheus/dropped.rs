@@ -1,17 +1,13 @@
-//! Counts series that pages leave out.
-
 use super::Exposition;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::SERIES_DROPPED;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many series were left out of pages, by metric. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl DroppedSeries {
-    /// Counts what pages of this tick leave out.
     pub fn count(&self, exposition: &Exposition) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (metric, dropped) in exposition.dropped() {
@@ -19,7 +15,6 @@ impl DroppedSeries {
         }
     }
 
-    /// `faultline_series_dropped_total`, for each metric that lost one.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let readings = counts

@@ -1,4 +1,4 @@
-//! One tick as pages. A family that did not change is taken from the last page.
+//! Encodes a tick as pages. Reuses unchanged families of the last page.
 
 use super::family::Family;
 use super::{ConstantLabels, Dialect, classic, collector};
@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// What pages of one tick show: all of its series except those that collide.
+/// A tick's series without those that collide.
 #[derive(Debug, Clone)]
 pub struct Exposition {
     tick: Arc<Tick>,
@@ -15,7 +15,6 @@ pub struct Exposition {
     families: Arc<[Family]>,
 }
 
-/// A page, and what it shows; UTF-8 except for protobuf.
 #[derive(Debug)]
 pub struct Page {
     exposition: Exposition,
@@ -26,7 +25,7 @@ pub struct Page {
 }
 
 impl Exposition {
-    /// Looks for collisions only where `last` has other series.
+    /// Checks for collisions only where the series differ from `last`.
     pub fn new(
         tick: &Arc<Tick>,
         constant: &Arc<ConstantLabels>,
@@ -44,26 +43,25 @@ impl Exposition {
         }
     }
 
-    /// The number of the tick.
     pub fn number(&self) -> u64 {
         self.tick.number
     }
 
-    /// How many series of which metrics are left out, because they collide with others.
+    /// Series left out because they collide with others, by metric.
     pub fn dropped(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let families = self.families.iter().filter(|family| family.dropped > 0);
         families.map(|family| (family.metric.name, family.dropped))
     }
 
-    /// Encodes the page. What did not change is taken from `last`, whatever that is.
+    /// Reuses unchanged families of `last`, which may be of any tick.
     ///
     /// # Errors
-    /// prometheus-client refuses to encode the tick. Half a page would look like values that are absent.
+    /// prometheus-client fails to encode the tick. Half a page would look like absent values.
     pub fn page(&self, dialect: Dialect, last: Option<&Page>) -> Result<Page, fmt::Error> {
         let last = last.filter(|last| {
             last.dialect == dialect && Arc::ptr_eq(&last.exposition.constant, &self.constant)
         });
-        // The next page is seldom much longer.
+        // The next page is rarely much longer.
         let capacity = last.map_or(0, |last| last.bytes.len() + last.bytes.len() / 64);
         let mut bytes = Vec::with_capacity(capacity);
         let mut ends = Vec::with_capacity(self.families.len());
@@ -87,7 +85,6 @@ impl Exposition {
         })
     }
 
-    /// Appends a family to `out`. `text` is a buffer.
     fn encode(
         &self,
         family: &Family,
@@ -108,7 +105,6 @@ impl Exposition {
         Ok(())
     }
 
-    /// The family at this place in the catalog's order.
     pub(super) fn family(&self, order: usize) -> Option<&Family> {
         let index = self.index(order)?;
         self.families.get(index)
@@ -130,17 +126,14 @@ impl Exposition {
 }
 
 impl Page {
-    /// The whole page.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The number of the tick that it shows.
     pub fn number(&self) -> u64 {
         self.exposition.number()
     }
 
-    /// What this page has of a family, if it shows the same as `tick` does.
     fn unchanged(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
         let index = self.exposition.index(family.order)?;
         let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
@@ -156,7 +149,6 @@ impl Page {
     }
 }
 
-/// The families of a tick without the series that collide.
 fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -> Arc<[Family]> {
     let mut families = Family::all(tick);
     for family in &mut families {
@@ -171,7 +163,6 @@ fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -
     families.into()
 }
 
-/// Whether both ticks have the same series at the same positions.
 fn has_same_layout(a: &Tick, b: &Tick) -> bool {
     let is_same_metric = |a: &Reading, b: &Reading| std::ptr::eq(a.metric, b.metric);
     a.batches.len() == b.batches.len()
@@ -183,13 +174,12 @@ fn has_same_layout(a: &Tick, b: &Tick) -> bool {
         })
 }
 
-/// Whether each reading of a family is the `same` in both ticks.
 fn is_same(
     (a, tick_a): (&Family, &Tick),
     (b, tick_b): (&Family, &Tick),
     same: fn(&Reading, &Reading) -> bool,
 ) -> bool {
-    // A batch that was not read again has its readings at the same addresses.
+    // A batch that was not sampled again has its readings at the same addresses.
     a.size() == b.size()
         && a.readings(tick_a)
             .zip(b.readings(tick_b))
@@ -200,7 +190,7 @@ fn is_same_series(a: &Reading, b: &Reading) -> bool {
     a.labels[..] == b.labels[..] && a.tags == b.tags
 }
 
-/// Whether two values are written alike. -0 is not written as 0 is.
+/// True if both values encode the same. -0 and 0 do not.
 fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),

@@ -1,21 +1,15 @@
-//! Which readings of a tick make which family.
-
 use super::{ConstantLabels, labels};
 use faultline_catalog::{Metric, Reading, Tick, metrics};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
-/// The readings of one metric.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) metric: &'static Metric,
-    /// Its place in the catalog's order.
     pub(super) order: usize,
     readings: Vec<Position>,
-    /// How many series are left out.
     pub(super) dropped: usize,
 }
 
-/// A reading's position in its tick.
 #[derive(Debug, Clone, Copy)]
 struct Position {
     batch: usize,
@@ -23,9 +17,9 @@ struct Position {
 }
 
 impl Family {
-    /// The families of a tick in the catalog's order. A family without readings is left out.
+    /// In the catalog's order, without empty families.
     pub(super) fn all(tick: &Tick) -> Vec<Family> {
-        // Keyed by address, since each metric is one static: names would have to be hashed.
+        // Keyed by address, because each metric is one static: names would need hashing.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<Position>> =
             HashMap::with_capacity(metrics::all().count());
@@ -48,20 +42,18 @@ impl Family {
         families.collect()
     }
 
-    /// Those of the tick that the family was made from.
     pub(super) fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
         self.readings
             .iter()
             .filter_map(|position| position.reading(tick))
     }
 
-    /// How many readings there are.
     pub(super) fn size(&self) -> usize {
         self.readings.len()
     }
 
     /// Drops series that make a scraper reject the page: repeated labels and duplicate series. Tags
-    /// are in order and none is empty ([`Reading::tags`]), so equal labels and tags mean the same series.
+    /// are sorted and non-empty ([`Reading::tags`]), so equal labels and tags mean the same series.
     pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.readings.len());
         self.readings.retain(|position| {

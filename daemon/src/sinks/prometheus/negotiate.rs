@@ -1,18 +1,15 @@
-//! Which dialect and which encoding a scraper's headers ask for.
+//! Selects the exposition format and encoding from a scraper's headers.
 
-/// A format of the exposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// `text/plain; version=0.0.4`: what every scraper and curl understand.
+    /// `text/plain; version=0.0.4`, which every scraper understands.
     Classic,
-    /// OpenMetrics 1.0.
     OpenMetrics,
     /// Delimited `io.prometheus.client.MetricFamily` messages, with native histograms.
     Protobuf,
 }
 
 impl Dialect {
-    /// The Content-Type of the answer.
     pub const fn content_type(self) -> &'static str {
         match self {
             Dialect::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -24,8 +21,9 @@ impl Dialect {
     }
 }
 
-/// The dialect an Accept header prefers; classic text where it asks for none, or asks for nothing. Protobuf only if
-/// `native_histograms` allows it: a Prometheus that reads it may drop the fixed buckets. Of equals the richer is taken.
+/// The format preferred by an Accept header; classic text by default. Protobuf needs
+/// `native_histograms`: a Prometheus that reads it may drop the fixed buckets. Equal preferences
+/// select the richer format.
 pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
     let (mut protobuf, mut open, mut classic) = (0, 0, 0);
     for range in accept.unwrap_or("").split(',').map(media_range) {
@@ -53,7 +51,6 @@ pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
     }
 }
 
-/// Whether an Accept-Encoding header takes gzip.
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let mut star = false;
     for range in accept_encoding.unwrap_or("").split(',').map(media_range) {
@@ -66,11 +63,9 @@ pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     star
 }
 
-/// One element of an Accept or Accept-Encoding header.
 struct Range<'a> {
-    /// Media type or coding.
     media: &'a str,
-    /// In thousandths. A quality that is no number counts as 0.
+    /// In thousandths. An invalid quality counts as 0.
     quality: u32,
     version: Option<&'a str>,
     proto: Option<&'a str>,

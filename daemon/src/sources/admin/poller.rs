@@ -1,5 +1,3 @@
-//! The task that asks the admin socket.
-
 use super::socket::{Failure, Socket};
 use super::{AdminFacts, Asked, WhomToAsk};
 use crate::clock::Clock;
@@ -16,16 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
+/// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
 const NOT_TOLD: i64 = -32602;
 
-/// How often the admission is asked: it changes with transfers and with epochs.
+/// The admission changes with transfers and with epochs.
 const ADMISSION_EVERY: Duration = Duration::from_secs(60);
 
-/// How often is asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Until the start is over, and how soon a new process is noticed.
+    /// Until the start is over; also the delay to notice a new process.
     pub(super) starting: Duration,
     pub(super) running: Duration,
 }
@@ -35,8 +32,7 @@ const PACE: Pace = Pace {
     running: Duration::from_secs(10),
 };
 
-/// The task before it runs. Every 1 s while the validator starts, every 10 s afterwards; one question at a time, and none
-/// while an answer is due.
+/// Polls every 1 s while the validator starts, then every 10 s. Only one request runs at a time.
 pub struct Poller {
     timeout: Duration,
     pace: Pace,
@@ -49,7 +45,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Prepares; connects to nothing.
+    /// Does not connect.
     pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
         let (facts, standing) = (Latest::default(), ProblemLog::default());
         Poller {
@@ -64,7 +60,7 @@ impl Poller {
         }
     }
 
-    /// The same, for a single look: the first question is asked at once.
+    /// For a single poll: the first request is sent at once.
     pub(crate) fn at_once(self) -> Self {
         let soon = Duration::from_millis(50);
         Poller {
@@ -76,18 +72,17 @@ impl Poller {
         }
     }
 
-    /// The same at another pace.
     #[cfg(test)]
     pub(super) fn at(self, pace: Pace) -> Self {
         Poller { pace, ..self }
     }
 
-    /// Where the facts appear; `None` there while nobody is followed.
+    /// Contains `None` without a target.
     pub fn facts(&self) -> Latest<AdminFacts> {
         self.facts.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
+    /// Returns only on `stop`.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.pace.starting, stop);
         while timer.next().await {
@@ -102,7 +97,7 @@ impl Poller {
         }
     }
 
-    /// What to ask now; `None` if nobody is followed or it is not time yet.
+    /// `None` without a target, or before the poll is due.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
         let Some(Asked {
@@ -148,7 +143,7 @@ impl Poller {
         })
     }
 
-    /// Takes what a poll found, unless the process has been replaced meanwhile.
+    /// Stores a poll's result, unless the process was replaced meanwhile.
     fn hear(&mut self, process: ProcessId, heard: Heard, began: Stamp) {
         let now = self.clock.now();
         let same = (self.asked)().is_some_and(|asked| asked.process == process);
@@ -175,20 +170,16 @@ impl Poller {
     }
 }
 
-/// One poll before it begins.
 struct Question {
     paths: Arc<PathThread>,
     path: PathBuf,
     process: ProcessId,
     timeout: Duration,
-    /// Whether the address of JSON-RPC is still to be learnt.
     address: bool,
-    /// Whether the admission is asked this time.
     admission: bool,
     seen: bool,
 }
 
-/// What one poll has learnt.
 #[derive(Debug, Default)]
 struct Heard {
     connected: bool,
@@ -202,7 +193,7 @@ struct Heard {
 }
 
 impl Question {
-    /// Asks everything on one connection; what was answered before a failure counts.
+    /// Sends all requests on one connection; responses before a failure count.
     async fn ask(&self) -> Heard {
         let mut heard = Heard::default();
         if let Err(failure) = self.ask_all(&mut heard).await {
@@ -246,7 +237,7 @@ impl Question {
         Ok(())
     }
 
-    /// Older versions do not have it, and solana-test-validator refuses it.
+    /// Older versions do not have it, and solana-test-validator rejects it.
     async fn ask_admission(&self, socket: &mut Socket, heard: &mut Heard) -> Result<(), Failure> {
         match socket.ask(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => heard.admission = Some(Some(status)),
@@ -260,7 +251,7 @@ impl Question {
 }
 
 impl Heard {
-    /// Notes an answer that does not tell what was asked for; gives back a failure of the connection.
+    /// Records an unexpected response; returns a connection failure.
     fn miss(&mut self, path: &Path, other: Result<Answer, Failure>) -> Result<(), Failure> {
         if let Err(failure @ Failure::Answer(_)) = other {
             self.problems.push(failure.problem(path, true));
@@ -270,11 +261,10 @@ impl Heard {
     }
 }
 
-/// What is known of one process.
 #[derive(Debug)]
 struct Memory {
     process: ProcessId,
-    /// When the last poll ended; the beginning before there was one.
+    /// When the last poll ended; initially the start.
     at: Stamp,
     took: Duration,
     asked: bool,
@@ -306,9 +296,10 @@ impl Memory {
         }
     }
 
-    /// Whether the next poll has time. A start, once over, does not begin again within one process.
+    /// True until the next poll is due. Within one process a start happens once.
     fn rests(&self, now: Stamp, pace: Pace) -> bool {
-        // Half a turn early counts: a poll ends after it was due, and the next one must not wait a whole turn for that.
+        // Half an interval early counts: a poll ends after it was due, and the next one must not
+        // wait a whole interval for that.
         self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
     }
 

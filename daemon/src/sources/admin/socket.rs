@@ -1,5 +1,3 @@
-//! One connection to the admin socket.
-
 use crate::socket::connect;
 use crate::supervisor::{PathError, PathThread};
 use faultline_agave::Error;
@@ -12,15 +10,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// No answer is longer.
 const ANSWER_BYTES: usize = 1 << 20;
 const CHUNK: usize = 16 << 10;
 
-/// Why a question has no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     Connect(io::Error),
-    /// The path to the socket cannot be looked up in time.
+    /// The path does not resolve in time.
     Unanswered(PathError),
     Foreign(i32),
     Late(Duration),
@@ -30,7 +26,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// In words for the operator. `seen`: the socket was there before in this process's life.
+    /// `seen`: the socket existed before in this process's lifetime.
     pub(super) fn problem(&self, path: &Path, seen: bool) -> Problem {
         let path = faultline_text::path(path);
         let (status, what) = match self {
@@ -85,15 +81,14 @@ fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
     }
 }
 
-/// A connection whose other end is the followed process.
+/// A connection whose peer is the followed process.
 pub(super) struct Socket {
     stream: UnixStream,
     timeout: Duration,
 }
 
 impl Socket {
-    /// Connects. Whether `pid` listens is not known, and believed, if the other end is not visible in this daemon's pid
-    /// namespace.
+    /// Accepts a peer that is not visible in this daemon's pid namespace.
     pub(super) async fn open(
         paths: &PathThread,
         path: &Path,
@@ -116,7 +111,7 @@ impl Socket {
         }
     }
 
-    /// Asks one question; after a failure the connection is of no use any more.
+    /// After a failure the connection is unusable.
     pub(super) async fn ask(&mut self, method: Method) -> Result<Answer, Failure> {
         const ID: u64 = 1;
         let timeout = self.timeout;
@@ -133,7 +128,7 @@ impl Socket {
         method.read(ID, &body).map_err(Failure::Answer)
     }
 
-    /// The bytes up to the newline, or up to the end of the JSON value or of the connection.
+    /// Reads up to the newline, or to the end of the JSON value or of the connection.
     async fn answer(&mut self) -> Result<Vec<u8>, Failure> {
         let mut body = Vec::new();
         loop {

@@ -2,26 +2,23 @@
 
 use faultline_catalog::{Kind, Reading, Value};
 
-/// Counts from before a move are ignored. The exported counter never falls at a move.
+/// Ignores the new cgroup's counts from before the move, so that the exported counter never falls.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// As they were last reported.
     reported: Vec<Reading>,
     offsets: Vec<Offset>,
 }
 
-/// One counter of a cgroup that the process has moved to.
 #[derive(Debug)]
 struct Offset {
-    /// As the counter of the earlier cgroup was reported last.
+    /// The last value reported for the earlier cgroup.
     before: Reading,
-    /// What the new cgroup had counted when the process was found in it, and at the last tick.
+    /// The new cgroup's value at the move, and at the last tick.
     first: Value,
     last: Value,
 }
 
 impl Counters {
-    /// Takes the first readings of another cgroup.
     pub(super) fn moved(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
             let first = readings.iter().find(|reading| is_same(reading, &before))?;
@@ -35,7 +32,7 @@ impl Counters {
         self.offsets = self.reported.drain(..).filter_map(offset).collect();
     }
 
-    /// Makes them continue from those of the earlier cgroup.
+    /// Continues the earlier cgroup's values.
     pub(super) fn resume(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
@@ -45,7 +42,7 @@ impl Counters {
                 if before.number() <= reading.value.number() {
                     reading.value = sum(&offset.before.value, &offset.first, &reading.value);
                 } else {
-                    // A cgroup that was made anew under its path counts from zero.
+                    // A cgroup that was recreated under its path counts from zero.
                     self.offsets
                         .retain(|offset| !is_same(reading, &offset.before));
                 }
@@ -63,7 +60,6 @@ fn is_same(one: &Reading, other: &Reading) -> bool {
     one.metric.name == other.metric.name && *one.labels == *other.labels
 }
 
-/// `before` and the growth from `first` to `now`.
 fn sum(before: &Value, first: &Value, now: &Value) -> Value {
     match (before, first, now) {
         (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {

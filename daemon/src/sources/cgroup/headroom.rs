@@ -1,5 +1,3 @@
-//! Memory headroom of the followed process, level by level.
-
 use super::super::host::Memory;
 use crate::tick::{Finding, LIMITS_EVERY, Look, Throttle};
 use faultline_catalog::metrics::memory as m;
@@ -8,13 +6,11 @@ use faultline_kernel::headroom::binding;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
 
-/// What limits memory besides the cgroups of one process.
 #[derive(Debug)]
 pub(super) struct Headroom {
     meminfo: Memory,
-    /// How often the rest is read again.
     settings: Throttle,
-    /// An error until the next time, with which the level is not known.
+    /// An error, kept until the next read, makes the level unknown.
     numa: Result<Option<NumaFiles>, ReadError>,
     strict_overcommit: bool,
     oomd_running: bool,
@@ -33,7 +29,7 @@ impl Headroom {
         }
     }
 
-    /// Adds all levels to the finding. Without `cgroups`, which were not found, or while a level cannot be read, none binds.
+    /// Without `cgroups`, or while a level is unreadable, no level binds.
     pub(super) fn read(
         &mut self,
         look: &Look<'_>,
@@ -119,7 +115,7 @@ fn write_level(level: &LevelMemory, own: Option<u64>, finding: &mut Finding) {
         finding,
     );
     add(&m::LEVEL_DIRTY, level, level.dirty, finding);
-    // Swap of the validator itself is in memory with swap.
+    // The validator's own swap is part of memory with swap.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own.map(|own| level.unreclaimable.saturating_sub(own));
         add(&m::LEVEL_OTHERS, level, others, finding);

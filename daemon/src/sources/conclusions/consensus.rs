@@ -1,5 +1,3 @@
-//! Which consensus the followed validator runs, by what all sources know.
-
 use super::Known;
 use crate::sources::rpc::RpcFacts;
 use crate::sources::votes::MigrationEvidence;
@@ -14,22 +12,20 @@ use std::time::Duration;
 
 /// Tower finalizes a slot about 31 slots after it has confirmed it, Alpenglow both at once.
 const TOWER_GAP: u64 = 16;
-/// The gap has to last: Alpenglow publishes both one after the other.
+/// Minimum duration of the gap: Alpenglow publishes both one after the other.
 const GAP_LASTS: Duration = Duration::from_secs(3);
-/// A sign of Tower is believed for this long. In a migration both of these fall silent.
+/// Lifetime of a sign of Tower. In a migration both signs stop.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// Whether slots are confirmed long before they are finalized.
 #[derive(Debug, Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Since when there is a gap, and what was finalized then.
+    /// Start of the gap, and the finalized slot then.
     since: Option<(Stamp, u64)>,
-    /// When it was there for long enough last, while finalized slots advanced.
+    /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
 }
 
 impl CommitmentGap {
-    /// Takes the two slots of one answer.
     fn see(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
         if confirmed.saturating_sub(finalized) < TOWER_GAP {
             self.since = None;
@@ -44,7 +40,6 @@ impl CommitmentGap {
         }
     }
 
-    /// Takes an answer of JSON-RPC.
     fn see_facts(&mut self, facts: &RpcFacts) {
         if let (Some(at), Some(confirmed), Some(finalized)) =
             (facts.slot_at, facts.confirmed, facts.finalized)
@@ -59,7 +54,8 @@ impl CommitmentGap {
     }
 }
 
-/// What the vote account lacks, by the validator's own word, else at the tip by its balance in lamports and the slot time.
+/// Exports the vote account's shortfall as the validator reports it. Otherwise, at the tip,
+/// computes it from the balance in lamports and the slot time.
 pub(super) fn admission_shortfall(
     now: Stamp,
     known: &Known,
@@ -79,7 +75,6 @@ pub(super) fn admission_shortfall(
     finding.readings.extend(reading);
 }
 
-/// The consensus of one process over time.
 #[derive(Debug, Default)]
 pub(super) struct ConsensusState {
     gap: CommitmentGap,
@@ -87,7 +82,6 @@ pub(super) struct ConsensusState {
 }
 
 impl ConsensusState {
-    /// What is proven now.
     pub(super) fn update(
         &mut self,
         now: Stamp,

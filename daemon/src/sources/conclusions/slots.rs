@@ -1,7 +1,5 @@
-//! The newest slots and the distance to the tip.
-//!
-//! JSON-RPC is asked every second, pushes come every 10 s: a slot of the last push is older than one of the last answer, and
-//! never takes its place while the answer is recent.
+//! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
+//! 10 s: a pushed slot is older and never replaces a recent response.
 
 use super::Known;
 use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
@@ -13,21 +11,20 @@ use faultline_catalog::metrics::validator as v;
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// The tip advances once per slot (up to 1 s); skipped slots delay it. A validator that heard of no newer tip for this long is
-/// starved or cut off, and does not know how far behind it is.
+/// The tip advances once per slot (up to 1 s); skipped slots delay it. Without a newer tip for this
+/// long, a validator is starved or cut off, and its distance is unknown.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A change of forks takes fewer slots back, the purge at the end of a migration many more.
+/// A fork switch takes fewer slots back, the purge at the end of a migration many more.
 const MIN_PURGE: u64 = 32;
 
-/// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlotSources {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,
-    /// The tip as JSON-RPC told it, and when it advanced last.
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow: at its end slots are purged, and the highest slot with shreds stays.
+    /// The highest tip in a migration to Alpenglow. Its end purges slots, but the highest slot with
+    /// shreds stays.
     purged_tip: Option<u64>,
     /// The highest own slot in the migration.
     highest_own: Option<u64>,
@@ -36,7 +33,7 @@ pub(super) struct SlotSources {
 }
 
 impl SlotSources {
-    /// Shows the slots, and adds to `evidence` those that were reported since the tick before.
+    /// Exports the slots, and adds those reported since the previous tick to `evidence`.
     pub(super) fn look(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
@@ -72,8 +69,8 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        // Alpenglow has no optimistic confirmation: its last slot would stand for ever. Its processed slot is the newest that this
-        // node notarized.
+        // Alpenglow has no optimistic confirmation: its last slot would never advance. Its
+        // processed slot is the newest that this node notarized.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         let optimistic = points.optimistic.filter(|_| !is_alpenglow);
         let replayed = points.frozen.filter(|_| is_alpenglow);
@@ -98,13 +95,13 @@ impl SlotSources {
         finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
-    /// Whether the highest slot with shreds still exists.
+    /// False if the highest slot with shreds was purged.
     fn tip_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
         let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.purged_tip
     }
 
-    /// From the migration on, until the own slot has passed the old ones again.
+    /// Tracks from the migration on until the own slot has passed the old ones again.
     fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
         let is_migrating = protocol == Some(Protocol::Migrating);
         if !is_migrating && self.highest_own.is_none() {
@@ -113,14 +110,14 @@ impl SlotSources {
         let highest = self.highest_own.max(Some(own));
         let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
-        // The last tips before a purge are first seen with it.
+        // The last tips before a purge first appear together with it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
             self.purged_tip = received.max(self.purged_tip);
         }
         self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
-    /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
+    /// While JSON-RPC responds, pushes replace nothing that it reports: they are up to 10 s old.
     fn report(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),

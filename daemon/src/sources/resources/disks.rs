@@ -1,5 +1,3 @@
-//! The disks under the validator's file systems, and those that they are made of.
-
 use super::filesystems::Held;
 use crate::clock::Clock;
 use faultline_catalog::metrics::resources as m;
@@ -13,19 +11,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More are not looked for under one file system.
+/// Maximum disks below one file system.
 const MOST: usize = 64;
-/// Disks for which this has no room are left out: a node may have so many series of its disks.
+/// Series limit of a node; further disks are left out.
 const MOST_SERIES: usize = 90;
 
-/// What is told of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Right under a file system: everything.
+    /// Directly below a file system: everything.
     Direct,
-    /// A physical disk that others are made of: whether it is slow, busy or worn.
+    /// A physical member: slow, busy or worn.
     Member,
-    /// An array or a volume between them: what it is and what it lacks.
+    /// An array or volume in between: its type and missing members.
     Between,
 }
 
@@ -38,7 +35,7 @@ impl Part {
         }
     }
 
-    /// Series, at most: an array has no wear, and nothing else lacks members.
+    /// Maximum series: an array has no wear, and only arrays lack members.
     fn series(self) -> usize {
         match self {
             Part::Direct => 11,
@@ -48,12 +45,11 @@ impl Part {
     }
 }
 
-/// How long each disk had been busy at the last poll, and when that was.
+/// Busy time of each disk at the last poll, and the uptime of that poll.
 #[derive(Debug, Default)]
 pub(super) struct Busy(HashMap<Device, (Duration, Duration)>);
 
 impl Busy {
-    /// Share of the time since the last poll in which the disk was busy.
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
         let (before, then) = self.0.insert(io.device, (io.busy, uptime))?;
         let passed = uptime
@@ -63,15 +59,13 @@ impl Busy {
     }
 }
 
-/// The disks of one poll.
 #[derive(Debug, Default)]
 pub(super) struct Disks {
-    /// By the mount that they are under, the one right under it first.
+    /// By mount, the disk directly below it first.
     under: Vec<(Mount, Vec<BlockDevice>)>,
 }
 
 impl Disks {
-    /// Looks under every file system.
     pub(super) fn under(root: &HostRoot, held: &[Held]) -> Self {
         let mounts = held.iter().map(|held| held.system.mount.clone());
         Disks {
@@ -81,7 +75,6 @@ impl Disks {
         }
     }
 
-    /// The disk right under a file system.
     pub(super) fn of(&self, mount: &Mount) -> Option<String> {
         let (_, disks) = self
             .under
@@ -90,12 +83,11 @@ impl Disks {
         disks.first().map(|disk| disk.name.clone())
     }
 
-    /// Those that are told of, and those for which there is no room.
     fn chosen(&self) -> (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) {
         let (mut chosen, mut left_out): (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) =
             Default::default();
         let mut room = MOST_SERIES;
-        // Those right under a file system come before what they are made of, and that in the order of its levels.
+        // Disks directly below a file system come first, then their members level by level.
         let direct = self
             .under
             .iter()
@@ -123,7 +115,6 @@ impl Disks {
         (chosen, left_out)
     }
 
-    /// Those that are left out.
     pub(super) fn problem(&self) -> Option<Problem> {
         let (_, left_out) = self.chosen();
         let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
@@ -136,10 +127,8 @@ impl Disks {
         (!names.is_empty()).then(|| Problem::new(Status::Absent, why()))
     }
 
-    /// What they are and have done.
-    ///
     /// # Errors
-    /// `/proc/diskstats` cannot be read; nothing is missed while there is no disk.
+    /// `/proc/diskstats` is unreadable, unless there is no disk.
     pub(super) fn readings(
         &self,
         root: &HostRoot,

@@ -1,4 +1,5 @@
-//! The file systems of the validator's folders: asked one call for each folder, each on a thread that may wait for ever.
+//! The file systems of the validator's folders. Each folder has its own call on a thread that may
+//! block for ever.
 
 use super::folders::{Folder, Places};
 use super::growth::Growth;
@@ -17,12 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// More file systems are left out: each costs eight series.
+/// Maximum file systems: each costs eight series.
 const MOST: usize = 5;
-/// No poll waits longer for those that have not answered.
+/// Maximum time that a poll waits for responses.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The folders, what they answered last, and how their file systems fill.
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
     asked: Vec<Asked>,
@@ -32,33 +32,28 @@ pub(super) struct FileSystems {
 #[derive(Debug)]
 struct Asked {
     folder: Folder,
-    /// The call that is not back.
     running: Option<JoinHandle<Result<FileSystem, Unknown>>>,
     answer: Result<(FileSystem, Stamp), Unknown>,
 }
 
-/// One file system and what it holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) system: FileSystem,
     pub(crate) holds: BTreeSet<&'static str>,
-    /// When it answered last.
     pub(super) at: Stamp,
 }
 
-/// A folder whose file system is not found or does not answer.
+/// A folder whose file system is unknown or does not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lacking {
     pub(crate) folder: Folder,
     pub(crate) status: Status,
-    /// What is the matter, in words.
     pub(crate) why: &'static str,
-    /// What the operator can do about it.
     pub(crate) remedy: Option<&'static str>,
 }
 
 impl FileSystems {
-    /// Takes other folders. A call that hangs is not made again for the same one.
+    /// Replaces the folders. A pending call is not repeated.
     pub(super) fn take(&mut self, folders: Vec<Folder>) {
         let mut before = std::mem::take(&mut self.asked);
         self.asked = folders
@@ -74,7 +69,6 @@ impl FileSystems {
             .collect();
     }
 
-    /// Asks those that are not being asked, and waits for a moment.
     pub(super) async fn ask(
         &mut self,
         root: &HostRoot,
@@ -107,7 +101,7 @@ impl FileSystems {
         }
     }
 
-    /// Every file system once, in the order of the folders.
+    /// Each file system once, in the order of the folders.
     pub(super) fn held(&self) -> Vec<Held> {
         let mut all: Vec<Held> = Vec::new();
         for asked in &self.asked {
@@ -139,7 +133,6 @@ impl FileSystems {
         all
     }
 
-    /// What they answered; `disk` names what is under a mount.
     pub(super) fn readings(
         &mut self,
         held: &[Held],
@@ -208,7 +201,7 @@ impl FileSystems {
         }
     }
 
-    /// Whether each folder was found, as far as the daemon's rights go, and answers.
+    /// True if each folder that the daemon may read is known and responds.
     pub(super) fn is_up(&self) -> bool {
         let seen = self.asked.is_empty() || self.asked.iter().any(|asked| asked.answer.is_ok());
         seen && self
@@ -216,7 +209,6 @@ impl FileSystems {
             .all(|problem| problem.status == Status::Forbidden)
     }
 
-    /// What was not found or does not answer, as the tick tells it.
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.lacking().map(|lacking| {
             let Lacking {
@@ -239,7 +231,6 @@ impl FileSystems {
         })
     }
 
-    /// What was not found or does not answer.
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
         self.asked.iter().filter_map(|asked| {
             let (status, why, remedy) = match (&asked.running, &asked.answer) {
@@ -271,10 +262,10 @@ impl FileSystems {
     }
 }
 
-/// Looks once at the file systems of a validator's folders: as the source does, so never where others wait.
+/// Samples the file systems once, as the source does. May block: never call it where others wait.
 ///
 /// # Errors
-/// What the process is or has mounted cannot be read, as when it has ended.
+/// The process's arguments or mounts are unreadable, as after its end.
 pub(crate) async fn look(
     root: &HostRoot,
     target: &Target,
@@ -290,7 +281,6 @@ pub(crate) async fn look(
 
 #[cfg(test)]
 impl Held {
-    /// As if it had just answered.
     pub(crate) fn at_once(
         system: FileSystem,
         holds: impl IntoIterator<Item = &'static str>,
@@ -305,7 +295,6 @@ impl Held {
 
 #[cfg(test)]
 impl FileSystems {
-    /// Lets the call for a folder hang.
     #[expect(
         clippy::disallowed_methods,
         reason = "a call that never comes back, without a thread"

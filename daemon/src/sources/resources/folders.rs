@@ -1,4 +1,4 @@
-//! Where a validator keeps what it writes.
+//! The folders that a validator writes to.
 
 use crate::discovery::Target;
 use faultline_agave::arguments;
@@ -6,10 +6,8 @@ use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// More folders are left out.
 pub(super) const MOST_FOLDERS: usize = 12;
 
-/// A folder, or the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
@@ -18,7 +16,6 @@ pub(crate) struct Folder {
     pub(crate) path: PathBuf,
 }
 
-/// What the arguments of a validator say; nothing of other programs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub(super) folders: Vec<Folder>,
@@ -26,10 +23,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Reads them.
-    ///
     /// # Errors
-    /// The arguments cannot be read, as when the process has ended.
+    /// The arguments are unreadable, as after the process's end.
     pub(super) fn of(root: &HostRoot, target: &Target) -> Result<Places, ReadError> {
         let Some(validator) = &target.validator else {
             return Ok(Places::default());
@@ -44,7 +39,8 @@ impl Places {
             found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
         }
         if !found.iter().any(|(what, _)| *what == "log") {
-            // Without --log the validator redirects its standard error to a file; only its user and root may know which.
+            // Without --log the validator redirects standard error to a file, visible only to its
+            // user and root.
             let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
             found.extend(file.map(|file| ("log", file)));
         }
@@ -66,7 +62,7 @@ impl Places {
     }
 }
 
-/// Few words for all kinds of folders: they are label values.
+/// A small set of label values.
 fn purpose(what: &'static str) -> &'static str {
     match what {
         "incremental_snapshots" => "snapshots",

@@ -1,24 +1,21 @@
-//! How fast a file system fills, and when it will be full at that rate.
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Six hours at a poll every 15 s: longer than a validator takes from one full snapshot to the next.
+/// Six hours at a poll every 15 s: longer than a validator's full snapshot interval.
 const MOST_POLLS: usize = 1_440;
-/// Fewer polls say nothing about a rate.
 const FEWEST_POLLS: usize = 20;
-/// The shortest time from the first decrease of free space to the last: one large file gives no rate.
+/// Minimum time from the first decrease of free space to the last: one large file gives no rate.
 const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
-/// Nothing that is further away can be concluded from six hours.
+/// Six hours of polls cannot predict more.
 const FURTHEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// What was available of one file system at the last polls.
+/// (uptime, available bytes) of the last polls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growth(VecDeque<(Duration, u64)>);
 
 impl Growth {
-    /// Takes what is available at `uptime`. If more than a tenth of `size` came back since the last poll, files were
-    /// deleted, and what was before says nothing about the rate from now on.
+    /// If available bytes rise by more than a tenth of `size`, files were deleted: earlier polls
+    /// are dropped.
     pub(super) fn saw(&mut self, uptime: Duration, avail: u64, size: u64) {
         if self
             .0
@@ -33,8 +30,8 @@ impl Growth {
         self.0.push_back((uptime, avail));
     }
 
-    /// Time until nothing is available, at the rate of the line of least squares. `None` while the rate is not known yet,
-    /// while it does not fill, and beyond a year.
+    /// Seconds until nothing is available, by least squares. `None` without a rate, while it does
+    /// not fill, and beyond a year.
     pub(super) fn until_full(&self) -> Option<f64> {
         let (_, now) = self.0.back().filter(|_| self.0.len() >= FEWEST_POLLS)?;
         if self.filling_for()? < MIN_FILLING_TIME {

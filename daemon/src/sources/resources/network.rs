@@ -1,4 +1,4 @@
-//! The validator's UDP sockets, and the network they are in.
+//! The validator's UDP sockets and network interfaces.
 
 use crate::discovery::{Target, user};
 use crate::tick::Finding;
@@ -12,26 +12,25 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// More interfaces are left out: each costs four series.
+/// Maximum interfaces: each costs four series.
 const MOST_INTERFACES: usize = 4;
 
-/// The kernel's list is not read in one piece: a socket may be missing that is there. After so many polls it is closed.
+/// The kernel's list is not atomic, so that an open socket may be missing. After this many polls it
+/// counts as closed.
 const GONE_AFTER: u64 = 4;
 
-/// What the sockets of one process have dropped since the first poll, also those that were closed since.
+/// Drops of the process's sockets since the first poll, including sockets closed since.
 #[derive(Debug, Default)]
 pub(super) struct Network {
     process: Option<ProcessId>,
     polls: u64,
-    /// What a socket had dropped when it was seen last, and at which poll that was, by its number.
+    /// By socket inode: its drop count and the poll when it was last seen.
     dropped: HashMap<u64, (u64, u64)>,
     total: u64,
-    /// Those that are told of, so that it is the same ones from poll to poll.
     interfaces: Vec<String>,
 }
 
 impl Network {
-    /// Looks at the sockets of `target` on `ports`, and at its network namespace.
     pub(super) fn poll(
         &mut self,
         root: &HostRoot,
@@ -84,7 +83,7 @@ impl Network {
         }
     }
 
-    /// Those that had carried most when they were seen first.
+    /// The interfaces with the most traffic when first seen.
     fn carrying<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let there = |name: &String| interfaces.iter().find(|one| one.name == *name);
         self.interfaces.retain(|name| there(name).is_some());
@@ -92,7 +91,7 @@ impl Network {
             .iter()
             .filter(|one| !self.interfaces.contains(&one.name))
             .collect();
-        // Stable: of those that carried the same, the first by name.
+        // Stable: equal traffic is sorted by name.
         others.sort_by_key(|one| {
             std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
         });
@@ -103,7 +102,7 @@ impl Network {
     }
 
     fn sockets(&mut self, mut sockets: Vec<UdpSocket>, out: &mut Vec<Reading>) {
-        // The list may have a socket twice; one that is being closed has no number.
+        // The list may contain a socket twice; a closing one has no inode.
         sockets.sort_unstable_by_key(|socket| (socket.inode, std::cmp::Reverse(socket.drops)));
         sockets.dedup_by_key(|socket| socket.inode);
         sockets.retain(|socket| socket.inode != 0);
@@ -112,10 +111,10 @@ impl Network {
                 .dropped
                 .insert(socket.inode, (socket.drops, self.polls));
             self.total += match before {
-                // What was dropped before the first poll is not of this daemon's time.
+                // Drops before the first poll predate the daemon.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
-                // A smaller count is that of another socket with the same number.
+                // A smaller count is of another socket with the same inode.
                 Some((known, _)) => socket.drops.checked_sub(known).unwrap_or(socket.drops),
             };
         }

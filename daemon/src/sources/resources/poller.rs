@@ -1,5 +1,3 @@
-//! The task that polls, seldom.
-
 use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
 use super::folders::Places;
@@ -21,10 +19,9 @@ use faultline_kernel::{HostRoot, ProcessId, ReadError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Processors are looked at in every so many polls: on some kernels the question interrupts each of them.
+/// Polls per sample of the processors: on some kernels it interrupts each of them.
 const SELDOM: u64 = 4;
 
-/// The task before it runs.
 pub struct Poller {
     interval: Duration,
     clock: Clock,
@@ -32,7 +29,6 @@ pub struct Poller {
     following: Following,
     found: Latest<Known>,
     polls: u64,
-    /// Whose folders these are.
     target: Option<Arc<Target>>,
     places: Places,
     mounted: Mounted,
@@ -61,17 +57,14 @@ impl Poller {
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> Handle {
         Handle(self.found.clone())
     }
 
-    /// Polls until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {
-            // A new process is looked at when it is there.
             tokio::select! {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
@@ -120,7 +113,7 @@ impl Poller {
         self.found.set(Some(Arc::new(known)));
     }
 
-    /// File systems and what is under them. Up unless one of them is not found, hangs or is not understood.
+    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
     async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
         let pid = target.map(|target| target.process.pid);
         let mounts = self
@@ -153,7 +146,7 @@ impl Poller {
     }
 }
 
-/// Whether what `known` says of folders and ports is not of `target`: a process may execute another program in place.
+/// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
 pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
     let of = |target: &Target| {
         (
@@ -165,13 +158,12 @@ pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
     known.map(of) != Some(of(target))
 }
 
-/// What was mounted for the process that was followed last: it has its mounts no longer when it ends, and the daemon's own
-/// have other options.
+/// The last process's mounts. They vanish at its end, and the daemon's own have other options.
 #[derive(Debug, Default)]
 pub(super) struct Mounted(Option<(ProcessId, Vec<Mount>)>);
 
 impl Mounted {
-    /// What is mounted for the process, or was until it ended, and for the daemon.
+    /// The mounts of the process, current or last known, and of the daemon.
     ///
     /// # Errors
     /// The daemon's own mounts cannot be read.

@@ -1,5 +1,3 @@
-//! One HTTP exchange.
-
 use crate::connector::Connector;
 use faultline_agave::rpc::{Answer, Batch};
 use faultline_agave::{Error, Excerpt};
@@ -13,41 +11,35 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::time::Duration;
 
-/// No answer to the poller or the probe is longer.
 const ANSWER_BYTES: usize = 1 << 20;
-/// How much of it is read when the status already says that it is none.
 const EXCERPT_BYTES: usize = 4096;
 const IDLE: Duration = Duration::from_secs(90);
-/// Below the default timeout of an exchange, so that a failure names the addresses.
+/// Below the default request timeout, so that the error names the addresses.
 const CONNECT: Duration = Duration::from_millis(1500);
 
-/// Why a batch has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused,
     Late(Duration),
     Status(StatusCode, Excerpt),
     TooLong(usize),
-    /// A content coding that was not asked for.
+    /// A content coding that was not requested.
     Encoded(String),
-    /// Anything else on the way there or back.
     Transport(String),
     Answer(Error),
 }
 
-/// What is known of the validator when an exchange fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// JSON-RPC is not expected to be open yet, or nobody knows.
+    /// JSON-RPC need not be open yet, or the stage is unknown.
     Starting,
-    /// The admin socket says that the start is over.
+    /// The admin socket reports that the start is over.
     Started,
-    /// JSON-RPC has answered before in this process's life.
+    /// JSON-RPC has responded before in this process's lifetime.
     Answered,
 }
 
 impl Failure {
-    /// In words for the operator; `server` is scheme, host and port.
     pub(crate) fn problem(&self, server: &str, stage: Stage) -> Problem {
         let (status, what) = match self {
             Failure::Refused => match stage {
@@ -100,21 +92,19 @@ impl Failure {
     }
 }
 
-/// An HTTP client with one connection, which is kept. Clones share it.
+/// Keeps one connection. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
-    /// No answer is longer.
     limit: usize,
 }
 
 impl Client {
-    /// Connects to nothing yet.
+    /// Does not connect yet.
     pub(super) fn new() -> Self {
         Client::with_limit(ANSWER_BYTES)
     }
 
-    /// As [`Client::new`], for answers of at most so many bytes.
     pub(crate) fn with_limit(limit: usize) -> Self {
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
@@ -127,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Posts the batch; connecting, sending and reading together may take `timeout`.
+    /// `timeout` covers connect, send and read.
     pub(super) async fn post(
         &self,
         url: &Uri,
@@ -139,7 +129,6 @@ impl Client {
             .map_err(Failure::Answer)
     }
 
-    /// Posts a question; connecting, sending and reading together may take `timeout`.
     pub(crate) async fn send(
         &self,
         url: &Uri,
@@ -179,7 +168,7 @@ impl Client {
     }
 }
 
-/// Reads a body into one buffer. The parts of a chunked one may be as small as a byte each.
+/// Reads a body into one buffer: its chunks may be single bytes.
 async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(announced.min(limit));
@@ -194,7 +183,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// An error with what caused it: the outermost text alone says "client error".
+/// An error with its causes: the outermost text alone says "client error".
 fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {

@@ -1,4 +1,4 @@
-//! Where the JSON-RPC of the followed process answers, for tasks that ask besides the poller.
+//! The followed process's JSON-RPC endpoint, for tasks besides the poller.
 
 use super::poller::address;
 use super::{Handle, RpcFacts};
@@ -10,7 +10,6 @@ use faultline_kernel::ProcessId;
 use hyper::Uri;
 use std::sync::Arc;
 
-/// The JSON-RPC of the process that is followed, whichever that is at the moment.
 pub struct Endpoint {
     url: Option<String>,
     asked: WhomToAsk,
@@ -19,7 +18,6 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where the poller with that handle asks.
     pub fn new(
         config: &config::Rpc,
         asked: WhomToAsk,
@@ -34,8 +32,8 @@ impl Endpoint {
         }
     }
 
-    /// The process that is followed and where it answers; `None` before its JSON-RPC has answered the poller for the first
-    /// time, so that a validator's start is no failure.
+    /// `None` before its JSON-RPC first responded to the poller, so that a validator's start is no
+    /// failure.
     pub(crate) fn current(&self) -> Option<(ProcessId, Uri)> {
         let asked = (self.asked)()?;
         let facts = self
@@ -47,7 +45,6 @@ impl Endpoint {
         Some((asked.process, url))
     }
 
-    /// The identity of the process, if one of the other sources knows it.
     pub(crate) fn identity(&self, process: ProcessId) -> Option<PublicKey> {
         super::identity_of(
             process,
@@ -56,18 +53,15 @@ impl Endpoint {
         )
     }
 
-    /// The vote account that the process was started with.
     pub(crate) fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
         let asked = (self.asked)().filter(|asked| asked.process == process);
         asked?.vote_account
     }
 
-    /// What JSON-RPC of the process has answered.
     pub(crate) fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
         self.handle.facts().filter(|facts| facts.process == process)
     }
 
-    /// What the process told of its software.
     pub(crate) fn version(&self, process: ProcessId) -> Option<faultline_agave::rpc::NodeVersion> {
         self.facts(process)?.version.clone()
     }

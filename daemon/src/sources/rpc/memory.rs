@@ -1,5 +1,3 @@
-//! What has been answered in the life of one process, and when.
-
 use super::RpcFacts;
 use super::client::{Failure, Stage};
 use crate::sources::asking::{Aged, life, slot_life};
@@ -9,10 +7,9 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::time::Duration;
 
-/// Identity and version are asked with every fifth poll.
+/// Identity and version are requested in every fifth poll.
 const SELDOM: u32 = 5;
 
-/// Answers of one process.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) process: ProcessId,
@@ -29,7 +26,7 @@ pub(super) struct Memory {
     problems: Vec<Problem>,
     up: bool,
     answered: u64,
-    /// Whether the node has said that it does not offer `getMaxShredInsertSlot`.
+    /// The node does not offer `getMaxShredInsertSlot`.
     minimal: bool,
 }
 
@@ -54,7 +51,6 @@ impl Memory {
         }
     }
 
-    /// What to ask next.
     pub(super) fn calls(&self) -> Vec<Call> {
         let mut calls = vec![
             Call::EpochInfo,
@@ -71,12 +67,10 @@ impl Memory {
         calls
     }
 
-    /// A poll that could not be made, or came to nothing.
     pub(super) fn miss(&mut self, problem: Problem, at: Stamp, took: Duration) {
         (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
     }
 
-    /// The answers to `calls`, in their order.
     pub(super) fn hear(
         &mut self,
         calls: &[Call],
@@ -124,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// What is still believed, with polls every `interval`.
+    /// Facts that have not expired, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (often, seldom) = (slot_life(interval), life(interval.saturating_mul(SELDOM)));
         RpcFacts {
@@ -146,7 +140,6 @@ impl Memory {
         }
     }
 
-    /// How far the validator is, for the words about a failure.
     fn stage(&self, started: bool) -> Stage {
         match (self.answered > 0, started) {
             (true, _) => Stage::Answered,
@@ -155,7 +148,6 @@ impl Memory {
         }
     }
 
-    /// A poll that failed as a whole.
     pub(super) fn fail(
         &mut self,
         failure: &Failure,

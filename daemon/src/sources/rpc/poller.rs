@@ -1,5 +1,3 @@
-//! The task that asks JSON-RPC.
-
 use super::Handle;
 use super::client::{Client, Failure};
 use super::memory::Memory;
@@ -19,22 +17,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The task before it runs. One poll per interval; none while an answer is due.
+/// One poll per interval; none while a response is pending.
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
     asked: WhomToAsk,
     admin: Latest<AdminFacts>,
     handle: Handle,
-    /// Of the current process: a connection is not carried over to the next one.
+    /// Of the current process: the next process gets a new connection.
     client: Client,
     memory: Option<Memory>,
     standing: ProblemLog,
 }
 
 impl Poller {
-    /// Prepares; connects to nothing. From `admin` it learns where the validator really listens, and when its start is
-    /// over.
+    /// Does not connect. `admin` provides the real listen address and the end of the start.
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
@@ -53,12 +50,10 @@ impl Poller {
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         while timer.next().await {
@@ -74,7 +69,6 @@ impl Poller {
         }
     }
 
-    /// What to ask now; `None` if nobody is followed or nobody knows where.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
         let Some(asked) = (self.asked)() else {
@@ -112,7 +106,7 @@ impl Poller {
         }
     }
 
-    /// Takes the answers, unless the process has been replaced meanwhile: then they may be the other's.
+    /// Ignores responses after the process was replaced: they may be the other's.
     fn hear(
         &mut self,
         question: &Question,
@@ -168,7 +162,6 @@ impl Poller {
     }
 }
 
-/// One poll before it begins.
 struct Question {
     process: ProcessId,
     client: Client,
@@ -183,8 +176,8 @@ impl Question {
     }
 }
 
-/// Where to ask: where the configuration says, else where the validator itself says that it listens, else the host and
-/// port of its arguments.
+/// The configured URL, else the address that the validator reports, else host and port of its
+/// arguments.
 pub(super) fn address(
     url: Option<&str>,
     asked: &Asked,
@@ -208,13 +201,12 @@ pub(super) fn address(
         })
 }
 
-/// Host and port of arguments. Without a host, and at an unspecified address, it listens on this machine too.
+/// Without a host, or with an unspecified address, it also listens on this machine.
 fn authority(host: Option<&str>, port: u16) -> String {
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     match host.map(str::parse::<IpAddr>) {
         None => reachable((everywhere, port).into()).to_string(),
         Some(Ok(address)) => reachable((address, port).into()).to_string(),
-        // A name, which is resolved when it is connected to.
         Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
     }
 }
@@ -234,18 +226,18 @@ fn configured(url: &str) -> Result<Uri, Problem> {
     }
 }
 
-/// An address to connect to, of one to listen at.
+/// The address to connect to for a listen address.
 pub(crate) fn reachable(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
-        // A dual-stack socket at [::] takes both; one of IPv6 only takes ::1.
+        // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.
         IpAddr::V6(ip) if ip.is_unspecified() => listening.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
     listening
 }
 
-/// Scheme, host and port: what may be told of an address.
+/// Scheme, host and port: the part of a URL that may be shown.
 pub(crate) fn server(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url

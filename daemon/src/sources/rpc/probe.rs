@@ -1,7 +1,7 @@
-//! One request of a client, now and then: how long the node takes to answer it.
+//! Measures the response time of one client request.
 //!
-//! At most one is under way, on a connection of its own. It is sent only to a process whose JSON-RPC has answered the
-//! poller before, so that a validator's start is no failure, and after failures less and less often.
+//! Only one runs at a time, on its own connection. It waits until the process's JSON-RPC has
+//! responded to the poller, so that a validator's start is no failure. After failures it backs off.
 
 use super::client::{Client, Failure};
 use super::endpoint::Endpoint;
@@ -16,9 +16,7 @@ use faultline_kernel::ProcessId;
 use serde_json::json;
 use std::sync::Arc;
 
-/// After failures so many requests are left out at most.
 const MOST_LEFT_OUT: u32 = 15;
-/// Kinds of failures, by their names in the metric.
 const KINDS: [&str; 7] = [
     "refused",
     "timeout",
@@ -29,7 +27,6 @@ const KINDS: [&str; 7] = [
     "connection",
 ];
 
-/// What the probe has counted; it outlives the validator.
 #[derive(Debug, Clone)]
 pub(super) struct Counted {
     method: &'static str,
@@ -52,7 +49,6 @@ impl Counted {
     }
 }
 
-/// The task before it runs.
 pub struct Probe {
     config: config::Probe,
     clock: Clock,
@@ -60,7 +56,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Prepares; connects to nothing.
     pub(crate) fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
         let counted = Counted {
             method: config.method,
@@ -77,7 +72,6 @@ impl Probe {
         }
     }
 
-    /// Asks until `stop`. Never ends before.
     pub async fn run(self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         let mut current: Option<(ProcessId, Client)> = None;
@@ -106,7 +100,7 @@ impl Probe {
                 return;
             };
             let took = self.clock.now().since(began);
-            // Of a process that has ended meanwhile nothing is known.
+            // Ignores the result of a process that has ended meanwhile.
             if self
                 .endpoint
                 .current()

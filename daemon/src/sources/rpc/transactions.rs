@@ -1,16 +1,17 @@
-//! A count of transactions that outlives the validator's processes.
+//! A transaction count that outlives the validator's processes.
 
 use faultline_kernel::ProcessId;
 use std::collections::VecDeque;
 
-/// How many processes are remembered: one that is followed again after so many others begins anew.
+/// Maximum processes with a remembered count; an older one starts again.
 const REMEMBERED: usize = 16;
 
-/// Sums the growth of the validator's own count of transactions, process by process.
+/// Sums the growth of the validator's own transaction count over its processes.
 ///
-/// The count belongs to a bank: it falls when the node changes to another fork, and begins elsewhere after a restart,
-/// which loads a snapshot. So only what exceeds the highest count seen of the same process is added, and the first count
-/// of a process adds nothing. Transactions between the end of one process and the first answer of the next are not seen.
+/// The count belongs to a bank. It falls at a fork switch, and starts elsewhere after a restart
+/// from a snapshot. So only the excess over the process's highest count is added, and a process's
+/// first count adds nothing. Transactions between a process's end and the next one's first response
+/// are missing.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionCounter {
     total: Option<u64>,
@@ -18,7 +19,6 @@ pub struct TransactionCounter {
 }
 
 impl TransactionCounter {
-    /// Takes the count of one bank of `process`.
     pub fn see(&mut self, process: ProcessId, count: u64) {
         let mut grown = 0;
         if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
@@ -33,7 +33,7 @@ impl TransactionCounter {
         self.total = Some(self.total.unwrap_or(0).saturating_add(grown));
     }
 
-    /// Transactions added since the first count, which gave 0; `None` before it. Never falls.
+    /// Transactions since the first count, which gave 0; `None` before it. Never falls.
     pub fn total(&self) -> Option<u64> {
         self.total
     }

@@ -1,12 +1,14 @@
 //! Sums by pool that stay exact while threads come and go.
 //!
-//! What a thread gained since it was last seen goes to its pool. The pool `exited` takes what the process counted beyond
-//! that: faults of threads that ended after they were last seen. Faults that living threads made between the reading of
-//! the threads and that of the process fall into `exited` too at first; when the threads then report them, that much is
-//! held back from their pools, so that at every reading all pools together equal the process's faults and none falls.
+//! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
+//! process's count: faults of threads that ended after their last read. At first it also gets the
+//! faults of living threads between both reads. When those threads report them, that amount is held
+//! back from their pools. So at every read the pools add up to the process's faults, and none
+//! falls.
 //!
-//! CPU time is the scheduler's, in nanoseconds. Its split into user and system comes from the kernel's clock ticks, as in
-//! `stat`. The process's CPU time is read before the threads, so `exited` never has time of a living thread.
+//! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
+//! into user and system. The process's CPU time is read before the threads, so `exited` never has
+//! time of a living thread.
 
 use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
@@ -15,12 +17,10 @@ use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pools with a name of their own.
 const MOST_POOLS: usize = 150;
 const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
-/// Sums of some threads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Totals {
     pub(super) majflt: u64,
@@ -29,11 +29,10 @@ pub(super) struct Totals {
     utime_ticks: u64,
     stime_ticks: u64,
     pub(super) blkio_ticks: u64,
-    /// `None` in a kernel that does not count it.
+    /// `None` if the kernel does not count it.
     pub(super) run_queue: Option<Duration>,
-    /// `None` before it was read once.
+    /// `None` before the first read.
     pub(super) voluntary_switches: Option<u64>,
-    /// `None` before it was read once.
     pub(super) involuntary_switches: Option<u64>,
 }
 
@@ -53,7 +52,7 @@ impl Totals {
         }
     }
 
-    /// What was gained since `before`; nothing where a value fell, as CPU time by mode may.
+    /// Growth since `before`; 0 for a value that fell, as CPU time by mode may.
     fn since(&self, before: &Totals) -> Totals {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
@@ -73,7 +72,6 @@ impl Totals {
         }
     }
 
-    /// Adds other sums; what neither knows stays unknown.
     pub(super) fn add(&mut self, other: &Totals) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
         self.majflt += other.majflt;
@@ -89,13 +87,13 @@ impl Totals {
         self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
     }
 
-    /// The part of the CPU time in the kernel, by clock ticks; `None` while there are none.
+    /// The kernel's part of the CPU time, by clock ticks; `None` without ticks.
     fn system_share(&self) -> Option<f64> {
         let ticks = self.utime_ticks + self.stime_ticks;
         (ticks > 0).then(|| self.stime_ticks as f64 / ticks as f64)
     }
 
-    /// Keeps what `newer` did not read: switches are read less often than the rest.
+    /// Keeps values that `newer` lacks: switches are read less often.
     fn renewed(&self, newer: Totals) -> Totals {
         Totals {
             voluntary_switches: newer.voluntary_switches.or(self.voluntary_switches),
@@ -105,7 +103,7 @@ impl Totals {
     }
 }
 
-/// Threads with the same name up to their number.
+/// Threads with the same name except for its number.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) name: Arc<str>,
@@ -117,7 +115,7 @@ pub(super) struct Pool {
     held_back: [u64; 2],
 }
 
-/// A thread's id and start time: ids are used again.
+/// Thread id and start time: ids are reused.
 type ThreadKey = (u32, u64);
 
 #[derive(Debug)]
@@ -127,25 +125,26 @@ struct Seen {
     round: u64,
 }
 
-/// The pools of one process.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pools: Vec<Pool>,
     by_comm: HashMap<Comm, usize>,
     by_name: HashMap<Arc<str>, usize>,
-    /// In the order of their keys. A hash table would take twice the memory.
+    /// Sorted by key. A hash table would take twice the memory.
     threads: Vec<Seen>,
     round: u64,
-    /// Names folded into `other`.
+    /// Names merged into `other`.
     folded: u64,
-    /// Faults (major, minor) of threads that ended unseen, and of the moment between the two readings.
+    /// Faults (major, minor) of threads that ended between reads, and between the reads of threads
+    /// and process.
     exited: [u64; 2],
-    /// CPU time of threads that ended unseen. `None` where the kernel has no exact time of threads.
+    /// CPU time of threads that ended between reads. `None` without exact thread times in the
+    /// kernel.
     exited_cpu: Option<CpuTime>,
 }
 
 impl Pools {
-    /// Takes one reading of all threads, and the process's CPU time read before it.
+    /// One read of all threads, and the process's CPU time read before it.
     pub(super) fn add(
         &mut self,
         threads: &[ThreadSample],
@@ -177,7 +176,7 @@ impl Pools {
             }
         }
         self.threads.retain(|seen| seen.round == round);
-        // Names come and go with threads; what is not used any more need not be remembered.
+        // Drops the names of ended threads.
         if self.by_comm.len() > 4 * (threads.len() + MOST_POOLS) {
             self.by_comm.clear();
         }
@@ -217,7 +216,7 @@ impl Pools {
         }
     }
 
-    /// Looks at `position` first: it is right until threads come or go.
+    /// `position` is right until threads come or go.
     fn seen(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut Seen> {
         let key = key(thread);
         let is_there = self
@@ -233,7 +232,7 @@ impl Pools {
         self.threads.get_mut(index)
     }
 
-    /// A pool without a whole tick has the process's share.
+    /// A pool without a whole tick gets the process's share.
     fn split_cpu(&mut self, process: Option<CpuTime>) {
         let of_process = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
         for pool in &mut self.pools {
@@ -242,7 +241,7 @@ impl Pools {
         }
     }
 
-    /// What the process had before the threads were read, and they do not have, is of threads that ended.
+    /// Attributes the process's CPU time beyond the threads' to ended threads.
     fn update_exited_cpu(&mut self, process: CpuTime) {
         let pools = |part: fn(&CpuTime) -> Duration| -> Duration {
             self.pools.iter().map(|pool| part(&pool.cpu)).sum()
@@ -255,8 +254,8 @@ impl Pools {
             .grow_to(exited, share);
     }
 
-    /// Takes the process's faults, read after the threads. `complete`: all threads that ran were read, so what the process
-    /// has beyond them is of ended ones.
+    /// The process's faults, read after the threads. `complete`: all threads that ran were read, so
+    /// the rest is of ended ones.
     pub(super) fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (which, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
@@ -297,7 +296,7 @@ impl Pools {
         if let Some(index) = self.by_name.get(name) {
             return *index;
         }
-        // A pool of that name would be taken for the sums of threads that ended.
+        // A pool of that name would collide with the pool of ended threads.
         let name: Arc<str> = if name == EXITED {
             "exited_threads".into()
         } else {
@@ -318,7 +317,7 @@ impl Pools {
         self.pools.iter()
     }
 
-    /// Faults (major, minor) in no pool: of threads that ended unseen.
+    /// Faults (major, minor) in no pool.
     pub(super) fn exited(&self) -> (u64, u64) {
         (self.exited[0], self.exited[1])
     }
@@ -327,7 +326,6 @@ impl Pools {
         self.exited_cpu
     }
 
-    /// Names folded into `other`.
     pub(super) fn folded(&self) -> u64 {
         self.folded
     }

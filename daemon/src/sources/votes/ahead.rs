@@ -1,25 +1,21 @@
-//! What lies ahead in an epoch, by its leader schedule.
-
-/// Leader slots of one validator in one epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Schedule {
     pub(super) epoch: u64,
-    /// The first slot after it.
+    /// The first slot after the epoch.
     end: u64,
     slots: Vec<u64>,
 }
 
-/// Slots without a leader slot, ahead of some slot.
+/// A run of slots without an own leader slot, after a given slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// How many slots it is away.
+    /// Distance in slots.
     pub(super) begins: u64,
-    /// How many it has.
     pub(super) slots: u64,
 }
 
 impl Schedule {
-    /// `indices` count from the epoch's first slot on.
+    /// `indices` count from the epoch's first slot.
     pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
         let mut slots: Vec<u64> = indices
             .iter()
@@ -33,19 +29,19 @@ impl Schedule {
         }
     }
 
-    /// All leader slots of the epoch.
     pub(super) fn assigned(&self) -> u64 {
         self.slots.len() as u64
     }
 
-    /// How many slots after `slot` the next one is; 0 if it is one.
+    /// Slots from `slot` to the next leader slot; 0 if it is one.
     pub(super) fn next(&self, slot: u64) -> Option<u64> {
         self.from(slot)
             .first()
             .map(|next| next.saturating_sub(slot))
     }
 
-    /// The longest window from `slot` on; of equal ones the first. `None` if every slot left is one.
+    /// The longest window from `slot`; of equal ones the first. `None` if every remaining slot is a
+    /// leader slot.
     pub(super) fn window(&self, slot: u64) -> Option<Window> {
         let mut longest: Option<Window> = None;
         let mut free = slot;

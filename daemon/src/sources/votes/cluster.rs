@@ -1,4 +1,4 @@
-//! The cluster around the validator: its name, and what the others run.
+//! The cluster's name, and the versions of its nodes.
 
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
@@ -6,7 +6,7 @@ use faultline_agave::version::{Client, Version};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// The public clusters by their genesis hash: `solana genesis-hash`, and the documentation of Agave.
+/// Public clusters by genesis hash, from `solana genesis-hash` and Agave's documentation.
 const KNOWN: [(&str, &str); 3] = [
     (
         "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
@@ -16,7 +16,7 @@ const KNOWN: [(&str, &str); 3] = [
     ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "devnet"),
 ];
 
-/// What it is called; the hash itself if it is none of the public ones.
+/// The hash itself if the cluster is not public.
 pub(super) fn name(genesis_hash: &str) -> &str {
     KNOWN
         .iter()
@@ -24,10 +24,9 @@ pub(super) fn name(genesis_hash: &str) -> &str {
         .map_or(genesis_hash, |(_, name)| name)
 }
 
-/// Shares of the cluster's active stake, by a label's value.
+/// Shares of the cluster's active stake by label value.
 pub(super) type Shares = Vec<(&'static str, f64)>;
 
-/// What the cluster runs, by stake, next to what this node runs.
 pub(super) struct Running {
     /// newer, same, older, unknown.
     pub(super) versions: Shares,
@@ -35,8 +34,8 @@ pub(super) struct Running {
     pub(super) feature_sets: Shares,
 }
 
-/// `None` without any stake, or if the node's own version does not tell. What gossip has of `identity` may be of the
-/// machine that carried it before: its stake is on the node's own version.
+/// `None` without stake, or without the node's own version. The own stake counts with the own
+/// version, because gossip may still show the machine that had `identity` before.
 pub(super) fn running(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],

@@ -1,5 +1,3 @@
-//! What one process has answered about its votes, and what follows from it.
-
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use super::migration::MigrationEvidence;
@@ -17,26 +15,24 @@ use faultline_kernel::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A healthy validator has its vote in a certificate of at most nine slots before.
+/// A healthy validator's vote is in a certificate at most nine slots later.
 const LATE_SLOTS: u64 = 16;
 
-/// How long the answers to each question live.
+/// Response lifetimes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lives {
-    /// Asked in each round.
     pub(super) often: Duration,
-    /// All vote accounts, block production.
+    /// All vote accounts and block production.
     pub(super) seldom: Duration,
     pub(super) rarely: Duration,
     pub(super) scanned: Duration,
 }
 
-/// The vote account at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     pub(crate) account: VoteAccount,
     pub(crate) delinquent: bool,
-    /// The processed bank, asked right after it.
+    /// The processed bank, requested right after the account.
     pub(super) bank: EpochInfo,
 }
 
@@ -48,38 +44,34 @@ impl Own {
     }
 }
 
-/// From where the answers are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Vantage {
-    /// The processed bank, where one is known that is newer than that of the last round.
+    /// A processed bank newer than the last round's, if known.
     pub(super) newest: Option<EpochInfo>,
-    /// Only near the tip the node's slots take the time that the cluster's do.
+    /// Only near the tip do the node's slots take as long as the cluster's.
     pub(super) is_near_tip: bool,
-    /// How long a slot of the cluster takes.
     pub(super) slot_time: Option<Duration>,
-    /// The consensus; `None` while it is not known.
     pub(super) protocol: Option<Protocol>,
-    /// Whether the node was far behind when it answered about the own votes.
+    /// The node was far behind when it returned the own votes.
     pub(super) judged_from_behind: bool,
 }
 
-/// Of a process and its identity: another one begins anew.
+/// Of one process and identity; another one starts anew.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) process: ProcessId,
     pub(super) identity: PublicKey,
     pub(super) lives: Lives,
-    /// When the last round ended.
     pub(super) at: Stamp,
-    /// Whether the own vote account was answered in it, or is known not to exist.
+    /// That round returned the own vote account, or proved that it does not exist.
     pub(super) up: bool,
-    /// Whether it has ended: the first one is told before.
+    /// The round has ended; only the first is reported before.
     pub(super) whole: bool,
     pub(super) problems: Vec<Problem>,
-    /// Rounds that have begun.
+    /// Includes the current one.
     pub(super) rounds: u64,
     pub(super) vote_account: Option<PublicKey>,
-    /// The vote account that the validator's arguments name.
+    /// From the validator's arguments.
     pub(super) started_with: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<Schedule>>,
@@ -90,23 +82,21 @@ pub(super) struct Known {
     pub(super) among_all: Aged<AmongAll>,
     /// The epoch of the migration, once an account had its marker.
     pub(super) marker_epoch: Option<u64>,
-    /// The slot of the genesis certificate, once there is one.
     pub(super) certificate: Option<u64>,
     pub(super) gate: Aged<FeatureGate>,
-    /// The node answered that there is no genesis certificate.
+    /// The node responded that there is no genesis certificate.
     pub(super) has_no_certificate: Aged<()>,
-    /// The first slot of the epoch, own leader slots, and the cluster's.
+    /// The epoch's first slot, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
-    /// Stake that changes at the end of an epoch, and which epoch that is.
+    /// The epoch at whose end stake changes, and that stake.
     pub(super) moving: Aged<(u64, MovingStake)>,
     pub(super) versions: Aged<Shares>,
     pub(super) feature_sets: Aged<Shares>,
-    /// From when on, by the uptime, all stake accounts may be asked again.
+    /// Uptime of the next allowed scan of all stake accounts.
     pub(super) scan_due: Option<Duration>,
 }
 
 impl Known {
-    /// With the vote account that is configured.
     pub(super) fn new(
         process: ProcessId,
         identity: PublicKey,
@@ -144,7 +134,6 @@ impl Known {
         }
     }
 
-    /// Whether all stake accounts are to be asked.
     pub(super) fn wants_scan(&self) -> bool {
         let has_epoch = self.epoch.fresh(self.at, self.lives.often).is_some();
         self.vote_account.is_some()
@@ -152,7 +141,6 @@ impl Known {
             && self.scan_due.is_none_or(|due| self.at.uptime >= due)
     }
 
-    /// All vote accounts: which one is its own, and its place among them.
     pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
             self.vote_account = votes.of_identity(self.identity, self.started_with);
@@ -167,7 +155,6 @@ impl Known {
         self.among_all.set(all, at);
     }
 
-    /// What it knows of the migration.
     pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
         let all = self.among_all.fresh(now, self.lives.seldom);
         let slots = self
@@ -185,7 +172,7 @@ impl Known {
         }
     }
 
-    /// The gate's account. An active gate is a sign only where the node answered that there is no certificate yet.
+    /// An active gate is a sign only if the node responded that there is no certificate yet.
     fn gate(&self, now: Stamp) -> Option<FeatureGate> {
         let has_none = self.has_no_certificate.fresh(now, self.lives.often);
         let gate = self.gate.fresh(now, self.lives.often)?;
@@ -193,7 +180,6 @@ impl Known {
         is_sign.then_some(gate)
     }
 
-    /// The consensus, by what is known here alone.
     pub(super) fn consensus(&self) -> Option<Consensus> {
         let slot = self
             .epoch
@@ -207,11 +193,10 @@ impl Known {
         evidence.consensus()
     }
 
-    /// The epoch of the migration.
     fn migrated_in(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
             let bank = self.epoch.fresh(now, self.lives.often)?;
-            // A cluster that began with Alpenglow has slot 0: nothing migrated.
+            // A cluster that started with Alpenglow has slot 0: nothing migrated.
             let genesis = self.certificate.filter(|slot| *slot > 0)?;
             let before = first_slot(&bank).saturating_sub(genesis);
             Some(
@@ -232,7 +217,8 @@ impl Known {
         }
     }
 
-    /// Whether the own votes were late in the last answer with all accounts: then all are asked in each round.
+    /// True if the own votes were late in the last response with all accounts: then each round
+    /// requests all.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
         let all = self.among_all.fresh(self.at, self.lives.seldom);
         let distance = all.and_then(|all| all.vote_distance);
@@ -244,7 +230,7 @@ impl Known {
         self.feature_sets.set(running.feature_sets, at);
     }
 
-    /// What is still believed.
+    /// Exports what has not expired.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(&self, vantage: Vantage, now: Stamp, out: &mut Vec<Reading>) {
         let Lives {
@@ -460,7 +446,6 @@ impl Known {
     }
 }
 
-/// The first slot of the epoch of a bank.
 pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
     bank.absolute_slot.saturating_sub(bank.slot_index)
 }

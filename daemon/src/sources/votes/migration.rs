@@ -1,19 +1,13 @@
-//! What JSON-RPC tells of the migration to Alpenglow.
-
 use faultline_agave::consensus::Evidence;
 use faultline_agave::rpc::FeatureGate;
 use std::sync::Arc;
 
-/// Signs of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrationEvidence {
-    /// The slot of the genesis certificate.
     pub(super) certificate: Option<u64>,
-    /// The feature gate's account.
     pub(super) gate: Option<FeatureGate>,
-    /// An account has the marker of the migration.
     pub(super) has_marker: bool,
-    /// The most that an account earned in an epoch, and the slots of an epoch.
+    /// The highest credits of an account in an epoch, and the slots of an epoch.
     pub(super) most_credits: Option<(u64, u64)>,
     pub(super) genesis_hash: Option<Arc<str>>,
 }

@@ -1,4 +1,4 @@
-//! The task that asks for votes, leader slots and the cluster: one question at a time, seldom.
+//! Polls votes, leader slots and the cluster, one request at a time.
 
 use super::ahead::Schedule;
 use super::cluster;
@@ -25,39 +25,36 @@ use std::time::Duration;
 
 /// mainnet-beta's vote accounts are about one million bytes, its nodes about two.
 const ANSWER_BYTES: usize = 16 << 20;
-/// All vote accounts and block production: every so many rounds.
+/// Rounds per request of all vote accounts and of block production.
 const SELDOM: u64 = 5;
-/// The cluster's nodes: every so many rounds, a multiple of [`SELDOM`].
+/// Rounds per request of the cluster's nodes, a multiple of [`SELDOM`].
 const RARELY: u64 = 10;
-/// All stake accounts, if they are asked at all: so long after the last time.
+/// Interval of stake account scans, if enabled.
 const SCAN: Duration = Duration::from_secs(30 * 60);
-/// The same after a failure: a node that did not answer in time looks through its accounts all the same.
+/// The same after a failure: a node that times out still scans its accounts.
 const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
-/// How long a node may look through its accounts.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What older versions, or the minimal API, do not have.
+/// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// How often it looks for another process or identity, which is asked at once.
+/// Interval of checks for another process or identity, which starts a round at once.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The task before it runs.
 pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
     told: super::Handle,
-    /// What the node does not offer, of the current process: it is not asked again.
+    /// Methods that the current process does not offer; not requested again.
     missing: Vec<&'static str>,
     known: Option<Known>,
     standing: ProblemLog,
 }
 
-/// HTTP matches an answer with its question. An id that changes would change the words of a problem, too.
+/// Constant: HTTP matches response and request. A changing id would change the text of a problem.
 const ID: u64 = 1;
 
-/// One node, one question at a time.
 struct Exchange {
     client: Client,
     url: Uri,
@@ -79,7 +76,6 @@ impl Exchange {
 }
 
 impl Poller {
-    /// Prepares; connects to nothing.
     pub fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
         Poller {
             config: config.clone(),
@@ -92,12 +88,10 @@ impl Poller {
         }
     }
 
-    /// What it finds, for the tick.
     pub fn handle(&self) -> super::Handle {
         self.told.clone()
     }
 
-    /// Asks until `stop`. Never ends before.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub async fn run(mut self, stop: Stop) {
         let look = self.config.interval.min(LOOK);
@@ -116,7 +110,6 @@ impl Poller {
                 .known
                 .as_ref()
                 .is_some_and(|known| known.process == process && known.identity == identity);
-            // A look may come a little early.
             let due = self.told.take_request()
                 || asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
             if same && !due {
@@ -175,7 +168,7 @@ impl Poller {
         }
     }
 
-    /// Whether JSON-RPC, which needs the full API for a scan, knows that the process is near the tip.
+    /// By JSON-RPC's distance; a scan needs the full API anyway.
     fn is_near_tip(&self, process: ProcessId) -> bool {
         let facts = self.endpoint.facts(process);
         let now = self.clock.now();
@@ -183,7 +176,6 @@ impl Poller {
         witnesses.is_near_tip() == Some(true)
     }
 
-    /// Tells the tick; not of a process that has ended meanwhile: nothing is known of it.
     fn publish(&mut self, known: &Known) -> bool {
         let lives = self
             .endpoint
@@ -196,7 +188,6 @@ impl Poller {
         lives
     }
 
-    /// What is known of this process, with its next round.
     fn begin(&mut self, process: ProcessId, identity: PublicKey) -> Known {
         let same = |known: &Known| known.process == process && known.identity == identity;
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
@@ -223,7 +214,6 @@ impl Poller {
     }
 }
 
-/// The questions of one round.
 struct Round<'a> {
     known: &'a mut Known,
     exchange: Exchange,
@@ -239,7 +229,7 @@ impl Round<'_> {
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
         let (seldom, rarely) = (every(SELDOM), every(RARELY));
         if self.known.genesis.is_none() {
-            // A hash is written as an address is.
+            // A hash has the format of an address.
             let genesis: Option<PublicKey> = self.question("getGenesisHash", json!([])).await;
             self.known.genesis = genesis.map(|hash| hash.to_string().into());
         }
@@ -277,7 +267,6 @@ impl Round<'_> {
         self.known.whole = true;
     }
 
-    /// Looks through all stake accounts.
     async fn scan(mut self) {
         let bank = self
             .known
@@ -301,7 +290,6 @@ impl Round<'_> {
         }
     }
 
-    /// One question; a failure is a problem of this round.
     async fn question<T: DeserializeOwned>(
         &mut self,
         method: &'static str,
@@ -329,7 +317,7 @@ impl Round<'_> {
     }
 
     fn missing(&mut self) {
-        // Without these two, other signs tell the consensus.
+        // Without these two, other signs show the consensus.
         let is_needed = |method: &&&str| !OPTIONAL.contains(*method);
         for method in self.missing.iter().filter(is_needed) {
             let what =
@@ -344,7 +332,7 @@ impl Round<'_> {
         Some(info)
     }
 
-    /// Until there is a certificate. Of a node without one of the methods another sign may tell.
+    /// Until a certificate exists. For a node without one of the methods another sign may help.
     async fn alpenglow_genesis(&mut self) {
         if self.known.certificate.is_some() {
             return;
@@ -445,7 +433,6 @@ impl Round<'_> {
             .map(|balance| balance.value)
     }
 
-    /// Once in an epoch.
     async fn schedule(&mut self) {
         let Some(info) = self
             .known
@@ -478,7 +465,8 @@ impl Round<'_> {
         )));
     }
 
-    /// At `confirmed`: at `processed` a block of another fork is missing at first, and what was skipped would fall again.
+    /// At `confirmed`: at `processed` a block of another fork may be missing at first, so that
+    /// skipped slots would fall again.
     async fn production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<InContext<BlockProduction>> =

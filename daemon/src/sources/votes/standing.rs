@@ -1,28 +1,25 @@
-//! The place of one vote account among all, from one answer.
+//! The rank of one vote account among all, from one response.
 
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{CreditUnit, VoteAccount, VoteAccounts};
 
-/// What one answer with all vote accounts says, whatever the unit of credits is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct AmongAll {
-    /// The epoch of the answer, if it is known.
     pub(super) epoch: Option<u64>,
     /// Rank, and share of the best's credits; `None` if the own account earned none.
     pub(super) by_credits: Option<(u64, f64)>,
-    /// Lamports over stake, against the best.
+    /// Reward per stake relative to the best account's.
     pub(super) reward_of_best: Option<f64>,
-    /// Slots between the newest vote of all and the own one, and the same of the roots.
+    /// Slots between the newest vote of all and the own one; likewise for the roots.
     pub(super) vote_distance: Option<u64>,
     pub(super) root_distance: Option<u64>,
-    /// The epoch of the migration, where an account has its marker.
     pub(super) marker_epoch: Option<u64>,
-    /// The most that an account earned in this epoch or in the one before.
+    /// The highest credits of an account in this epoch or the previous one.
     pub(super) most_earned: Option<u64>,
 }
 
 impl AmongAll {
-    /// `migrated_in`: the epoch of the migration, where it is known otherwise.
+    /// `migrated_in`: the epoch of the migration, if known from elsewhere.
     pub(super) fn new(
         votes: &VoteAccounts,
         own: Option<PublicKey>,
@@ -72,7 +69,8 @@ fn by_credits(votes: &VoteAccounts, own: &VoteAccount, epoch: u64) -> Option<(u6
     Some((better.saturating_add(1), mine as f64 / best as f64))
 }
 
-/// The best is one with at least the median stake: a reward of one lamport more or less moves the ratio of a small one.
+/// The best has at least the median stake: for a small stake, one lamport of reward moves the
+/// ratio.
 fn reward_of_best(
     votes: &VoteAccounts,
     own: &VoteAccount,

@@ -1,11 +1,7 @@
-//! One line of `journalctl --output=json`.
-
 use serde::Deserialize;
 
-/// An entry of the journal, as far as it is asked for.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Entry {
-    /// Where it stands in the journal.
     #[serde(rename = "__CURSOR")]
     pub(super) cursor: String,
     #[serde(rename = "MESSAGE", default)]
@@ -22,12 +18,10 @@ enum Message {
 }
 
 impl Entry {
-    /// `None` for what is no entry.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
 
-    /// The messages, one after the other. None for an entry without any.
     pub(super) fn messages(&self) -> Vec<&[u8]> {
         let mut found = Vec::new();
         if let Some(message) = &self.message {

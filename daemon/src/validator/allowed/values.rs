@@ -1,5 +1,3 @@
-//! The values of allowed fields.
-
 use super::{AllowList, Entry, Found, Group, Wants, value_of};
 use crate::config::AllowedKind;
 use faultline_agave::line::Point;
@@ -8,17 +6,17 @@ use faultline_catalog::{Reading, Text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// No delta is more, see [`crate::validator::tally`].
+/// The maximum delta, see [`crate::validator::tally`].
 const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
 
-/// What tells one series from another; levels come before sums.
+/// Identifies a series; levels sort before sums.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     is_sum: bool,
     name: Arc<str>,
     field: Arc<str>,
-    /// Name and value, in the order of names. To Prometheus an empty label is none: it is left out, so that series differ here
-    /// exactly if they differ there.
+    /// Names and values, sorted by name. Prometheus treats an empty label as absent: it is left
+    /// out, so that equal keys mean equal series.
     tags: Box<[(Arc<str>, Arc<str>)]>,
 }
 
@@ -39,28 +37,25 @@ impl Key {
     }
 }
 
-/// A series: a level, or a sum.
 #[derive(Debug, Clone)]
 struct Series {
     key: Key,
     value: f64,
 }
 
-/// Levels and sums of allowed fields, whatever lists they were on.
+/// Levels and sums of allowed fields, including those of earlier lists.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
     series: Vec<Series>,
-    /// Places in `series`.
     by_key: BTreeMap<Key, usize>,
     overflow: u64,
-    /// By group of the list `list`, so that a line whose series are known needs no keys.
+    /// By group of the list `list`, so that a line with known series needs no keys.
     rows: Vec<Vec<Row>>,
     list: u64,
-    /// Room for what is read of a line.
     found: Vec<Found>,
 }
 
-/// Where the series of a group's entries are that have these tags. Rows are sorted by their tags.
+/// The series of a group's entries with these tags. Rows are sorted by their tags.
 #[derive(Debug, Clone)]
 struct Row {
     tag_values: Box<[Arc<str>]>,
@@ -68,7 +63,6 @@ struct Row {
 }
 
 impl Values {
-    /// Takes the wanted fields of a point; true if there was one.
     pub fn add(&mut self, list: &AllowList, wants: &Wants, point: &Point<'_>) -> bool {
         let mut found = std::mem::take(&mut self.found);
         let used = wants.read(point, &mut found);
@@ -116,7 +110,7 @@ impl Values {
             let Some(Found::Number(value)) = found.get(entry.field_at) else {
                 continue;
             };
-            // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
+            // A negative delta is a wrapped cast: a sum never falls. Nor does it become infinite.
             if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
                 continue;
             }
@@ -131,7 +125,7 @@ impl Values {
         self.keep(group, row, &tags, places);
     }
 
-    /// Keeps the row for the next line. One without any series is left out: there is no bound on these.
+    /// Caches the row, unless it has no series: the number of such rows has no limit.
     fn keep(
         &mut self,
         group: &Group,
@@ -156,7 +150,7 @@ impl Values {
         }
     }
 
-    /// The place of the series, made if there is room; `None` if there is none.
+    /// Creates the series if necessary; `None` if the limit is reached.
     fn find_or_make(&mut self, most: usize, key: Key) -> Option<usize> {
         if let Some(at) = self.by_key.get(&key) {
             return Some(*at);
@@ -169,7 +163,6 @@ impl Values {
         Some(self.series.len() - 1)
     }
 
-    /// Adds what was heard later of the same validator.
     pub fn merge(&mut self, most: usize, other: Values) {
         self.overflow += other.overflow;
         for series in other.series {
@@ -181,7 +174,7 @@ impl Values {
         }
     }
 
-    /// Forgets levels: the process that had them ended.
+    /// Levels belong to the process that ended.
     pub fn forget_levels(&mut self) {
         self.series.retain(|series| series.key.is_sum);
         self.by_key = self
@@ -193,7 +186,7 @@ impl Values {
         self.rows.clear();
     }
 
-    /// Levels while `fresh`, and sums.
+    /// Levels only while `fresh`; sums always.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         let series = self.by_key.values().filter_map(|at| self.series.get(*at));
         out.extend(
@@ -210,8 +203,8 @@ impl Values {
 }
 
 impl Series {
-    /// A level is what was heard last, whatever time the point has: one with a time far ahead must not stay. A sum is the sum of
-    /// all.
+    /// A level keeps the last received value, whatever its point's time: a time far ahead must not
+    /// block later values.
     fn take(&mut self, value: f64) {
         self.value = if self.key.is_sum {
             self.value + value

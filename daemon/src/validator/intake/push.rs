@@ -1,5 +1,3 @@
-//! One body being parsed, or one stretch of the log: lines in, sums out.
-
 use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
@@ -7,7 +5,7 @@ use faultline_agave::points::{Kind, Known};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 
-/// One body being parsed, or one stretch of the log. Holds no lock between lines.
+/// One body being parsed, or a section of the log. Holds no lock between lines.
 #[derive(Debug)]
 pub struct Push {
     intake: Intake,
@@ -16,14 +14,12 @@ pub struct Push {
     host: String,
     user: Option<u32>,
     pub(super) unknown_bad: u64,
-    /// Ours: what its `metrics` point says, which comes last.
+    /// From our `metrics` point, which comes last.
     pub(super) end: Option<PushEnd>,
-    /// Whether a program cache point was seen.
     cache_seen: bool,
     pub(super) ours: bool,
     pub(super) slots: Slots,
     pub(super) newest_log_time: Option<i64>,
-    /// Ignored lines of the current host, added in one go.
     ignored: u64,
 }
 
@@ -54,14 +50,13 @@ impl Push {
         }
     }
 
-    /// One complete line of line protocol, without its newline.
     pub fn line(&mut self, line: &[u8]) {
         let Some(name) = name_of(line) else {
             self.unknown_bad += 1;
             return;
         };
         let wanted = Kind::of_name(name).is_some() || self.allow.wants(name).is_some();
-        // Agave always writes host_id first. A line without it is some other tool's.
+        // Agave always writes host_id first. A line without it is another tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
             self.flush_ignored();
@@ -77,7 +72,7 @@ impl Push {
         }
     }
 
-    /// One line of the validator's log. Lines that print no datapoint are none of ours.
+    /// Ignores lines without a datapoint.
     pub fn log_line(&mut self, line: &str) {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
@@ -94,7 +89,6 @@ impl Push {
         }
     }
 
-    /// A line that never came whole: too long, or cut.
     pub fn bad_line(&mut self) {
         self.unknown_bad += 1;
     }
@@ -139,7 +133,7 @@ impl Push {
         self.end = end.or(self.end);
     }
 
-    /// The end of the push, if the point is the one that comes last.
+    /// The end of the push, if this is its last point.
     fn end_at(&self, known: &Known, made: i64) -> Option<PushEnd> {
         let Known::Agent(agent) = known else {
             return None;
@@ -152,7 +146,6 @@ impl Push {
         })
     }
 
-    /// Adds the ignored lines of the current sender.
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored > 0 {
             let count = std::mem::take(&mut self.ignored);

@@ -1,25 +1,22 @@
-//! What the intake shows: its readings, and what is wrong with the pushes.
-
 use super::{Intake, NO_ID, SenderState, State};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Problem, Reading, Stamp, Status};
 use std::time::Duration;
 
-/// Levels older than this are no longer shown: pushes come every 10 s.
+/// Maximum age of exported levels: pushes come every 10 s.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// So many pushes in a row without program cache points, while slots advance, mean that they are filtered out.
+/// Consecutive pushes without program cache points, while slots advance, that mean filtering.
 const FILTERED_AFTER: u32 = 2;
 
-/// An answer of JSON-RPC shows for this long that the validator runs.
+/// A JSON-RPC response proves for this long that the validator runs.
 const ANSWERS_NOW: Duration = Duration::from_secs(5);
 
 const NEVER_CAME: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
 const STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
-    /// Everything this module exports.
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
         let fresh = !state.gone && state.last_push.is_some_and(|at| now.since(at) < FRESH);
@@ -73,7 +70,6 @@ impl Intake {
         }
     }
 
-    /// What is wrong with the pushes, in words.
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {
         let state = self.lock();
         let mut problems = Vec::new();
@@ -121,7 +117,7 @@ impl Intake {
         problems
     }
 
-    /// Whether the followed validator's points arrive: a push within the last minute.
+    /// The followed validator pushed within the last minute.
     pub fn up(&self, now: Stamp) -> bool {
         self.lock()
             .last_push
@@ -130,7 +126,7 @@ impl Intake {
 }
 
 impl State {
-    /// Whether a validator that runs, and has run for long enough to push, does not.
+    /// True if a validator runs for long enough to push, and does not.
     fn is_silent(&self, now: Stamp) -> bool {
         let runs = self.answers.is_some_and(|(first, last)| {
             now.since(first) >= FRESH && now.since(last) < ANSWERS_NOW
@@ -139,7 +135,6 @@ impl State {
     }
 }
 
-/// Some of them by name.
 fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
     const MOST: usize = 3;
     let mut ids: Vec<&str> = ids
@@ -151,7 +146,7 @@ fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
             }
         })
         .collect();
-    // The order of arrival may change from push to push.
+    // The order of arrival may change between pushes.
     ids.sort_unstable();
     let more = ids.len().saturating_sub(MOST);
     ids.truncate(MOST);

@@ -1,14 +1,13 @@
-//! Whose pushes are taken where no password decides: those of the validator's user.
+//! Without a password, only pushes of the validator's user are accepted.
 
 use super::{Intake, State};
 use faultline_catalog::Stamp;
 use std::fmt;
 use std::time::Duration;
 
-/// A validator's user changes if it gives its rights away after its start.
+/// Interval of reading the user: a validator may drop its privileges after its start.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// Reads the user of the validator that is followed; `None` while there is none.
 pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
 
 impl fmt::Debug for UserLookup {
@@ -18,7 +17,7 @@ impl fmt::Debug for UserLookup {
 }
 
 impl Intake {
-    /// Sets how the validator's user is found. Later calls change nothing.
+    /// Only the first call counts.
     pub fn set_user_lookup(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
         let _ = self.users.set(UserLookup(Box::new(find)));
     }
@@ -27,8 +26,7 @@ impl Intake {
         self.users.get().and_then(|users| users.0())
     }
 
-    /// Whether pushes of this user are taken: they wait while no validator was found yet, and count if it is the
-    /// validator's user.
+    /// Pushes wait until a validator is found, and then must be of its user.
     pub fn admits(&self, user: u32, now: Stamp) -> bool {
         let is_old = |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= READ_AGAIN);
         if is_old(self.lock().user_read) {
@@ -48,14 +46,12 @@ impl Intake {
         false
     }
 
-    /// A push was refused because of its sender's user.
     pub fn record_refusal(&self, reason: String, now: Stamp) {
         self.lock().refused = Some((reason, now));
     }
 }
 
 impl State {
-    /// The validator's user, if it could be read.
     pub(super) fn set_validator_user(&mut self, user: Option<u32>) {
         if let Some(user) = user {
             self.lines.foreign += self.senders.set_validator_user(user).foreign;

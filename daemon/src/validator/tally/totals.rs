@@ -1,5 +1,5 @@
-//! Totals of accounts, repair and sockets. Not every version makes each of these datapoints: a total is absent until the
-//! datapoint that it is summed from came.
+//! Totals of accounts, repair and sockets. Versions differ in these datapoints: a total is absent
+//! until its datapoint appears.
 
 use super::{add, delta};
 use faultline_agave::points::{AccountsActive, Known};
@@ -7,7 +7,6 @@ use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Metric, Reading, Unit, Value};
 use std::time::Duration;
 
-/// Totals, in the order of [`TOTALS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Total {
     EvictionPasses,
@@ -39,7 +38,7 @@ enum Total {
     SendErrors,
 }
 
-/// How each total is exported. Times are summed in nanoseconds.
+/// Times are summed in nanoseconds.
 const TOTALS: [(&Metric, Option<&str>); 27] = [
     (&v::CACHE_EVICTION_PASSES, None),
     (&v::CACHE_EVICTION_TIME, None),
@@ -70,10 +69,8 @@ const TOTALS: [(&Metric, Option<&str>); 27] = [
     (&v::UDP_BUFFER_ERRORS, Some("send")),
 ];
 
-/// A field of `accounts_db_active`.
 type Field = fn(&AccountsActive) -> Option<u64>;
 
-/// The background jobs of the accounts database.
 const JOBS: [(&str, Field); 5] = [
     ("clean", |a| a.clean),
     ("shrink", |a| a.shrink),
@@ -82,16 +79,14 @@ const JOBS: [(&str, Field); 5] = [
     ("hash", |a| a.hash),
 ];
 
-/// Points of one moment are heard up to a push's period and its delay apart: a job whose length by the validator's clock
-/// differs more from that by ours ran while the clock was set.
+/// Points arrive up to a push interval and its delay apart. If a job's duration differs more
+/// between the validator's clock and ours, the clock was set.
 const APART: Duration = Duration::from_secs(20);
 
-/// One kind of background job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Job {
-    /// How many run; `None` until that was told.
     count: Option<u64>,
-    /// When they began: by the validator's clock, in Unix nanoseconds, and when that was heard.
+    /// Start by the validator's clock, in Unix nanoseconds, and its arrival.
     began: Option<(i64, Duration)>,
     took: Duration,
 }
@@ -101,8 +96,8 @@ impl Job {
         let before = self.count.replace(count);
         let began = self.began.take();
         if count > 0 {
-            // A second one at the same time goes on from where the first began, and so does what is left when one of two ends.
-            // The end of one may have been lost.
+            // With overlapping jobs the first start counts, also after one of two ends. The end of
+            // one may be lost.
             let goes_on = count > 1 || before > Some(count);
             self.began = began.filter(|_| goes_on).or(Some((time, heard)));
             return;
@@ -118,7 +113,6 @@ impl Job {
     }
 }
 
-/// Sums, and what the background jobs of the accounts database do.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Totals {
     sums: [Option<u64>; TOTALS.len()],
@@ -126,7 +120,6 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds a point's deltas.
     pub(super) fn add(&mut self, known: &Known) {
         match known {
             Known::CacheTimes(times) => {
@@ -170,7 +163,8 @@ impl Totals {
             Known::InsertedShreds(shreds) => {
                 self.sum(Total::ShredsRepaired, shreds.repaired);
                 self.sum(Total::ShredsRecovered, shreds.recovered);
-                // No request is reported as no point: what asks for repair reports beside this.
+                // Zero requests are reported as no point, but the repair service then reports this
+                // point.
                 for requests in [
                     Total::RequestsShred,
                     Total::RequestsHighestShred,
@@ -187,7 +181,8 @@ impl Totals {
         }
     }
 
-    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `heard`.
+    /// A background job began or ended at `time`, in Unix nanoseconds, received at the uptime
+    /// `heard`.
     pub(super) fn job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
         for (job, (_, count)) in self.jobs.iter_mut().zip(JOBS) {
             if let Some(count) = count(active) {
@@ -209,7 +204,6 @@ impl Totals {
         }
     }
 
-    /// Adds what other totals of the same validator summed.
     pub(super) fn merge(&mut self, other: &Totals) {
         for (mine, theirs) in self.sums.iter_mut().zip(other.sums) {
             if let Some(theirs) = theirs {
@@ -223,14 +217,12 @@ impl Totals {
         }
     }
 
-    /// The process ended, and its jobs with it.
     pub(super) fn forget_jobs(&mut self) {
         self.jobs
             .iter_mut()
             .for_each(|job| (job.count, job.began) = (job.count.map(|_| 0), None));
     }
 
-    /// All of it; how many jobs run only while that is `fresh`.
     pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for ((metric, label), sum) in TOTALS.into_iter().zip(self.sums) {
             let Some(sum) = sum else { continue };

@@ -1,10 +1,9 @@
-//! How full the program cache is. How much it is used is drawn with the last minute.
+//! Fill level of the program cache. The plots show its use.
 
 use super::words::count;
 use faultline_catalog::{Metric, Tick, metrics};
 use std::fmt::{self, Write};
 
-/// The section; nothing if neither the entries nor a capacity is known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let loaded = known(&metrics::validator::CACHE_LOADED, &[]);

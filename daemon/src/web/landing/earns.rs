@@ -1,5 +1,5 @@
-//! Does it earn? Votes, leader slots and what is left to pay for votes, in one line. The migration to Alpenglow changes what is
-//! counted.
+//! Votes, leader slots and the balance for vote fees, in one line. The migration to Alpenglow
+//! changes the units.
 
 use super::words::count;
 use faultline_agave::consensus::Protocol;
@@ -10,7 +10,6 @@ use faultline_text::time;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// The section; nothing of a node whose votes are not known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let (badge, words) = match known(&m::DELINQUENT, &[]) {
@@ -21,7 +20,8 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
             let unknown = "It is far behind: whether it is delinquent is not known.".to_owned();
             ("", [vec![unknown], voter(tick)].concat())
         }
-        // The source is up without an account only if all were told and none is its own.
+        // Without an account the source is up only if all accounts were read and none is the
+        // node's.
         None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => (
             "",
             vec!["It has no vote account with stake: it does not vote.".to_owned()],
@@ -51,7 +51,7 @@ fn account(tick: &Tick) -> Option<&Reading> {
     all.find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT))
 }
 
-/// Whether it runs another identity than the vote account's node, whose votes are another validator's.
+/// It runs another identity than the vote account's node, whose votes are another validator's.
 fn is_standby(tick: &Tick) -> bool {
     account(tick)
         .and_then(|account| account.labels.get(1))
@@ -82,7 +82,7 @@ fn voter(tick: &Tick) -> Vec<String> {
         .collect()
 }
 
-/// Votes, and what they earned: credits with Tower, lamports with Alpenglow.
+/// Votes and their earnings: credits with Tower, lamports with Alpenglow.
 fn earned(tick: &Tick) -> [Option<String>; 7] {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let distance = known(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {

@@ -1,15 +1,11 @@
-//! Memory: the headroom of the level that binds, all levels, and resident memory.
-
 use super::words::bytes;
 use crate::memory_status::{LevelStatus, MemoryStatus};
 use faultline_catalog::{Tick, metrics};
 use faultline_text::escaped;
 use std::fmt::{self, Write};
 
-/// Types of resident memory with what the page calls them.
 const TYPES: [(&str, &str); 3] = [("anon", "anonymous"), ("file", "file"), ("shmem", "shared")];
 
-/// The section; nothing if neither a limit nor resident memory is known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let status = MemoryStatus::of(tick);
     let resident =
@@ -65,7 +61,6 @@ fn headroom(level: &LevelStatus, out: &mut String) -> fmt::Result {
     )
 }
 
-/// Every level that limits the validator; nothing if there is only one.
 fn levels(levels: &[LevelStatus], out: &mut String) -> fmt::Result {
     if levels.len() < 2 {
         return Ok(());

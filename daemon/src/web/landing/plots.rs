@@ -1,5 +1,3 @@
-//! The last minute as small pictures.
-
 use super::View;
 use super::words::value;
 use crate::sinks::history::{Plot, SPAN};
@@ -7,19 +5,16 @@ use faultline_text::time;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// The drawing's own coordinates; the page stretches them.
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 56.0;
-/// Room for the line's own width above and below.
 const MARGIN: f64 = 3.0;
 
-/// A level is drawn over at least this share of its value, so that noise does not look like a storm.
+/// Minimum range of a level's axis as a share of its value, so that noise looks small.
 const LEAST_SPREAD: f64 = 0.02;
 
 /// Seconds before the newest tick, and the value then.
 type Point = (f64, f64);
 
-/// The section; nothing while there is nothing to draw.
 pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
     if view.plots.iter().all(|(_, points)| points.is_empty()) {
         return Ok(());
@@ -85,7 +80,7 @@ fn extent(points: &[Point]) -> (f64, f64) {
         })
 }
 
-/// Parts of a series without gaps: points left out by the history make a hole, not a straight line.
+/// Splits a series at gaps: missing points make a hole, not a straight line.
 fn unbroken(points: &[Point]) -> impl Iterator<Item = &[Point]> {
     let mut spacings: Vec<f64> = points
         .windows(2)
@@ -104,7 +99,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Rates stand on zero; levels are drawn around themselves.
+    /// The axis of a rate starts at zero; that of a level surrounds its values.
     fn new(rate: bool, low: f64, high: f64) -> Self {
         if rate {
             return Scale {
@@ -138,7 +133,7 @@ fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
     let (Some(first), Some(last)) = (line.first(), line.last()) else {
         return Ok(());
     };
-    // A point that stands alone becomes a short dash.
+    // A single point becomes a short dash.
     let (start, end) = (
         scale.x(first.0),
         scale.x(last.0).max(scale.x(first.0) + 1.0).min(WIDTH),
@@ -154,7 +149,7 @@ fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
         )?;
     }
     write!(path, "L{end:.1} {:.1}", scale.y(last.1))?;
-    // An area would tell of an amount, and only what stands on zero shows one.
+    // An area shows an amount, so it needs an axis from zero.
     if scale.bottom == 0.0 {
         write!(
             out,

@@ -1,4 +1,4 @@
-//! Does it run out? The tightest file system, the busiest disk, UDP and open files, in one line.
+//! The fullest file system, the busiest disk, UDP and open files, in one line.
 
 use super::words::{bytes, count};
 use faultline_catalog::metrics::{process as p, resources as m};
@@ -7,14 +7,13 @@ use faultline_text::{escaped, time};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// A share of a file system that is left, below which the badge is red; AgaveDiskNearlyFull has the same.
+/// Free share of a file system below which the badge is red, as in AgaveDiskNearlyFull.
 const NEARLY_FULL: f64 = 0.05;
-/// Seconds until a file system is full, below which the badge busys; AgaveDiskFullAhead has the same.
+/// Seconds until a file system is full, below which the badge warns, as in AgaveDiskFullAhead.
 const FULL_SOON: f64 = 4.0 * 3600.0;
-/// Open files of those that it may have; AgaveOpenFilesNearLimit has the same.
+/// Share of the open files limit, as in AgaveOpenFilesNearLimit.
 const NEAR_LIMIT: f64 = 0.9;
 
-/// The section; nothing of a node of which none of it is known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let tightest = tightest(tick);
     let files = tick
@@ -63,12 +62,11 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// The file system with the smallest share left.
 struct Tightest<'a> {
     mountpoint: &'a str,
     avail: f64,
     share: f64,
-    /// Seconds until the first of all is full, and which.
+    /// Seconds until the first file system is full, and which.
     full: Option<(&'a str, f64)>,
 }
 
@@ -88,7 +86,7 @@ impl Tightest<'_> {
     }
 }
 
-/// Days are what a reader plans with.
+/// In days, the unit for planning.
 fn within(seconds: f64) -> String {
     match seconds {
         days if days >= 172_800.0 => format!("{} days", (days / 86_400.0).floor()),
@@ -114,7 +112,6 @@ fn tightest(tick: &Tick) -> Option<Tightest<'_>> {
     })
 }
 
-/// A file system that has answered, and whose answer is too old to be told.
 fn silent(tick: &Tick) -> Option<&str> {
     let known: Vec<&str> = all(tick, &m::FILESYSTEM_SIZE)
         .map(|(place, _)| place)
@@ -128,7 +125,6 @@ fn largest<'a>(tick: &'a Tick, metric: &'static Metric) -> Option<(&'a str, f64)
     all(tick, metric).max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Every series of a metric by its first label.
 fn all<'a>(tick: &'a Tick, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
     tick.readings()
         .filter(move |one| std::ptr::eq(one.metric, metric))

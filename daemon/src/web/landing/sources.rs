@@ -1,5 +1,3 @@
-//! Who looks where, and what could not be seen.
-
 use super::View;
 use super::words::{count, took};
 use faultline_catalog::{Batch, Status, Tick, metrics};
@@ -12,7 +10,7 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
          <th class=\"number\">Looked</th><th class=\"number\">Took</th><th>Problems since the start</th></tr></thead>\n<tbody>\n",
     );
     for (i, batch) in tick.batches.iter().enumerate() {
-        // The daemon has a second one, for its accounts of all sources.
+        // The daemon has a second batch, with the statistics of all sources.
         if tick
             .batches
             .iter()
@@ -73,7 +71,7 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
     Ok(())
 }
 
-/// How often the source met this kind of problem since the start; `None` if nobody counts it.
+/// Problems of this kind since the start; `None` if nothing counts them.
 fn known(tick: &Tick, batch: &Batch, status: Status) -> Option<f64> {
     tick.number_of(
         &metrics::daemon::SOURCE_PROBLEMS,

@@ -1,5 +1,3 @@
-//! Who is followed, and what it is doing.
-
 use super::View;
 use super::words::{count, date};
 use faultline_catalog::{Reading, Tick, metrics};
@@ -51,11 +49,11 @@ static PHASES: [Phase; 13] = [
     ("gone", "bad", "The process has exited."),
 ];
 
-/// Below the phase, which says little meanwhile.
+/// Shown below the phase, which says little during a migration.
 const MIGRATING: &str = "<p class=\"lead\">The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, \
      and slots go backwards once.</p>\n";
 
-/// The states of `agave_process_state`: label value, badge if it needs attention, words.
+/// The states of `agave_process_state`: label value, badge if it needs attention, text.
 static STATES: [(&str, Option<&str>, &str); 8] = [
     ("running", None, "running (R)"),
     ("sleeping", None, "sleeping (S)"),
@@ -87,7 +85,6 @@ static STATES: [(&str, Option<&str>, &str); 8] = [
     ("idle", None, "idle (I)"),
 ];
 
-/// Facts of `agave_target_info`, in the order of the page.
 static FACTS: [(&str, &str); 10] = [
     ("version", "Version"),
     ("client", "Client"),
@@ -101,7 +98,6 @@ static FACTS: [(&str, &str); 10] = [
     ("run", "Run"),
 ];
 
-/// The followed process's name; `None` while nobody is followed.
 pub(super) fn title(tick: &Tick) -> Option<String> {
     let info = followed(tick)?;
     let name =
@@ -112,7 +108,6 @@ pub(super) fn title(tick: &Tick) -> Option<String> {
     Some(name.unwrap_or("a process without a name").to_owned())
 }
 
-/// The reading that describes the target, if there is one.
 fn followed(tick: &Tick) -> Option<&Reading> {
     if tick.number_of(&metrics::process::UP, &[]) == Some(0.0) {
         return None;
@@ -121,7 +116,7 @@ fn followed(tick: &Tick) -> Option<&Reading> {
         .find(|reading| reading.metric == &metrics::process::TARGET_INFO)
 }
 
-/// A label's value; `None` where it is empty, which stands for unknown.
+/// `None` for an empty label, which means unknown.
 fn label<'a>(info: &'a Reading, name: &str) -> Option<&'a str> {
     let at = info.metric.labels.iter().position(|label| *label == name)?;
     info.labels
@@ -138,7 +133,7 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
             let state = state(tick);
             let frozen = tick.number_of(&metrics::cgroup::FROZEN, &[]) == Some(1.0);
             let stopped = state.and_then(|(_, badge, _)| *badge);
-            // Waiting for a disk is normal for a moment; without a phase nothing shows that it does anything else.
+            // A short disk wait is normal; without a phase nothing shows other activity.
             let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !frozen;
             let hangs = waits && has_phases(tick) && current(tick).is_none();
             let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
@@ -177,7 +172,6 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     Ok(())
 }
 
-/// The consensus and the sign that proved it; `None` while it is not known.
 fn consensus(tick: &Tick) -> Option<String> {
     let is_on = |reading: &&Reading| reading.value.number() == Some(1.0);
     let first_label = |metric| {
@@ -192,27 +186,25 @@ fn consensus(tick: &Tick) -> Option<String> {
     Some(format!("{protocol}, by {sign}"))
 }
 
-/// What the main thread is doing; `None` while that is not known.
 fn state(tick: &Tick) -> Option<&'static (&'static str, Option<&'static str>, &'static str)> {
     STATES
         .iter()
         .find(|(name, ..)| tick.number_of(&metrics::process::STATE, &[name]) == Some(1.0))
 }
 
-/// The phase; `None` while it is unknown, and of what is no validator.
+/// `None` while it is unknown, and for non-validators.
 fn current(tick: &Tick) -> Option<&'static Phase> {
     PHASES
         .iter()
         .find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0))
 }
 
-/// A validator has its phases, while it is unknown all of them off; any other process has none.
+/// A validator has all phase series, all 0 while unknown; other processes have none.
 fn has_phases(tick: &Tick) -> bool {
     tick.number_of(&metrics::validator::PHASE, &["absent"])
         .is_some()
 }
 
-/// The phase as a badge, closing the title's line, and its explanation.
 fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
     let Some((name, tone, about)) = current(tick) else {
         if !has_phases(tick) {
@@ -255,7 +247,7 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
 
 fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt::Result {
     if let Some(start) = tick.number_of(&metrics::process::START_TIME, &[]) {
-        // Once the wall clock was set, the time of the start and the time now may be by different clocks.
+        // After the wall clock was set, the start and the current time may differ in their clocks.
         let was_set = tick
             .number_of(&metrics::daemon::CLOCK_STEPS, &[])
             .is_some_and(|steps| steps > 0.0);
@@ -284,7 +276,6 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
     }
     let heading = title(tick);
     for (name, title) in FACTS {
-        // The heading is one of the names already.
         if let Some(value) = label(info, name).filter(|value| heading.as_deref() != Some(*value)) {
             fact(out, title, value)?;
         }

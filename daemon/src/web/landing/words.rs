@@ -1,9 +1,6 @@
-//! Numbers and short times, with three digits.
-
 use faultline_catalog::Unit;
 use std::time::Duration;
 
-/// A value with its unit, per second if it is a rate.
 pub(super) fn value(x: f64, unit: Unit, rate: bool) -> String {
     let number = match unit {
         Unit::Bytes => bytes(x),
@@ -49,7 +46,7 @@ pub(super) fn count(x: f64) -> String {
     grouped
 }
 
-/// Three digits, without trailing zeros behind the point.
+/// Three digits, without trailing zeros after the point.
 fn digits(x: f64) -> String {
     let decimals = match x.abs() {
         a if a < 9.995 => 2,
@@ -64,7 +61,7 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// A short time: `340 µs`, `1.2 ms`, `2.5 s`.
+/// `340 µs`, `1.2 ms`, `2.5 s`.
 pub(super) fn took(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -74,7 +71,7 @@ pub(super) fn took(duration: Duration) -> String {
     }
 }
 
-/// `2026-11-21 05:12:09 UTC` of seconds since 1970.
+/// `2026-11-21 05:12:09 UTC` from Unix seconds.
 pub(super) fn date(unix: f64) -> String {
     faultline_text::moment((unix * 1e9) as i64)
 }

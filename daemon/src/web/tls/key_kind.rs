@@ -1,8 +1,8 @@
-//! Kinds of keys that the TLS library cannot use, by the object identifiers in DER.
+//! Key types that the TLS library does not support, by their object identifiers in DER.
 
 use rustls::pki_types::PrivateKeyDer;
 
-/// An identifier with its tag and length, and the name that `openssl` users know.
+/// An identifier with its tag and length, and its name in `openssl`.
 const CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x21", "curve P-224 (secp224r1)"),
@@ -29,9 +29,8 @@ const RSA: (&[u8], &str) = (
 /// `id-ecPublicKey`, before the curve of a public key.
 const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
-/// The kind of a private key that the library has refused, if it is a known one.
+/// The type of an unsupported private key, if known.
 pub(super) fn of_refused_key(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
-    // Without an identifier.
     if let PrivateKeyDer::Pkcs1(_) = key {
         return Some(RSA.1);
     }

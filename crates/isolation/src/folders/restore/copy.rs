@@ -1,5 +1,3 @@
-//! One file, as cheaply as the file systems allow.
-
 use super::Owner;
 use crate::Error;
 use crate::tree::{Entered, Folder, failed};
@@ -11,19 +9,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Asked for at once.
 const PIECE: usize = 64 << 20;
 
-/// Read at once where the kernel cannot copy between the two.
+/// For file systems between which the kernel cannot copy.
 const BUFFER: usize = 1 << 20;
 
 pub(super) struct Copied {
     pub(super) bytes: u64,
-    /// Whether it shares its room with the file it was copied from.
     pub(super) cloned: bool,
 }
 
-/// Copies a file to a name that is not taken.
 pub(super) fn copy(
     from: &Folder,
     to: &Folder,
@@ -60,7 +55,7 @@ pub(super) fn copy(
     if version()? != before || copied.st_size != stat.st_size {
         return Err(changed());
     }
-    // A copy of hundreds of gigabytes need not push everything else out of memory.
+    // A copy of hundreds of gigabytes need not evict the rest of the page cache.
     let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
     Ok(Copied {
         bytes: size,
@@ -68,7 +63,7 @@ pub(super) fn copy(
     })
 }
 
-/// Whether a file of one folder can share its room with one of another.
+/// Whether reflinks from one folder to the other work.
 pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let nameless = |folder: &Folder| {
@@ -81,22 +76,20 @@ pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
         && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
 }
 
-/// Piece by piece, leaving out the holes.
 fn data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Only a hole is left.
             Err(Errno::NXIO) => break,
-            // A file system that does not know of holes.
+            // The file system does not support holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(errno) => return Err(errno),
         };
         let end = rustix::fs::seek(source, SeekFrom::Hole(start))
             .unwrap_or(size)
             .min(size);
-        // Empty if the file is being cut.
+        // The file was truncated meanwhile.
         if end <= start {
             break;
         }
@@ -155,7 +148,7 @@ fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), 
     Ok(())
 }
 
-/// Owner first: changing it takes away some of the mode.
+/// Sets the owner first, because `chown` clears mode bits.
 fn dress(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
     if let Some((user, group)) = owner.map(Owner::ids) {
         rustix::fs::fchown(target, user, group)?;

@@ -1,5 +1,3 @@
-//! The program in its group, as a child of this one.
-
 use super::group::Group;
 use crate::launch::gate::Gate;
 use crate::launch::wait::wait;
@@ -13,21 +11,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// A shell that waits for a word before it becomes the program, which begins in the group `$0` or never: if this program is
-/// killed in between, at whatever moment, there comes an end instead of the word, and the shell ends as well.
+/// A shell that reads a word, then executes the program if its own cgroup is `$0`. If this program
+/// is killed before that, the shell reads EOF and exits.
 const SHELL: &str = "/bin/sh";
 const WAITING: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
 exit 125"#;
 const WORD: &[u8] = b"go\n";
-/// Takes what the shell adds out of the environment again.
+/// Removes the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
 const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// Of a holder, to come to its gate.
 const TO_THE_GATE: Duration = Duration::from_secs(120);
 
-/// See [`Launched`].
 pub(super) struct Child {
     child: std::process::Child,
     name: String,
@@ -38,7 +34,6 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts it in its group; on an error the group is gone as well.
     pub(super) fn start(
         job: &Job,
         file: &Path,
@@ -58,7 +53,7 @@ impl Child {
             .args(&becoming)
             .arg(ENV);
         if let Some(folder) = job.folder.as_ref().filter(|_| !becoming.is_empty()) {
-            // Once more, as the one who has to be able to.
+            // Again as the target user, who must be able to enter the folder.
             command.arg("-C").arg(folder);
         }
         let own = SHELLS_OWN
@@ -77,7 +72,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stderr(output.try_clone().map_err(Error::at(&job.output))?)
             .stdout(output);
-        // What the terminal sends is for this program, which then decides.
+        // Terminal signals go only to this program.
         command.process_group(0);
         let child = command
             .spawn()
@@ -95,7 +90,6 @@ impl Child {
         Ok(started)
     }
 
-    /// Puts it into its group, and lets it become the program.
     fn prepare(&mut self, open_files: Option<u64>) -> Result<(), Error> {
         let stdin = self.child.stdin.take();
         let words = |what: &str| Error::Refused(format!("{}: {what}", self.name));
@@ -106,7 +100,7 @@ impl Child {
                 current: Some(most),
                 maximum: Some(most),
             };
-            // Still this program's user: another one's limits are not everybody's to set.
+            // The child still has this program's user; the limits of another user need privilege.
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| words(&format!("{most} open files: {error}")))?;
         }
@@ -124,10 +118,8 @@ impl Child {
         Ok(self.ended)
     }
 
-    /// Kills everything and waits for it.
     fn finish(&mut self) -> Result<(), Error> {
         if self.status()?.is_none() {
-            // It is in the group, unless it could not be put there.
             let _ = self.child.kill();
         }
         self.group.kill()?;
@@ -206,7 +198,6 @@ impl Launched for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The group's own drop removes it.
         let _ = self.finish();
     }
 }

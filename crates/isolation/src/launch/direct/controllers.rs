@@ -1,4 +1,5 @@
-//! Room for groups in a cgroup of version 2: one that has processes itself hands no controllers on.
+//! Enables controllers for groups in a cgroup of version 2. A cgroup that has processes itself
+//! cannot pass controllers on.
 
 use super::folder::{folders, write};
 use crate::launch::{Error, Limits};
@@ -7,10 +8,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Where the program itself is once it had to make room in its cgroup.
+/// The leaf that this program moves into, so that its cgroup has no processes.
 pub(super) const OWN_LEAF: &str = "faultline.own";
 
-/// Hands the controllers on to the groups below the delegated folder.
 pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
     let wanted = [
         ("memory", true),
@@ -30,7 +30,7 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
         return Ok(());
     }
     match fs::write(&path, &text) {
-        // No controller is handed on by a cgroup that has processes itself.
+        // EBUSY: the cgroup has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             move_processes(delegated)?;
             write(&path, &text)
@@ -39,10 +39,10 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
     }
 }
 
-/// Whether groups below it can have limits: now, or after this program has moved.
+/// Whether groups below can have limits, now or after this program has moved.
 pub(super) fn check(folder: &Path) -> Result<(), Error> {
     let handed_on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
-    // The root of the host's cgroups has no type, and may have processes.
+    // The root cgroup has no `cgroup.type`, and may have processes.
     if handed_on.split_whitespace().any(|name| name == "memory")
         || !folder.join("cgroup.type").exists()
     {
@@ -65,7 +65,6 @@ fn alone(folder: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Moves this program into a leaf, if it is alone.
 fn move_processes(folder: &Path) -> Result<(), Error> {
     alone(folder)?;
     let leaf = folder.join(OWN_LEAF);
@@ -78,7 +77,7 @@ fn move_processes(folder: &Path) -> Result<(), Error> {
     write(&leaf.join("cgroup.procs"), &std::process::id().to_string())
 }
 
-/// Moves this program back where it was, if it was moved and there are no groups any more.
+/// Moves this program back once no groups are left.
 pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
     let leaf = delegated.join(OWN_LEAF);
     if folders(delegated)? != [leaf.clone()] {

@@ -1,15 +1,11 @@
-//! Files and folders of the cgroup file system.
-
 use crate::launch::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes a value into a file of a cgroup.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::at(path))
 }
 
-/// The cgroups right below one; none if it is gone.
 pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,5 +1,3 @@
-//! One group: its folders from the first to the last.
-
 use super::folder::{folders, write};
 use super::parent::GroupParent;
 use super::{controllers, procs, v1, v2};
@@ -12,18 +10,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Of a killed process, to be gone: the memory of a validator is not given back at once.
+/// For a killed process to exit: freeing a validator's memory takes time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the names of all groups begin with. Dots divide their parts, which have none.
+/// Prefix of all group names. Dots separate the parts, which contain none.
 const OURS: &str = "faultline";
 
-/// A group that is there. Dropping it ends its processes by force and removes it.
 #[derive(Debug)]
 pub(super) struct Group {
     name: String,
     kind: Kind,
-    /// The limits of disks, each with the disk's number.
     io: Vec<(String, IoLimit)>,
     removed: bool,
 }
@@ -33,16 +29,13 @@ enum Kind {
     V1(v1::Folders),
     V2 {
         folder: PathBuf,
-        /// Up to which limits above it hold for it as well.
+        /// The limits of all ancestors up to this one apply as well.
         top: PathBuf,
     },
-    /// Somebody else's, to be ended.
     Found(Vec<PathBuf>),
 }
 
 impl Group {
-    /// # Errors
-    /// There is one of this name, or the kernel refuses; nothing is left then.
     pub(super) fn make(
         parent: &GroupParent,
         name: &GroupName,
@@ -88,7 +81,7 @@ impl Group {
             made?;
         }
         group.removed = false;
-        // Stalls are good to know, and no reason not to run.
+        // Pressure files are optional.
         if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, parent) {
             let stalls = tops
                 .stalls
@@ -99,7 +92,6 @@ impl Group {
         Ok(group)
     }
 
-    /// The groups of this scope that are there, whoever made them.
     pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
         let prefix = format!("{OURS}.{scope}.");
         let mut names = BTreeSet::new();
@@ -143,7 +135,6 @@ impl Group {
         }
     }
 
-    /// One that is there already.
     fn found(folders: Vec<PathBuf>, name: String) -> Group {
         Group {
             name,
@@ -165,7 +156,6 @@ impl Group {
         }
     }
 
-    /// See [`Launched::relimit`](crate::launch::Launched::relimit).
     pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>, Error> {
         match &self.kind {
             Kind::V1(folders) => v1::relimit(&folders.memory, memory),
@@ -185,7 +175,6 @@ impl Group {
         }
     }
 
-    /// Without the end of a process, which the group does not know.
     pub(super) fn evidence(&self) -> Result<Evidence, Error> {
         match &self.kind {
             Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
@@ -194,13 +183,12 @@ impl Group {
         }
     }
 
-    /// Puts a process in.
     pub(super) fn enter(&mut self, pid: u32) -> Result<(), Error> {
         let write = |folder: &Path| write(&folder.join("cgroup.procs"), &pid.to_string());
         if let Kind::V1(folders) = &mut self.kind
             && let Some(stalls) = folders.stalls.take_if(|stalls| write(stalls).is_err())
         {
-            // Without its process, it would say that nothing ever stalls.
+            // An empty cgroup would report no stalls.
             let _ = fs::remove_dir(stalls);
         }
         let stalls = match &self.kind {
@@ -213,10 +201,10 @@ impl Group {
             .try_for_each(write)
     }
 
-    /// Lifts limits under which its processes wait for memory instead of hearing that they are to end, as far as that goes.
+    /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
     pub(super) fn lift(&self) {
         for folder in self.folders() {
-            // Nothing is made anew in a cgroup: a file that this version does not have is refused.
+            // Opening a missing file fails, because nothing can be created in a cgroup.
             let _ = v2::relimit(folder, None);
             if v1::waits_when_full(folder) {
                 let _ = v1::relimit(folder, None);
@@ -224,7 +212,8 @@ impl Group {
         }
     }
 
-    /// SIGTERM to all its processes, once to each: with version 1 a process is in a folder of every controller.
+    /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every
+    /// controller.
     pub(super) fn ask_to_end(&self) -> Result<(), Error> {
         let folders = match &self.kind {
             Kind::V1(folders) => vec![folders.memory.as_path()],
@@ -241,12 +230,11 @@ impl Group {
         Ok(())
     }
 
-    /// Whether there is a process in it, or nobody can say.
+    /// True also if it cannot be determined.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_empty().unwrap_or(false)
     }
 
-    /// Whether there is no process in it.
     pub(super) fn is_empty(&self) -> Result<bool, Error> {
         for folder in self.folders() {
             if !procs::list(folder)?.is_empty() {
@@ -256,7 +244,6 @@ impl Group {
         Ok(true)
     }
 
-    /// Kills what is in it and waits until nothing is.
     pub(super) fn kill(&self) -> Result<(), Error> {
         let emptied = wait(PATIENCE, || {
             self.folders().into_iter().try_for_each(kill_all)?;
@@ -282,13 +269,11 @@ impl Group {
         )))
     }
 
-    /// Kills what is in it and removes it.
     pub(super) fn end(mut self) -> Result<(), Error> {
         self.kill()?;
         self.remove()
     }
 
-    /// Removes an empty group.
     pub(super) fn remove(&mut self) -> Result<(), Error> {
         self.folders().into_iter().try_for_each(remove_folder)?;
         self.removed = true;
@@ -326,12 +311,10 @@ impl Drop for Group {
     }
 }
 
-/// The folder's name of a group.
 fn folder_name(name: &GroupName) -> String {
     format!("{OURS}.{}.{}.{}", name.scope, name.run, name.part)
 }
 
-/// Groups anywhere below these folders, by name.
 fn below(tops: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
     let mut found = Vec::new();
     let mut unvisited: Vec<PathBuf> = tops.iter().map(|top| top.to_path_buf()).collect();
@@ -368,7 +351,7 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// By the kernel in one go, where it can (version 2 since Linux 5.14).
+/// Uses `cgroup.kill` where it exists (version 2 since Linux 5.14).
 fn kill_all(folder: &Path) -> Result<(), Error> {
     match fs::write(folder.join("cgroup.kill"), "1") {
         Ok(()) => Ok(()),
@@ -376,7 +359,7 @@ fn kill_all(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// With those below it. A process that is just gone may keep it busy for a moment.
+/// Recursive. A process that has just exited may keep it busy for a moment.
 fn remove_folder(folder: &Path) -> Result<(), Error> {
     for inner in folders(folder)? {
         remove_folder(&inner)?;

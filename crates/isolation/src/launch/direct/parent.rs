@@ -1,5 +1,3 @@
-//! Where groups are made on this host.
-
 use super::CgroupRoots;
 use super::controllers::{self, OWN_LEAF};
 use crate::launch::{Abilities, Error, files};
@@ -9,44 +7,39 @@ use rustix::fs::{Access, access};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders that groups are made in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GroupParent {
     V1(Tops),
     V2(Delegated),
 }
 
-/// The topmost folder of each hierarchy of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tops {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
-    /// Of version 2, without controllers: it has the stalls of a group. Absent where it is not mounted, or counts none.
+    /// A cgroup of version 2 without controllers, for pressure. Absent if version 2 is not mounted
+    /// or reports no pressure.
     pub(super) stalls: Option<Stalls>,
 }
 
-/// Where groups of version 2 are made next to those of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stalls {
-    /// This program's own cgroup: who looks after that, such as systemd, still finds what it starts.
+    /// This program's own cgroup, so that its manager, such as systemd, still finds the processes.
     pub(super) folder: PathBuf,
-    /// Below which those of an earlier program may be.
+    /// May contain groups of an earlier program.
     pub(super) top: PathBuf,
 }
 
-/// Of version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delegated {
-    /// In which groups are made.
     pub(super) folder: PathBuf,
-    /// Below which those of an earlier program may be.
     pub(super) top: PathBuf,
     pub(super) controllers: Vec<String>,
 }
 
 impl GroupParent {
-    /// Version 1 where it has the memory controller, as the kernel gives it to one version only.
+    /// Version 1 if it has the memory controller, which the kernel gives to one version only.
     pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent, Error> {
         let refused = |error: faultline_kernel::ReadError| Error::Refused(error.to_string());
         let mounts = roots
@@ -113,7 +106,7 @@ impl GroupParent {
                 ..
             }) => {
                 let has = |name: &str| controllers.iter().any(|controller| controller == name);
-                // The root of the host's cgroups has no limits of its own to tell by.
+                // The root cgroup has no limit files.
                 let is_root = !folder.join("memory.max").exists();
                 let swap = folder.join("memory.swap.max").exists()
                     || is_root && host.procfs.join("swaps").exists();
@@ -132,7 +125,6 @@ impl GroupParent {
 }
 
 impl Tops {
-    /// The folders that a group may have, but for that of its stalls.
     pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
         let tops = [
             Some(&self.memory),
@@ -166,7 +158,7 @@ fn may_be_written(folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The cgroup to make groups in for a program in this one, which may be its leaf.
+/// Parent of new groups; `own` may be this program's leaf in it.
 fn home(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == OWN_LEAF => parent.to_owned(),

@@ -1,5 +1,3 @@
-//! The processes of a cgroup and of those below it.
-
 use super::folder::folders;
 use crate::launch::Error;
 use rustix::io::Errno;
@@ -9,12 +7,11 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Numbers of the living processes; none if the cgroup is gone.
 pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
     let path = folder.join("cgroup.procs");
     let text = match fs::read_to_string(&path) {
         Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
-        // A threaded cgroup: its processes are told by the one above.
+        // A threaded cgroup: its parent lists the processes.
         Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
         text => text.map_err(Error::at(&path))?,
     };
@@ -30,10 +27,8 @@ pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
     Ok(all)
 }
 
-/// Sends a signal to every process that is in the cgroup.
-///
-/// A number that was listed may be another process's a moment later, so each is held by a descriptor before the list is
-/// read once more.
+/// Sends a signal to every process of the cgroup. Pids may be reused, so each gets a pidfd before
+/// the list is read again.
 pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
     let listed = list(folder)?.into_iter().filter_map(Pid::from_raw);
     let current: Vec<_> = listed

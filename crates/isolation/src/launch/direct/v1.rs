@@ -1,5 +1,3 @@
-//! The files of version 1.
-
 use super::folder::write;
 use crate::launch::compare::in_pages;
 use crate::launch::{CpuSet, Error, Evidence, IoLimit, Limits, unified};
@@ -9,13 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One group's folders, by controller.
 #[derive(Debug)]
 pub(super) struct Folders {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
-    /// Of version 2, for the stalls.
     pub(super) stalls: Option<PathBuf>,
 }
 
@@ -35,7 +31,6 @@ impl Folders {
 }
 
 const MEMORY: &str = "memory.limit_in_bytes";
-/// Memory and swap together.
 const BOTH: &str = "memory.memsw.limit_in_bytes";
 const CONTROL: &str = "memory.oom_control";
 
@@ -60,7 +55,7 @@ pub(super) fn limit(
     }
     if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {
         write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
-        // Without memory nodes no process can enter.
+        // A cpuset without memory nodes accepts no process.
         let all = folder.parent().unwrap_or(folder).join("cpuset.mems");
         let nodes = fs::read_to_string(&all).map_err(Error::at(&all))?;
         write(&folder.join("cpuset.mems"), nodes.trim())?;
@@ -78,11 +73,11 @@ pub(super) fn limit(
     Ok(())
 }
 
-/// Moves the hard limit. What is full waits from then on, and is not killed.
+/// Changes the hard limit. Processes of a full group then wait instead of being killed.
 pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
     write(&memory.join(CONTROL), "1")?;
     let (path, both) = (memory.join(MEMORY), memory.join(BOTH));
-    // Memory with swap, where it is limited, is never less than memory alone.
+    // The limit of memory and swap must not be below that of memory.
     let with_swap = fs::read_to_string(&both)
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok());
@@ -98,7 +93,7 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
         &path,
         bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
     ) {
-        // So much could not be reclaimed: what held before still holds.
+        // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(Error::at(&path))?,
     }
@@ -106,7 +101,6 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
     self::bytes(&path, text.trim())
 }
 
-/// Whether processes of this group wait when it is full, and are not killed.
 pub(super) fn waits_when_full(memory: &Path) -> bool {
     let text = fs::read_to_string(memory.join(CONTROL)).unwrap_or_default();
     text.lines().any(|line| line.trim() == "oom_kill_disable 1")
@@ -129,7 +123,7 @@ fn values(limit: &IoLimit) -> [Option<u64>; 4] {
 }
 
 pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits, Error> {
-    // With the limits of the cgroups above.
+    // Includes the limits of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
     let value = |key: &str| {
@@ -196,7 +190,6 @@ fn cpus(path: &Path) -> Result<CpuSet, Error> {
     CpuSet::parse(&text).map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
 }
 
-/// The stalls are those of a group of version 2, if there is one.
 pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence, Error> {
     let mut evidence = Evidence {
         pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
@@ -232,18 +225,18 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
     Ok(evidence)
 }
 
-/// How often the limits were met. A 0 that would say nothing is left out.
+/// Hits of the limits; meaningless zeros are left out.
 fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
     let [limit, both] = [MEMORY, BOTH].map(|file| count(&memory.join(file)));
-    // Memory and swap are charged together first: where they may not be more than memory, its own limit is never met.
+    // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
+    // is never hit.
     let is_met = both?.zip(limit?).is_none_or(|(both, memory)| both > memory);
     let own = count(&memory.join("memory.failcnt"))?.filter(|_| is_met);
-    // Newer kernels (6.18) have the file and do not count.
+    // Newer kernels (6.18) have the file but do not count.
     let together = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
     Ok([("failcnt", own), ("memsw_failcnt", together)])
 }
 
-/// A file with one number; `None` if this kernel does not have it.
 fn count(path: &Path) -> Result<Option<u64>, Error> {
     match fs::read(path) {
         Ok(text) => number::parse(&text)

@@ -1,5 +1,3 @@
-//! Limits in the files of version 2.
-
 use super::folder::write;
 use crate::launch::{CpuSet, Error, IoLimit, Limits, unified};
 use std::fs;
@@ -32,7 +30,6 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     Ok(())
 }
 
-/// Moves the limit that slows down.
 pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
     write(
         &folder.join("memory.high"),
@@ -52,11 +49,11 @@ fn values(limit: &IoLimit) -> [Option<u64>; 4] {
     ]
 }
 
-/// What holds: the strictest from here to `top`.
+/// Effective limits: the strictest from `folder` up to `top`.
 pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
     let mut limits = unified::limits(folder, requested)?;
     if limits.cpus.is_some() {
-        // The other file keeps what was written, whether there are such CPUs or not.
+        // `cpuset.cpus` keeps the written value even if such CPUs do not exist.
         let path = folder.join("cpuset.cpus.effective");
         let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
         let cpus = CpuSet::parse(&text)

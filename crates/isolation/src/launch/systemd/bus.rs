@@ -1,5 +1,3 @@
-//! What is asked of systemd over the system bus, and its answers as types.
-
 use super::super::Error;
 use super::super::wait::wait;
 use std::collections::HashMap;
@@ -7,19 +5,18 @@ use std::time::Duration;
 use zbus::proxy::CacheProperties;
 use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 
-/// A machine that thrashes answers late.
+/// A thrashing machine answers late.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For systemd to come back when it executes itself anew, as upgrades have it do.
+/// For systemd to return after it re-executes itself, as in upgrades.
 const ABSENCE: Duration = Duration::from_secs(60);
 
-/// `CLD_EXITED` of `waitid(2)`.
 pub(super) const EXITED: i32 = 1;
 
-/// Properties of a unit to be made, with their names.
 pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
 
-/// A unit as `ListUnits` tells it: name, description, load, active and sub state, followed, path, job, its type and path.
+/// Row of `ListUnits`: name, description, load, active and sub state, followed, path, job, its type
+/// and path.
 type Listed = (
     String,
     String,
@@ -73,23 +70,20 @@ trait Manager {
     default_service = "org.freedesktop.systemd1"
 )]
 trait Values {
-    /// Without an interface those of all.
+    /// Empty: all interfaces.
     fn get_all(&self, interface: &str) -> zbus::Result<HashMap<String, OwnedVariant>>;
 }
 
-/// The connection. It also holds the references of units that shall not be forgotten.
+/// Also holds the references that keep units loaded.
 #[derive(Debug, Clone)]
 pub(super) struct Bus {
     manager: ManagerProxy<'static>,
 }
 
-/// A unit that is loaded, by its properties.
 #[derive(Debug, Clone)]
 pub(super) struct Unit(HashMap<String, OwnedVariant>);
 
 impl Bus {
-    /// # Errors
-    /// There is no system bus, or nobody on it who is systemd.
     pub(super) fn connect() -> Result<Self, Error> {
         let connect = async {
             let connection = zbus::connection::Builder::system()
@@ -109,21 +103,20 @@ impl Bus {
         Ok(Self { manager })
     }
 
-    /// systemd's own variables, which every service gets.
+    /// systemd's own variables, which every service inherits.
     pub(super) fn environment(&self) -> Result<Vec<String>, Error> {
         zbus::block_on(self.manager.environment()).map_err(|error| words("systemd", &error))
     }
 
-    /// systemd's version; `None` if it is not understood.
     pub(super) fn version(&self) -> Result<Option<u32>, Error> {
         let text =
             zbus::block_on(self.manager.version()).map_err(|error| words("systemd", &error))?;
         Ok(version(&text))
     }
 
-    /// Makes a unit and queues its start.
+    /// Creates a unit and queues its start.
     pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
-        // Nobody knows whether it was done if there is no answer, so it is not asked twice.
+        // Not retried: without an answer it is unknown whether the call was executed.
         let started =
             zbus::block_on(
                 self.manager
@@ -132,14 +125,14 @@ impl Bus {
         started.map(drop).map_err(|error| words(unit, &error))
     }
 
-    /// Changes properties until the host is started again.
+    /// Changes properties until the next boot.
     pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
         let set =
             self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
         set.map_err(|error| words(unit, &error))
     }
 
-    /// Queues its stop. That it is not there is no error.
+    /// Queues the stop. A missing unit is no error.
     pub(super) fn stop(&self, unit: &str) -> Result<(), Error> {
         unless_gone(
             unit,
@@ -147,7 +140,7 @@ impl Bus {
         )
     }
 
-    /// Sends a signal to `who`: `main` or `all`. That nobody is there is no error.
+    /// `who` is `main` or `all`. A missing process is no error.
     pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<(), Error> {
         unless_gone(
             unit,
@@ -155,7 +148,6 @@ impl Bus {
         )
     }
 
-    /// Lets systemd forget its failure.
     pub(super) fn reset(&self, unit: &str) -> Result<(), Error> {
         unless_gone(
             unit,
@@ -163,16 +155,15 @@ impl Bus {
         )
     }
 
-    /// Lets systemd forget that this connection wanted it to be kept.
     pub(super) fn release(&self, unit: &str) -> Result<(), Error> {
         match self.ask(async |manager| manager.unref_unit(unit).await) {
-            // It may be somebody else's, from a program that is gone.
+            // The reference may belong to a program that has ended.
             Ok(()) | Err(zbus::Error::MethodError(..)) => Ok(()),
             Err(error) => Err(words(unit, &error)),
         }
     }
 
-    /// Names of the units that match a pattern and are there, or have failed and are not forgotten; sorted.
+    /// Sorted names of matching units that are loaded, including failed ones.
     pub(super) fn list(&self, pattern: &str) -> Result<Vec<String>, Error> {
         let states = [
             "active",
@@ -189,7 +180,6 @@ impl Bus {
         Ok(names)
     }
 
-    /// `None`: it is not loaded.
     pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>, Error> {
         let found = self.ask(async |manager| {
             let path = manager.get_unit(unit).await?;
@@ -202,7 +192,7 @@ impl Bus {
         }
     }
 
-    /// What may be asked twice.
+    /// Retries; only for idempotent calls.
     fn ask<T>(
         &self,
         ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
@@ -227,12 +217,10 @@ fn unless_gone<T>(unit: &str, answer: zbus::Result<T>) -> Result<(), Error> {
 }
 
 impl Unit {
-    /// It has ended, or never began.
     pub(super) fn is_down(&self) -> bool {
         matches!(self.text("ActiveState"), Some("inactive" | "failed"))
     }
 
-    /// Nothing is queued for it.
     pub(super) fn is_settled(&self) -> bool {
         let job = self
             .0
@@ -241,8 +229,8 @@ impl Unit {
         job.is_none_or(|(id, _)| id == 0)
     }
 
-    /// The service's program was executed. One that ended at once may never have been active; what systemd ends with when
-    /// it cannot execute a program are codes from 200 on.
+    /// Whether the service's program was executed. A short-lived one may never have been active.
+    /// Exit codes from 200 on mean that systemd could not execute it.
     pub(super) fn was_executed(&self) -> bool {
         let at = self
             .0
@@ -254,7 +242,7 @@ impl Unit {
                 .is_some_and(|(code, status)| code != EXITED || status < 200)
     }
 
-    /// The folder of its cgroup below the root of the hierarchy.
+    /// Relative to the root of the hierarchy.
     pub(super) fn cgroup(&self) -> Option<&str> {
         self.text("ControlGroup")
     }
@@ -263,7 +251,7 @@ impl Unit {
         self.text("Result")
     }
 
-    /// The process that the service runs, or was.
+    /// Current or last process of the service.
     pub(super) fn main_pid(&self) -> Option<u32> {
         let pid = |name| {
             self.0
@@ -274,7 +262,7 @@ impl Unit {
         pid("MainPID").or_else(|| pid("ExecMainPID"))
     }
 
-    /// How the service's process ended: a `CLD_` code as of `waitid(2)`, and its exit code or signal.
+    /// A `CLD_` code of `waitid(2)`, and the exit code or signal.
     pub(super) fn ended(&self) -> Option<(i32, i32)> {
         let number = |name| {
             self.0
@@ -295,7 +283,7 @@ impl Unit {
     }
 }
 
-/// The number that a version begins with, as in `252.30-1~deb12u2` or `v256`.
+/// The leading number of a version such as `252.30-1~deb12u2` or `v256`.
 fn version(text: &str) -> Option<u32> {
     let text = text.trim_start_matches('v');
     text.split(|letter: char| !letter.is_ascii_digit())
@@ -304,7 +292,6 @@ fn version(text: &str) -> Option<u32> {
         .ok()
 }
 
-/// The unit, or its process, is not there (any more).
 fn is_gone(error: &zbus::Error) -> bool {
     match error {
         zbus::Error::MethodError(name, ..) => {
@@ -321,7 +308,6 @@ fn is_gone(error: &zbus::Error) -> bool {
     }
 }
 
-/// systemd is not on the bus at this moment.
 fn is_away(error: &zbus::Error) -> bool {
     let zbus::Error::FDO(error) = error else {
         return false;
@@ -334,7 +320,6 @@ fn is_away(error: &zbus::Error) -> bool {
     )
 }
 
-/// A refusal in words that say what to do.
 fn words(unit: &str, error: &zbus::Error) -> Error {
     let advice = match error {
         zbus::Error::MethodError(name, ..) => match name.as_str() {

@@ -1,5 +1,3 @@
-//! A job in systemd's terms.
-
 use super::super::{Error, IoLimit, Job, Limits};
 use super::bus::Properties;
 use rustix::process::{Resource, getrlimit};
@@ -8,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 use zbus::Variant;
 
-/// What a service finds in its environment without having been given it.
 const SET_BY_SYSTEMD: [&str; 16] = [
     "HOME",
     "INVOCATION_ID",
@@ -28,7 +25,7 @@ const SET_BY_SYSTEMD: [&str; 16] = [
     "USER",
 ];
 
-/// Beyond the grace that a job has, before systemd uses force by itself.
+/// Added to the job's grace before systemd kills.
 const SPARE: Duration = Duration::from_secs(30);
 
 pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
@@ -76,7 +73,6 @@ pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, 
     Ok(properties)
 }
 
-/// A bit for each CPU, as `AllowedCPUs` wants them.
 fn mask(cpus: &[u32]) -> Vec<u8> {
     let mut mask = Vec::new();
     for cpu in cpus {
@@ -89,12 +85,9 @@ fn mask(cpus: &[u32]) -> Vec<u8> {
     mask
 }
 
-/// Of the service in `slice`, which runs `program` with the arguments of the job. `global` are the variables that
-/// systemd gives to every service; `outlives` says that the service goes on without its first process, while another one
-/// is there.
-///
-/// # Errors
-/// Something is not UTF-8, which is all that systemd takes.
+/// Properties of the service in `slice`. `global` are the variables that systemd gives to every
+/// service. `outlives`: the service continues without its first process while another one runs.
+/// Fails on text that is not UTF-8, because systemd accepts only that.
 pub(super) fn service(
     job: &Job,
     slice: &str,
@@ -107,7 +100,7 @@ pub(super) fn service(
     for argument in job.command.iter().skip(1) {
         arguments.push(utf8(argument)?);
     }
-    // Arguments are what they are: no variables in them.
+    // Do not expand variables in arguments.
     let plain = vec!["no-env-expand".to_owned()];
     let output = utf8(job.output.as_os_str())?;
     let folder = job
@@ -127,20 +120,21 @@ pub(super) fn service(
         ("StandardOutputFileToAppend", Variant::from(output.clone())),
         ("StandardErrorFileToAppend", Variant::from(output)),
         ("TasksMax", Variant::from(u64::MAX)),
-        // One process that is OOM-killed ends the run, even if a shell would go on without it.
+        // One OOM-killed process ends the run, even if a shell would continue.
         ("OOMPolicy", Variant::from("stop")),
         ("KillMode", Variant::from("control-group")),
         ("SendSIGKILL", Variant::from(true)),
-        // Known until this program has read how it ended; forgotten as soon as nobody is there to read it.
+        // `AddRef` keeps the unit until this program has read its result; `CollectMode` unloads it
+        // if this program is gone.
         ("AddRef", Variant::from(true)),
         ("CollectMode", Variant::from("inactive-or-failed")),
     ];
     properties.extend(job.user.clone().map(|user| ("User", Variant::from(user))));
     if outlives {
-        // What a program leaves running is not ended behind its caller's back.
+        // Remaining processes survive the program; the caller decides.
         properties.push(("ExitType", Variant::from("cgroup")));
     }
-    // The caller decides when force is used, this only if the caller is gone.
+    // Normally the caller kills; this applies if the caller is gone.
     let stop = u64::try_from((job.grace + SPARE).as_micros()).unwrap_or(u64::MAX);
     properties.push(("TimeoutStopUSec", Variant::from(stop)));
     let longest = job
@@ -152,7 +146,7 @@ pub(super) fn service(
     Ok(properties)
 }
 
-/// What a program started by this one would inherit, where the job does not say otherwise.
+/// Limits that a child of this program would inherit, unless the job sets them.
 fn rlimits(job: &Job) -> Properties {
     let own = |resource| {
         let limit = getrlimit(resource);

@@ -1,5 +1,3 @@
-//! One group: its slice and its service, from the first to the last.
-
 use super::bus::{Bus, EXITED, Properties, Unit};
 use super::{KILL, PATIENCE, service_name, slice};
 use crate::launch::compare::in_pages;
@@ -12,19 +10,17 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use zbus::Variant;
 
-/// Of a holder, to come to its gate.
 const TO_THE_GATE: Duration = Duration::from_secs(120);
-/// Of a limit that systemd has taken, to be the kernel's.
+/// For the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
-/// From kill to kill: what is being started while one is on its way is killed by the next.
+/// Interval of kills: a process that starts during one kill gets the next.
 const KILL_AGAIN: Duration = Duration::from_millis(500);
 
-/// See [`Launched`]. Dropping it removes both units.
+/// Dropping it removes both units.
 pub(super) struct Service {
     bus: Bus,
     slice: String,
     name: String,
-    /// Where version 2 is.
     root: PathBuf,
     folder: PathBuf,
     requested: Vec<IoLimit>,
@@ -34,10 +30,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Has the slice made, with its limits.
-    ///
-    /// # Errors
-    /// It is there already, or systemd refuses; nothing is left then.
+    /// Creates the slice with its limits. After an error nothing is left.
     pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service, Error> {
         let slice = slice(name);
         bus.start(&slice, limits)?;
@@ -56,7 +49,6 @@ impl Service {
         })
     }
 
-    /// Waits until the slice is there, and finds its cgroup below `root`.
     pub(super) fn open_slice(&mut self, root: &Path) -> Result<(), Error> {
         let unit = self.settled(&self.slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
@@ -74,7 +66,6 @@ impl Service {
         unified::limits(&self.folder, requested)
     }
 
-    /// Starts the program, and returns once it is executed.
     pub(super) fn start(
         &mut self,
         job: &Job,
@@ -87,7 +78,7 @@ impl Service {
             .as_deref()
             .map(|path| Gate::make(path, user))
             .transpose()?;
-        // Else a folder that is not there would be told as a number only.
+        // A missing folder would otherwise be reported only as an exit code.
         std::fs::OpenOptions::new()
             .append(true)
             .create(true)
@@ -104,7 +95,6 @@ impl Service {
         }
     }
 
-    /// The unit, once nothing is queued for it.
     fn settled(&self, name: &str) -> Result<Unit, Error> {
         let unit = wait(PATIENCE, || {
             Ok(self.bus.unit(name)?.filter(Unit::is_settled))
@@ -117,7 +107,7 @@ impl Service {
         })
     }
 
-    /// Removes both units, and waits until their names are free again.
+    /// Waits until both names are free again.
     fn remove(&mut self) -> Result<(), Error> {
         self.removed = true;
         remove(&self.bus, &self.name, &self.slice)?;
@@ -131,7 +121,6 @@ impl Service {
         Ok(())
     }
 
-    /// The service's own cgroup, as long as it runs.
     fn own_folder(&self) -> Result<Option<PathBuf>, Error> {
         let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
         Ok(unit.and_then(|unit| below(&self.root, unit.cgroup()?)))
@@ -182,7 +171,7 @@ impl Launched for Service {
     }
 
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
-        // The kernel cuts it down to pages.
+        // The kernel rounds down to pages.
         let wanted = memory.map(in_pages);
         if !move_limit(&self.bus, &self.name, wanted)? {
             return match wanted {
@@ -237,13 +226,11 @@ impl Launched for Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if !self.removed {
-            // Whoever dropped it has a reason of more interest than what this might say.
             let _ = self.remove();
         }
     }
 }
 
-/// Ends what there is of the service by force, and stops its slice.
 pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error> {
     end_by_force(bus, service)?;
     for unit in [service, slice] {
@@ -262,8 +249,8 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// Moves the limit of a service's memory that slows down, until the host is started again; false if the service is down: asked
-/// for a unit that is gone, systemd would load it once more and keep the limit for it.
+/// Sets the service's throttling memory limit until the next boot. Returns false if the service is
+/// down: systemd would reload a missing unit and keep the limit for it.
 pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool, Error> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
@@ -281,7 +268,6 @@ fn stays(unit: &str) -> Error {
     ))
 }
 
-/// Waits until nothing is left of it.
 fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
     let is_down = || {
         Ok(bus
@@ -303,7 +289,7 @@ fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
     )))
 }
 
-/// The folder of a cgroup that systemd names, if it is one below `root`.
+/// The folder of a cgroup; `None` if it is not below `root`.
 fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
     let path = Path::new(cgroup.strip_prefix('/')?);
     let plain = path
@@ -312,7 +298,6 @@ fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
     (plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
-/// By the codes of `waitid(2)`: exited, killed, dumped.
 fn end(unit: &Unit) -> Option<End> {
     match unit.ended()? {
         (EXITED, code) => Some(End::Code(code)),
@@ -321,7 +306,7 @@ fn end(unit: &Unit) -> Option<End> {
     }
 }
 
-/// What systemd tells by exit codes of its own, as of systemd.exec(5).
+/// systemd's own exit codes: systemd.exec(5).
 fn not_started(job: &Job, unit: &Unit) -> Error {
     let program = job
         .command
