@@ -1,5 +1,3 @@
-//! The command line of `info`, `export`, `merge` and `report`.
-
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,5 +1,3 @@
-//! `faultline export`: the tables of recordings as files that pandas, polars and DuckDB open.
-
 mod csv;
 mod parquet;
 mod rows;
@@ -23,7 +21,6 @@ pub use table::Values;
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// Writes columns of the same length, of anything, as a Parquet table of that name: as `faultline export` writes its tables.
 pub fn write_columns(
     out: impl Write + Send,
     table: &str,
@@ -45,17 +42,12 @@ pub fn write_columns(
     writer.finish()
 }
 
-/// One recording and the folder for its tables.
 struct Job {
     from: PathBuf,
     to: PathBuf,
 }
 
-/// Writes the tables; what was written, in words.
-///
-/// # Errors
-/// A recording cannot be read, a file cannot be written or is there already, a table does not exist. Files that were
-/// finished before the error stay.
+/// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let tables = chosen(&args.tables)?;
     let jobs = jobs(args)?;
@@ -77,7 +69,6 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
         let mut rows = 0;
         for table in &tables {
             let path = path(job, table, args.format);
-            // A recording's error names the recording.
             rows += export(&recording, table, &path, args.format).map_err(|error| {
                 match error.is::<Error>() {
                     true => error,
@@ -95,7 +86,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     Ok(message)
 }
 
-/// The tables asked for, each once; all of them if none is named.
+/// All tables if `names` is empty.
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
     let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
@@ -107,7 +98,7 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
         .collect())
 }
 
-/// One recording goes into the folder itself, several into one each.
+/// Several recordings get a subfolder each.
 fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
     let [one] = args.files.as_slice() else {
         let mut jobs: Vec<Job> = Vec::new();
@@ -145,7 +136,7 @@ fn path(job: &Job, table: &str, format: Format) -> PathBuf {
     job.to.join(format!("{table}.{extension}"))
 }
 
-/// Writes one table; its number of rows. The file has its name only once it is whole.
+/// The file gets its final name only when it is complete.
 fn export(
     recording: &Recording,
     table: &'static str,

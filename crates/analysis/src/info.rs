@@ -1,5 +1,3 @@
-//! `faultline info`: what is in a recording, and whether it is whole.
-
 mod phases;
 mod summary;
 mod text;
@@ -10,11 +8,7 @@ use faultline_recording::Recording;
 use std::io::Write;
 pub use summary::Summary;
 
-/// Prints what is in each recording. One that cannot be read is told on standard error and does not keep the others from
-/// being shown; the exit code is then 1.
-///
-/// # Errors
-/// `out` cannot be written.
+/// An unreadable recording is reported on stderr and skipped; the exit code is then 1.
 pub fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<u8> {
     let mut code = 0;
     for (i, file) in args.files.iter().enumerate() {

@@ -1,6 +1,4 @@
-//! Recordings in, knowledge out: contents, tables, numbers of a run, and the report on one run or several.
-
-// They panic when their reader has gone; see `faultline_command::output`.
+// They panic when the reader closes the pipe; see `faultline_command::output`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod args;

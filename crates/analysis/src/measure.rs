@@ -1,5 +1,3 @@
-//! The numbers of one run.
-
 pub mod lifecycle;
 mod numbers;
 mod pools;
@@ -21,46 +19,39 @@ pub use tps::{Counted, Second, Tps};
 use crate::run::{Run, Signal};
 use faultline_stats::rate::{self, Reading};
 
-/// One run with what follows from it.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     pub lifecycle: Lifecycle,
-    /// Transactions by second.
     pub tps: Tps,
-    /// Which part of the run numbers are taken from.
     pub windows: Windows,
-    /// Of the whole recording, one value a tick.
+    /// One value per tick of the whole recording.
     pub series: Series,
 }
 
-/// Parts of a run; none goes beyond its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Windows {
-    /// From the first tick to the last, or to the end of its last process.
+    /// From the first tick to the last, or to the end of the last process.
     pub all: Span,
-    /// From the first execution on; `None` if no transaction was recorded.
+    /// From the first execution; `None` if no transaction was recorded.
     pub executing: Option<Span>,
-    /// From the first tick at the tip on; `None` if it never was there.
+    /// From the first tick at the tip; `None` without one.
     pub steady: Option<Span>,
 }
 
 impl Windows {
-    /// From the first execution on; the whole run if nothing was executed.
+    /// `executing`, or `all` if nothing was executed.
     pub fn usual(&self) -> Span {
         self.executing.unwrap_or(self.all)
     }
 }
 
-/// One value a tick.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// Resident memory: anonymous, file and shared together. Bytes.
+    /// Anonymous, file and shared memory together. Bytes.
     pub rss: Vec<Option<f64>>,
-    /// Major faults per second.
     pub major: Vec<Option<f64>>,
-    /// Minor faults per second.
     pub minor: Vec<Option<f64>>,
-    /// Effective limit less what cannot be reclaimed. Bytes.
+    /// Effective limit minus unreclaimable memory, in bytes.
     pub headroom: Vec<Option<f64>>,
 }
 
@@ -68,7 +59,7 @@ pub fn measure(run: &Run) -> Measured {
     let lifecycle = lifecycle::lifecycle(run);
     let tps = tps::tps(run, &lifecycle);
     let last = tps.seconds.last().map_or(0.0, |second| second.at + 1.0);
-    // A run ends with its process: what is recorded after it is drawn, and counts for nothing.
+    // A run ends with its process: later ticks are drawn, but not counted.
     let end = if lifecycle.ended.is_some() {
         lifecycle.until
     } else {
@@ -100,7 +91,6 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-/// A counter's rates over the whole recording, one a tick.
 pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
     rate::rates(
         &readings(
@@ -115,7 +105,6 @@ pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
     )
 }
 
-/// A counter within a part of the run.
 pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
     let ticks = run
         .ticks
@@ -131,7 +120,7 @@ pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> 
         .collect()
 }
 
-/// A counter of the kernel begins anew with each process, and nothing is known between two sessions.
+/// Kernel counters restart with each process, and nothing is known between two sessions.
 fn epoch(tick: &crate::run::Tick) -> u64 {
     (tick.session as u64) << 32
         | tick
@@ -139,7 +128,7 @@ fn epoch(tick: &crate::run::Tick) -> u64 {
             .map_or(0, |process| process as u64 & 0xffff_ffff)
 }
 
-/// The longest step between two readings that is no gap, in seconds.
+/// The longest step between readings that is not a gap, in seconds.
 pub(crate) fn longest(run: &Run) -> f64 {
     2.5 * run.interval()
 }
@@ -155,7 +144,7 @@ fn rss(run: &Run) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// Value by value; `None` where either is.
+/// `None` where either value is.
 pub fn combine(
     a: &[Option<f64>],
     b: &[Option<f64>],
@@ -167,7 +156,6 @@ pub fn combine(
         .collect()
 }
 
-/// The values of ticks within a part of the run.
 pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
     let ticks = run
         .ticks

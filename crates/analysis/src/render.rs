@@ -1,8 +1,7 @@
-//! How a report looks: one page of HTML that opens offline, the same as Markdown, each table as CSV, each figure as SVG.
+//! Renders a report as one offline HTML page, Markdown, CSV tables and SVG figures.
 //!
-//! No renderer computes a number: they see [`crate::report::model`] and nothing else. The same report gives the same
-//! bytes. All texts are taken as hostile: escaped for their format, and what is invisible or turns the direction of
-//! writing is shown by number.
+//! Renderers compute no number. Equal reports give equal bytes. Texts are treated as hostile:
+//! escaped, with invisible and direction-changing characters as code points.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,27 +24,18 @@ mod words;
 
 pub use plain::plain;
 
-/// What [`write()`] wrote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The page, for people to open.
     pub page: PathBuf,
-    /// All files, the page first.
     pub files: Vec<PathBuf>,
 }
 
-/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg` into a folder, which is made if it is not
-/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced, all or none: a symbolic
-/// link itself, and never the file that it leads to. Nothing else is ever deleted.
-///
-/// # Errors
-/// A file that is there already, unless `force`; an id that is no file name (`[a-z0-9-]+`), appears twice, or a row with
-/// another number of cells than there are columns, all before anything is written; a folder below that is a symbolic link;
-/// what the system says, with the path.
+/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
+/// ends in `.html`. `force` replaces all files or none, and a symbolic link itself instead of its
+/// target. Everything is checked before the first write.
 pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
     check(report)?;
     let files = files(report, out)?;
-    // A page alone has no folders below.
     let folder = files
         .first()
         .and_then(|(page, _)| page.parent())
@@ -89,7 +79,6 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
     Ok(files)
 }
 
-/// Refuses what would become a wrong file name, a doubled anchor or a crooked table: mistakes of whoever built it.
 fn check(report: &Report) -> anyhow::Result<()> {
     unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
     unique(

@@ -1,5 +1,3 @@
-//! From runs to a report: what happened, what differs, and how sure that is.
-
 mod accounts;
 mod arm_table;
 mod cache;
@@ -39,16 +37,14 @@ use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use subject::{Subject, Subjects};
 use verdict::Answers;
 
-/// What is asked of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The metric that decides.
     pub primary: &'static Scalar,
-    /// Differences smaller than this share of the reference do not matter.
+    /// Smaller relative differences do not matter.
     pub margin: f64,
-    /// Of the bootstrap: the same runs and seed give the same report.
+    /// Seed of the bootstrap.
     pub seed: u64,
-    /// What is counted by slot is compared as a rate, so that arms of different slot times can be compared.
+    /// Compares per-slot metrics as rates, for arms of different slot times.
     pub per_second: bool,
 }
 
@@ -63,31 +59,26 @@ impl Default for Options {
     }
 }
 
-/// What is known beside the recordings, by whoever made the runs.
+/// Context that the recordings do not have.
 #[derive(Debug, Clone, Default)]
 pub struct ReportContext {
-    /// Of the page; after the runs if empty.
     pub title: String,
-    /// Said before the headline, whichever it is.
     pub before: Option<String>,
-    /// The headline; the runs' own is the first point then, or comes before it if something was tested.
+    /// The runs' own headline becomes the first point, or precedes this one if something was
+    /// tested.
     pub headline: Option<String>,
-    /// Said before the runs' own points.
     pub points: Vec<String>,
-    /// Said before the runs' own caveats.
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
-    /// with. Without any, the report finds an order.
+    /// The first is the reference. If empty, the report chooses an order.
     pub arms: Vec<String>,
 }
 
-/// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
+/// With several runs, also compares their arms.
 pub fn build(runs: &[Run], options: &Options) -> Report {
     build_with_context(runs, options, ReportContext::default())
 }
 
-/// [`build`], with what is known beside the recordings.
 pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContext) -> Report {
     let mut report = of_runs(runs, options, &context.arms);
     if !context.title.is_empty() {
@@ -97,7 +88,6 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
         let own = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.standing {
             VerdictKind::Described => report.verdict.points.insert(0, own),
-            // What was tested is what was asked.
             _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
         }
     }
@@ -133,7 +123,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     more.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
-        // One arm, twice at the same time.
+        // One arm, run twice at the same time.
         true => vec![Section {
             id: "comparison".to_owned(),
             title: "The A/A pair".to_owned(),

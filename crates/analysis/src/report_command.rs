@@ -1,5 +1,3 @@
-//! `faultline report`.
-
 use crate::args::ReportArgs;
 use crate::render;
 use crate::report::{self, DEFAULT, Options, SCALARS};
@@ -8,13 +6,8 @@ use anyhow::{Context as _, anyhow, bail};
 use faultline_text::clean;
 use std::path::{Path, PathBuf};
 
-/// Where a report goes unless told otherwise.
 const OUT: &str = "report";
 
-/// Reads the runs and writes the report; its headline and where it is, in words.
-///
-/// # Errors
-/// A recording that cannot be read, a metric that does not exist, or a report that cannot be written.
 pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     let options = options(args)?;
     let mut runs = args
@@ -42,7 +35,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     ))
 }
 
-/// Copies of one run are not runs of one arm: they would make differences look surer than they are.
+/// Copies of one run would overstate the certainty.
 fn twice(runs: &[Run]) -> anyhow::Result<()> {
     for (index, one) in runs.iter().enumerate() {
         if let Some(other) = runs

@@ -1,4 +1,4 @@
-//! A recording as the analysis sees it: one time axis, every signal aligned with the ticks, and what the manifest says.
+//! A recording prepared for analysis: one time axis, signals aligned with ticks.
 
 mod clock;
 mod from_experiment;
@@ -24,160 +24,119 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One run. All times are seconds since [`Run::origin_unix_ns`], the run's first tick, unless they say otherwise.
+/// One run. Times are seconds since [`Run::origin_unix_ns`], the first tick, unless stated
+/// otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// The recording's file name, without its folder.
     pub file: String,
-    /// As given when it was recorded.
     pub labels: Vec<(String, String)>,
-    /// Whether the recording was ended in order; otherwise it is still being written or was cut off.
+    /// `false` while it is being written, and if it was cut off.
     pub finished: bool,
-    /// The file that this recording was salvaged from; then rows are missing, those after its last tick above all. `None` if it
-    /// is as it was written.
+    /// The damaged original; rows are missing, mainly after the last tick.
     pub salvaged: Option<String>,
-    /// The first tick; the first session's start if there is no tick. Unix nanoseconds.
+    /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
-    /// One for each time the daemon wrote into the recording.
     pub sessions: Vec<Session>,
-    /// The processes that were followed, in order; each once, however many sessions followed it.
+    /// Each once, even across sessions.
     pub processes: Vec<Process>,
-    /// What was wrong with the process when it was last followed.
     pub target_problems: Vec<String>,
-    /// What happened, in order.
     pub events: Vec<Event>,
-    /// When the wall clock was set, in order.
     pub clock_steps: Vec<ClockStep>,
-    /// In order; times never decrease.
+    /// Times never decrease.
     pub ticks: Vec<Tick>,
-    /// Whether the process was stopped by a signal or its cgroup frozen, one a tick.
+    /// By a signal or a frozen cgroup; one per tick.
     pub stopped: Vec<bool>,
-    /// Which level had the least memory headroom; empty for recordings by the old rule.
     pub binding_levels: Vec<BindingLevel>,
-    /// One value a tick for each of [`Signal::ALL`].
+    /// For each of [`Signal::ALL`], one value per tick.
     pub signals: Vec<Vec<Option<f64>>>,
-    /// Thread pools, by name.
     pub pools: Vec<Pool>,
-    /// The validator's own points.
     pub points: Points,
-    /// Seconds after the first tick, and the consensus protocol from then on. Empty if nothing proved one.
+    /// Protocol from a time on. Empty without evidence.
     pub consensus: Vec<(f64, String)>,
-    /// The slot time from a tick on, by the tick's place in [`Run::ticks`].
+    /// Slot time from a tick on, by index into [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
-    /// From the log of a workload that replayed a fixed range of slots; empty of any other.
     pub replayed: Replayed,
-    /// From the experiment that made the run; `None` of any other.
     pub from_experiment: Option<FromExperiment>,
-    /// The program cache at other sizes, or why that cannot be said; `None` without a trace.
+    /// `None` without a trace.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
 
-/// One writing of the daemon.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Session {
-    /// As the recording numbers it.
     pub id: i64,
     pub from: f64,
-    /// From tick to tick, in seconds.
     pub interval: f64,
     pub version: String,
-    /// By which it found the phase.
     pub rules: Rules,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    /// As the recording numbers it.
     pub id: i64,
-    /// Its number on the machine.
     pub pid: i64,
-    /// When it was first followed.
     pub seen: f64,
-    /// When it started, by the kernel; `None` if that is not known.
     pub started: Option<f64>,
-    /// The validator's version; `None` if nobody told.
     pub version: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Event {
     pub at: f64,
-    /// As the recording names it.
     pub kind: String,
-    /// What the recording says of it; JSON or empty.
     pub detail: String,
 }
 
-/// The wall clock was set. The axis does not move, and points are told by the clock as it was before its first step.
+/// The axis does not move; points are converted to the clock before the first step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ClockStep {
-    /// When it was first seen.
     pub at: f64,
-    /// By how much, in seconds; positive if forward.
+    /// Positive if forward.
     pub seconds: f64,
 }
 
-/// One tick.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tick {
-    /// When; by the monotonic clock within a session, by the wall clock between sessions.
+    /// By the monotonic clock within a session, by the wall clock between sessions.
     pub at: f64,
-    /// [`Session::id`].
     pub session: i64,
-    /// [`Process::id`], if one was followed.
     pub process: Option<i64>,
-    /// The validator's phase, if it was known.
     pub phase: Option<Arc<str>>,
 }
 
-/// A thread pool over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pool {
-    /// The threads' name without their number.
     pub name: String,
-    /// When it changed, in order.
     pub rows: Vec<PoolRow>,
 }
 
-/// A pool at one tick. Counters are totals of the process.
+/// A pool at one tick. Counters are process totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PoolRow {
-    /// Index of the tick in [`Run::ticks`].
     pub tick: usize,
     pub threads: Option<f64>,
-    /// Major page faults.
     pub major: Option<f64>,
-    /// Minor page faults.
     pub minor: Option<f64>,
-    /// CPU seconds, user and system.
     pub cpu: Option<f64>,
 }
 
-/// The validator's points, each in order of the validator's time.
 #[derive(Debug, Clone, Default)]
 pub struct Points {
-    /// `loaded-programs-cache-stats`.
     pub cache: Vec<ProgramCachePoint>,
-    /// `replay-slot-stats`.
     pub replay: Vec<ReplaySlotPoint>,
-    /// `bank-forks_set_root`.
     pub roots: Vec<SetRootPoint>,
-    /// `program-cache-times`, of an instrumented build.
+    /// `program-cache-times` of an instrumented build.
     pub cache_times: Vec<CacheTimesPoint>,
-    /// `cost_tracker_stats`.
     pub costs: Vec<CostTrackerPoint>,
 }
 
 impl Run {
-    /// By which the daemon found the phase at a tick.
     pub fn rules(&self, tick: &Tick) -> Rules {
         let mut sessions = self.sessions.iter();
         let session = sessions.find(|session| session.id == tick.session);
         session.map_or_else(Rules::default, |session| session.rules)
     }
 
-    /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.
     pub fn is_replay(&self) -> bool {
         !self.replayed.slots.is_empty()
             || self
@@ -186,24 +145,22 @@ impl Run {
                 .is_some_and(|ending| ending.replay)
     }
 
-    /// Predicts the program cache at other sizes, if a trace is next to the recording. This may take minutes, and says so on
-    /// standard error.
+    /// Needs a trace next to the recording. May take minutes.
     pub fn predict_cache(&mut self, recording: &Path) {
         self.cache_sizes = prediction::next_to(recording)
             .map(|message| message.map_err(|error| format!("{error:#}")));
     }
 
-    /// A signal, one value a tick; `None` where it was not read.
+    /// One value per tick; `None` where it was not read.
     pub fn signal(&self, signal: Signal) -> &[Option<f64>] {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// When something of this Unix time happened on the run's axis, by the clock as it was before its first step.
+    /// By the clock before its first step.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
 
-    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels
             .iter()
@@ -211,12 +168,11 @@ impl Run {
             .map(|(_, value)| value.as_str())
     }
 
-    /// When the last tick was; 0 without ticks.
     pub fn end(&self) -> f64 {
         self.ticks.last().map_or(0.0, |tick| tick.at)
     }
 
-    /// Whether both hold some of the same time of the same process: a copy, a part, or a merge of one with others.
+    /// A copy, a part or a merge.
     pub fn overlaps(&self, other: &Run) -> bool {
         let begun = |run: &Run, session: &Session| {
             run.origin_unix_ns
@@ -244,8 +200,7 @@ impl Run {
             && self.shares_points(other)
     }
 
-    /// Whether slots that both replayed at the same moment took the same time, to the microsecond, most of the time; true if
-    /// there are none, as then nothing speaks against it.
+    /// Whether most common slots took the same time to the microsecond. True without common slots.
     fn shares_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut same, mut all) = (0usize, 0usize);
@@ -264,7 +219,7 @@ impl Run {
         if all == 0 { !both } else { 2 * same > all }
     }
 
-    /// From tick to tick, in seconds, as the daemon was told; of the first session, 1 if there is none.
+    /// In seconds.
     pub fn interval(&self) -> f64 {
         self.sessions
             .first()

@@ -1,4 +1,4 @@
-//! From the bytes of an answer to what was asked for. The time that this takes is part of a request's latency.
+//! Decodes answers. The time is part of a request's latency.
 
 use crate::canonical;
 use crate::failure::Failure;
@@ -11,30 +11,27 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Bytes that an account of Solana has at most, and room to notice one that claims more.
+/// Solana's maximum, and one byte to detect a larger account.
 const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
 
-/// Fields of Starknet's results that nodes may rightly fill otherwise: where a list goes on, and how far a block is accepted.
+/// Fields of Starknet results that may differ between nodes.
 const NODES_OWN: [&str; 2] = ["continuation_token", "status"];
 
-/// Begins the bytes of an answer that says that a slot was skipped; no JSON begins so.
+/// No JSON begins with it.
 pub(crate) const SKIPPED: &str = "skipped ";
 
-/// How the data of an account is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// `base64`.
     Base64,
-    /// `base64+zstd`.
     Zstd,
     /// `base58`: nodes refuse more than 128 bytes.
     Base58,
-    /// `jsonParsed`: base64 for programs that the node does not know.
+    /// `jsonParsed`: base64 if the node has no parser for the program.
     JsonParsed,
 }
 
 impl Encoding {
-    /// All, by the names that JSON-RPC has for them.
+    /// With the names of JSON-RPC.
     pub(crate) const ALL: [(&'static str, Encoding); 4] = [
         ("base64", Encoding::Base64),
         ("base64+zstd", Encoding::Zstd),
@@ -42,7 +39,6 @@ impl Encoding {
         ("jsonParsed", Encoding::JsonParsed),
     ];
 
-    /// By its name in JSON-RPC.
     pub(crate) fn named(name: &str) -> Option<Encoding> {
         Encoding::ALL
             .iter()
@@ -50,35 +46,31 @@ impl Encoding {
             .map(|(_, encoding)| *encoding)
     }
 
-    /// Whether an answer may be in `other` if this was asked for. One in an encoding that was not asked for measures another.
+    /// An answer in another encoding would measure that encoding.
     fn allows(self, other: Encoding) -> bool {
         self == other || (self == Encoding::JsonParsed && other == Encoding::Base64)
     }
 }
 
-/// What an answer is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// That of `getAccountInfo`, with data in this encoding.
     Account(Encoding),
-    /// Any result, whose bytes are its JSON as the node wrote it.
+    /// Any result; the bytes are the node's JSON.
     Text,
-    /// Any result. Whether two nodes must give the same: then its bytes are a record of it, with a first line that is the same for equal results, else it has none.
+    /// If `same`, the bytes are a record whose first line is equal for equal results.
     Json {
-        /// The same request has the same result on every node.
         same: bool,
     },
-    /// As [`Expected::Json`] that must be the same, but for [`NODES_OWN`].
+    /// Like [`Expected::Json`] with `same`, except for [`NODES_OWN`].
     Starknet,
 }
 
 impl Expected {
-    /// Whether answers are compared with one another.
     pub(crate) fn is_verified(self) -> bool {
         self != Expected::Json { same: false }
     }
 
-    /// Any result of that method; whether two nodes must give the same.
+    /// `same` if two nodes must agree.
     pub(crate) fn json(method: &str, same: bool) -> Expected {
         if same && method.starts_with("starknet_") {
             Expected::Starknet
@@ -88,12 +80,11 @@ impl Expected {
     }
 }
 
-/// An answer that was decoded; its bytes are in the [`Decoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decoded {
-    /// The slot in which the node looked; `None` if the result does not depend on it.
+    /// The node's slot; `None` if the result does not depend on it.
     pub(crate) slot: Option<u64>,
-    /// Whether there are bytes to compare: an account that the node parsed has none.
+    /// Whether there are bytes to compare: a parsed account has none.
     pub(crate) bytes: bool,
 }
 
@@ -102,13 +93,13 @@ pub(crate) struct Decoded {
 struct Answer<R> {
     #[serde(default)]
     id: Value,
-    /// `Some(None)` is a result, which is null.
+    /// `Some(None)` is a null result.
     #[serde(default, deserialize_with = "present")]
     result: Option<Option<R>>,
     error: Option<RpcError>,
 }
 
-/// What is there, null or not.
+/// Distinguishes null from a missing field.
 fn present<'de, D: Deserializer<'de>, R: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<R>>, D::Error> {
@@ -147,18 +138,14 @@ enum Data<'a> {
     Parsed(BTreeMap<String, IgnoredAny>),
 }
 
-/// Decodes answers, with buffers that are used again: a client that asks often does the same.
 pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    /// A result of which the record is not in `bytes` yet, and the fields that are not compared.
     json: Option<(String, &'static [&'static str])>,
 }
 
 impl Decoder {
-    /// # Errors
-    /// There is no memory for it.
     pub(crate) fn new() -> std::io::Result<Decoder> {
         let zstd = zstd::bulk::Decompressor::new()?;
         Ok(Decoder {
@@ -169,7 +156,7 @@ impl Decoder {
         })
     }
 
-    /// The bytes of the last answer; of JSON a record whose first line is the same for the same result. To make it is no part of decoding.
+    /// For JSON a record, whose computation is not part of the decoding time.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         if let Some((result, but)) = self.json.take() {
             self.bytes = canonical::record(&result, but).into_bytes();
@@ -177,10 +164,6 @@ impl Decoder {
         &self.bytes
     }
 
-    /// Decodes the answer to the request `id`.
-    ///
-    /// # Errors
-    /// What is wrong with it, or what it says is wrong.
     pub(crate) fn decode(
         &mut self,
         body: &[u8],
@@ -191,7 +174,7 @@ impl Decoder {
         self.json = None;
         match expected {
             Expected::Json { same: false } => {
-                // It is only checked: as values in memory, JSON takes many times its length.
+                // Parsed JSON values need several times the memory.
                 let IgnoredAny = result(body, id)?;
                 Ok(Decoded {
                     slot: None,
@@ -213,7 +196,7 @@ impl Decoder {
                     &[]
                 };
                 match result::<&RawValue>(body, id) {
-                    // That there is no block is an answer, too, which all nodes must give.
+                    // A missing block is an answer on which nodes must agree.
                     Err(Failure::Skipped(code)) => {
                         self.bytes = format!("{SKIPPED}{code}").into_bytes()
                     }
@@ -253,7 +236,7 @@ impl Decoder {
             Encoding::Zstd => {
                 self.compressed.clear();
                 STANDARD.decode_vec(text, &mut self.compressed).ok()?;
-                // Nodes do not write how long the data is: room for the largest account, taken once.
+                // Nodes do not send the length of the data.
                 self.bytes.reserve(LARGEST_ACCOUNT);
                 self.zstd
                     .decompress_to_buffer(&self.compressed, &mut self.bytes)
@@ -269,14 +252,10 @@ impl Decoder {
     }
 }
 
-/// The result of an answer to the request `id`.
-///
-/// # Errors
-/// It is none, is an error, or is null.
 pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
     let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
     match (answer.error, answer.result) {
-        // Who limits requests may do so before it reads their id.
+        // A rate limiter may answer before it reads the request's id.
         (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
         (Some(error), _) if is_skip(&error) => Err(Failure::Skipped(error.code)),
@@ -287,12 +266,12 @@ pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<
     }
 }
 
-/// Solana's two codes for a slot without a block; a provider has one of them for a limit.
+/// Solana's two codes for a slot without a block; one provider uses one of them for a limit.
 fn is_skip(error: &RpcError) -> bool {
     matches!(error.code, -32007 | -32009) && error.message.to_ascii_lowercase().contains("skipped")
 }
 
-/// Providers write 429 or -32429; -32005 is a limit with some and an unhealthy node with Solana.
+/// Providers use 429 or -32429. -32005 is a limit for some, and an unhealthy node for Solana.
 fn is_limit(error: &RpcError) -> bool {
     let skipped_error = || {
         let message = error.message.to_ascii_lowercase();

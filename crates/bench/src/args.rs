@@ -1,5 +1,3 @@
-//! The command line of `bench`.
-
 mod compression;
 
 pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
@@ -249,7 +247,6 @@ pub struct LoadArgs {
     pub max_failures: Option<f64>,
 }
 
-/// The name of an encoding.
 fn parse_encoding(name: &str) -> Result<String, String> {
     let known = || Encoding::ALL.map(|(name, _)| name).join(", ");
     Encoding::named(name)
@@ -257,7 +254,6 @@ fn parse_encoding(name: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{name:?} is no encoding; there are {}", known()))
 }
 
-/// The name of a transport.
 fn parse_transport(name: &str) -> Result<String, String> {
     let known = || Protocol::ALL.map(|(name, _)| name).join(", ");
     Protocol::named(name)
@@ -284,7 +280,6 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a share: write it in percent, from 0 to 100"))
 }
 
-/// What is added to a link.
 fn parse_link(text: &str) -> Result<String, String> {
     Shape::read(text).map(|_| text.to_owned()).ok_or_else(|| {
         format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
@@ -300,7 +295,7 @@ fn parse_slice(text: &str) -> Result<(u64, u64), String> {
         .ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
 }
 
-/// From and to, both included.
+/// Both ends are included.
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     let read = |text: &str| text.trim().parse::<u64>().ok();
     let (from, to) = text.split_once(':').unwrap_or_default();
@@ -308,7 +303,6 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
     range.ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
 }
 
-/// Requests a second.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text
         .trim()
@@ -329,7 +323,6 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Bytes of an answer.
 fn parse_limit(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text)?;
     let bytes = usize::try_from(bytes)

@@ -1,26 +1,24 @@
-//! A JSON value by a digest that does not depend on the order of its fields, without the value in memory, and by what its first fields are,
-//! for the message if it differs from another.
+//! Digests a JSON value independently of field order, without holding it in memory.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// Begins a record.
 pub(crate) const RECORD: &str = "json ";
-/// Parts of a value that a record has, besides those of the value itself.
+/// Maximum nested parts of a record.
 const MOST_PARTS: usize = 150;
-/// Parts of the value itself.
+/// Maximum top-level parts of a record.
 const MOST_FIELDS: usize = 40;
-/// Elements of an array that a record has.
+/// Elements of an array.
 const MOST_ELEMENTS: usize = 4;
-/// Parts of parts.
+/// Depth of parts.
 const DEEPEST: usize = 5;
-/// Letters of a field's name or value.
+/// Characters of a name or value.
 const LONGEST: usize = 60;
 
-/// A digest of a value in the first line, the same for equal values; then what its first parts are, a few kilobytes at most. Fields of the
-/// value that are named in `without` do not count.
+/// The first line is a digest that is equal for equal values; the rest describes the first parts.
+/// Fields in `without` are ignored.
 pub(crate) fn record(json: &str, without: &[&str]) -> String {
     let mut details = Details {
         without,
@@ -32,7 +30,7 @@ pub(crate) fn record(json: &str, without: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // What is deeper than a reader goes is compared as it is written.
+    // JSON nested deeper than the parser allows is compared as text.
     let mut out = format!("{RECORD}{:x}\n", digest.unwrap_or_else(|_| hash(9, json)));
     for (name, (digest, shown)) in details.parts {
         out += &format!("{name}\t{digest:x}\t{shown}\n");
@@ -40,12 +38,10 @@ pub(crate) fn record(json: &str, without: &[&str]) -> String {
     out
 }
 
-/// What decides whether two records are of equal values.
 pub(crate) fn digest(record: &str) -> &str {
     record.lines().next().unwrap_or_default()
 }
 
-/// The first difference between two records, as deep as they have it, in words.
 pub(crate) fn difference(reference: &str, other: &str) -> String {
     let parts = |record| -> BTreeMap<&str, (&str, &str)> {
         str::lines(record).skip(1).filter_map(part).collect()
@@ -62,7 +58,6 @@ pub(crate) fn difference(reference: &str, other: &str) -> String {
         return "it differs".to_owned();
     };
     for deeper in unlike {
-        // Both are objects, or both are arrays.
         let kind = |parts: &BTreeMap<&str, (&str, &str)>| {
             let shown = parts.get(name).map(|part| part.1)?;
             ["object of ", "array of "]
@@ -111,26 +106,23 @@ fn hash(kind: u8, what: impl Hash) -> u64 {
 fn short(text: &str) -> String {
     let cut: String = text.chars().take(LONGEST).collect();
     let dots = if cut.len() < text.len() { "..." } else { "" };
-    // Tabs and ends of lines separate the parts of a record.
+    // Tabs and newlines separate the parts of a record.
     faultline_text::clean(&cut).replace(['\t', '\n', '\r'], " ") + dots
 }
 
-/// The first parts of a value by their paths.
 struct Details<'a> {
     without: &'a [&'a str],
-    /// Of the part that is being read.
     path: String,
     parts: BTreeMap<String, (u64, String)>,
 }
 
-/// A value that is being read: its digest comes of it.
+/// Computes the digest of a value while it is parsed.
 struct Value<'a, 'w> {
     details: Option<&'a mut Details<'w>>,
     depth: usize,
 }
 
 impl<'w> Value<'_, 'w> {
-    /// The digest, after what the value is was noted.
     fn done<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
         if let Some(details) = self.details
             && (self.depth <= 1 || details.parts.len() < MOST_PARTS)
@@ -142,7 +134,7 @@ impl<'w> Value<'_, 'w> {
         Ok(digest)
     }
 
-    /// Reads a part of it, noted if it is among the first ones, under a name that begins with `.` or `[`.
+    /// Noted if it is among the first parts.
     fn part<T>(
         &mut self,
         noted: bool,
@@ -248,7 +240,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
                 || format!(".{}", short(&name)),
                 |part| fields.next_value_seed(part),
             )?;
-            // The same in whichever order they come.
+            // Independent of the order.
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }

@@ -1,20 +1,15 @@
-//! Codecs by name, ready to compress many records one by one.
-
 use anyhow::{Context as _, bail};
 use brotli::enc::BrotliEncoderParams;
 use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
 use zstd::bulk;
 
-/// What is written where a codec is named.
 pub(crate) const WANTED: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
 
-/// A codec and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     Zlib(i32),
     Zstd(i32),
-    /// With a dictionary that was trained before.
     ZstdDictionary(i32),
     Brotli(i32),
     Lz4,
@@ -23,7 +18,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Reads `zstd-3+dict`; a family without its level has the usual one.
+    /// Parses `zstd-3+dict`; the level has a default.
     pub(crate) fn named(name: &str) -> Option<Codec> {
         let (family, level) = name
             .split_once('-')
@@ -50,7 +45,6 @@ impl Codec {
         })
     }
 
-    /// With its level.
     pub(crate) fn name(self) -> String {
         match self {
             Codec::Zlib(level) => format!("zlib-{level}"),
@@ -63,7 +57,7 @@ impl Codec {
         }
     }
 
-    /// The library that does the work, with its version. Cargo.toml asks for exactly these.
+    /// With its version, which Cargo.toml pins.
     pub(crate) fn library(self) -> String {
         match self {
             Codec::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
@@ -78,7 +72,7 @@ impl Codec {
     }
 }
 
-/// A codec at work. Its tables are kept from record to record, as a server keeps them.
+/// Tables are reused across records, as in a server.
 pub(crate) enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
@@ -89,10 +83,6 @@ pub(crate) enum Coder {
 }
 
 impl Coder {
-    /// Of a codec; `dictionary` is for those that want one.
-    ///
-    /// # Errors
-    /// The dictionary is missing or cannot be used.
     pub(crate) fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
         Ok(match codec {
             Codec::Zlib(level) => Coder::Zlib(Compressor::new(level)?, Decompressor::new()?),
@@ -118,15 +108,12 @@ impl Coder {
         })
     }
 
-    /// Compresses a record, which is not empty, into `out`, which is overwritten.
-    ///
-    /// # Errors
-    /// The codec refuses it.
+    /// `record` must not be empty.
     pub(crate) fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
         out.clear();
         let written = match self {
             Coder::Zlib(compressor, _) => {
-                // Noise grows by a few bytes for each block of it.
+                // Incompressible data grows by a few bytes per block.
                 out.resize(record.len() + record.len() / 8 + 128, 0);
                 compressor.compress(record, out)?
             }
@@ -165,10 +152,7 @@ impl Coder {
         Ok(())
     }
 
-    /// Restores a record of `size` bytes into `out`, which is overwritten.
-    ///
-    /// # Errors
-    /// These are no such bytes.
+    /// `out` is overwritten.
     pub(crate) fn decompress(
         &mut self,
         bytes: &[u8],
@@ -213,10 +197,6 @@ impl Coder {
     }
 }
 
-/// A dictionary of at most `most` bytes out of these records.
-///
-/// # Errors
-/// There are too few of them, in words.
 pub(crate) fn trained(records: &[&[u8]], most: usize) -> anyhow::Result<Vec<u8>> {
     zstd::dict::from_samples(records, most)
         .context("zstd makes no dictionary of them: they are too few or too small")

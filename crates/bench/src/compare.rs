@@ -1,8 +1,8 @@
-//! What the difference between an arm and the reference is worth: an interval first, and the decision that follows from it.
+//! Compares arms with the reference.
 //!
-//! The unit is the round, in which both were asked at nearly the same time. Rounds that follow one another depend on one another,
-//! and are taken in blocks. A round of which one request failed is left out. The intervals of means hold for all comparisons of a
-//! run together, and whatever is said of a difference follows from [`Compared::decision`].
+//! The unit is the round, in which both were requested at nearly the same time. Rounds are
+//! correlated and therefore taken in blocks; a round with a failed request is left out. The
+//! intervals of means hold simultaneously for all comparisons of a run.
 
 use crate::results::Results;
 use faultline_stats::arms::Interval;
@@ -13,37 +13,28 @@ use faultline_stats::paired::{Pairs, join};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// An arm against the reference on one subject: latencies in milliseconds, positive where the reference is faster.
+/// In ms, positive if the reference is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Compared {
-    /// The subject's name.
     pub(crate) subject: String,
-    /// Its decoded bytes, if known.
+    /// Decoded bytes, if known.
     pub(crate) size: Option<u64>,
-    /// The arm that is compared with the reference.
     pub(crate) arm: String,
-    /// Rounds in which both were answered.
     pub(crate) rounds: usize,
-    /// Difference of means.
     pub(crate) mean: Estimate,
-    /// The arm's mean over the reference's; `None` if the reference's is not clearly above 0.
+    /// `None` if the reference's mean is not clearly above 0.
     pub(crate) ratio: Option<Interval>,
-    /// Difference of medians.
     pub(crate) median: Option<Estimate>,
-    /// Difference of 95th percentiles.
     pub(crate) p95: Option<Estimate>,
-    /// Of the hypothesis that the means are equal, multiplied by the number of comparisons (Bonferroni).
+    /// Multiplied by the number of comparisons (Bonferroni).
     pub(crate) p: Option<f64>,
-    /// Whether the means differ.
     pub(crate) decision: Decision,
 }
 
-/// How the intervals are made.
 pub(crate) fn plan() -> Plan {
     Plan::default()
 }
 
-/// What an interval of so many comparisons is, in words.
 pub(crate) fn interval_words(comparisons: usize) -> String {
     match comparisons {
         0 | 1 => "95 % interval".to_owned(),
@@ -51,12 +42,10 @@ pub(crate) fn interval_words(comparisons: usize) -> String {
     }
 }
 
-/// How many comparisons [`compared`] makes.
 pub(crate) fn comparisons(results: &Results) -> usize {
     results.subjects().len() * results.header.arms.len().saturating_sub(1)
 }
 
-/// All arms against the first, subject by subject.
 pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
@@ -70,7 +59,6 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
         .collect()
 }
 
-/// An arm against another on one subject, as one of so many comparisons.
 pub(crate) fn one(
     results: &Results,
     (reference, arm): (&str, &str),
@@ -102,7 +90,6 @@ pub(crate) fn one(
     })
 }
 
-/// Why an interval may not hold, in words; empty if nothing is known.
 pub(crate) fn caveat(reliable: Reliability) -> &'static str {
     match reliable {
         Reliability::Reliable => "",
@@ -123,7 +110,7 @@ fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
     join(numbered(reference), numbered(other))
 }
 
-/// From which size on an arm is faster than the reference over that link; `None` of fewer than two sizes or too few rounds.
+/// The size from which the arm is faster; `None` with fewer than two sizes or too few rounds.
 pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
@@ -144,7 +131,7 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     crossover(&sizes, &differences, &plan())
 }
 
-/// The mean difference of accounts of one size, round by round, where all have one.
+/// Per round, where all accounts have a difference.
 fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);
     let at = |round: usize| {

@@ -1,4 +1,5 @@
-//! `bench compression`: what codecs make of transactions, blocks or accounts, alone and bundled, and of the time to fetch them.
+//! `bench compression`: codecs on transactions, blocks or accounts, alone and bundled, and their
+//! effect on fetch time.
 
 mod bundle;
 mod classes;
@@ -27,16 +28,12 @@ use records::Records;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What is settled before anything is asked.
 struct Settled {
     codecs: Vec<Codec>,
     classes: Classes,
 }
 
-/// Measures, and shows what was measured. The exit code is 1 if a codec failed.
-///
-/// # Errors
-/// Wrong usage, a node or a file that gives no records.
+/// The exit code is 1 if a codec failed.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     let settled = settled(args)?;
     if args.output.dry_run {
@@ -69,10 +66,6 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, code))
 }
 
-/// What was kept, once more.
-///
-/// # Errors
-/// A file that exists.
 pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
     if let Some(path) = &args.parquet {
         parquet::write(path, "class", &show::columns(&outcome.classes))?;
@@ -85,18 +78,11 @@ pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<Stri
     shown(outcome, args.format)
 }
 
-/// Results by the header of their file.
-///
-/// # Errors
-/// The file is damaged.
 pub(crate) fn saved(file: &Path, header: &str) -> anyhow::Result<Outcome> {
     serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
-/// In the form that was asked for; the study's table comes first.
-///
-/// # Errors
-/// A number that JSON does not have.
+/// The study's table comes first.
 fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => show::text(outcome),
@@ -183,7 +169,7 @@ fn outcome(
     })
 }
 
-/// The dictionary, if a codec wants one, and the records that it was not trained on.
+/// Also returns the records outside its training set.
 fn dictionary<'a>(
     args: &CompressionArgs,
     codecs: &[Codec],

@@ -1,7 +1,5 @@
-//! `bench diff`: yesterday's run against today's.
-//!
-//! The runs were at different times, so their rounds are no pairs: each mean has its own interval by block bootstrap, and the
-//! interval of their ratio follows from both.
+//! Compares two runs. Their rounds are not paired: each mean has its own interval by block
+//! bootstrap, and that of the ratio follows from both.
 
 use crate::args::DiffArgs;
 use crate::compare::{self, caveat, interval_words};
@@ -17,19 +15,15 @@ use faultline_stats::summary::summary;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
-/// One cell in both runs.
 struct Changed {
-    /// Means in milliseconds.
+    /// In ms.
     before: f64,
     after: f64,
     ratio: Estimate,
 }
 
-/// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin, if the later run
-/// has problems of its own, or if the runs were not asked the same.
-///
-/// # Errors
-/// A file that cannot be read; two runs that have nothing in common.
+/// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
+/// or if settings differ.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
     let headers = [&args.before, &args.after]
         .map(|file| store::header(file).map(|(preset, header)| (file, preset, header)));
@@ -139,7 +133,6 @@ fn row(
     (row, fails_more || slower)
 }
 
-/// What only one of the runs has.
 fn one_sided(run: &Results, other: &Results, missing: &str) -> Vec<String> {
     let alone = run
         .cells
@@ -155,7 +148,7 @@ fn one_sided(run: &Results, other: &Results, missing: &str) -> Vec<String> {
         .collect()
 }
 
-/// How the runs were asked otherwise; of a cell that only one has, that is said already.
+/// Without cells that only one run has.
 fn settings(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() || b.is_empty() {
@@ -201,7 +194,6 @@ fn cells(changed: &Changed) -> Vec<String> {
     ]
 }
 
-/// Share of requests that failed.
 fn failed(results: &Results, cell: usize) -> f64 {
     let all = results.of(cell).count();
     if all == 0 {

@@ -1,7 +1,8 @@
-//! What a node's data folder takes: by file type, by table of SQLite databases and by level of those of RocksDB, Pebble and LevelDB.
+//! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
+//! LevelDB.
 //!
-//! Everything is only read, and within a time that is given. Symbolic links below the folder are not followed, so nothing outside of it
-//! is counted. No database is opened as its node opens it: what may be locked or repaired by that is read as files.
+//! Read-only, with a time limit, without following links. Databases that opening could lock or
+//! repair are read as files.
 
 mod kinds;
 mod lsm;
@@ -22,20 +23,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files and folders that are looked at; a folder that has more is not counted to its end.
+/// A larger folder is not counted completely.
 const MOST_ENTRIES: u64 = 4_000_000;
-/// Databases that are looked into.
 const MOST_DATABASES: usize = 100;
-/// `stat` counts in blocks of this many bytes, whatever the file system's are.
+/// The unit of `st_blocks` on every file system.
 const BLOCK: u64 = 512;
 
-/// How much some files are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Space {
     pub(crate) files: u64,
-    /// Their lengths.
     pub(crate) bytes: u64,
-    /// What they take on the disk: less where files have holes, more where blocks are not full.
+    /// Space on disk, which differs for sparse files and partly filled blocks.
     pub(crate) allocated: u64,
 }
 
@@ -47,48 +45,36 @@ impl Space {
     }
 }
 
-/// A part of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// A table, an index, or a column family; empty where a database has but one.
+    /// A table, an index or a column family; empty if there is only one.
     pub(crate) name: String,
-    /// Its level, in databases that have levels.
+    /// `None` without levels.
     pub(crate) level: Option<u64>,
-    /// Tables of its level, in files of their own; `None` in a database that is one file.
+    /// `None` in a single-file database.
     pub(crate) files: Option<u64>,
     pub(crate) bytes: u64,
 }
 
-/// A database in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Database {
-    /// Below the node's folder.
     pub(crate) path: String,
     pub(crate) engine: String,
-    /// Empty if they could not be read: then `problems` says why.
     pub(crate) parts: Vec<Part>,
-    /// What is missing in them.
     pub(crate) problems: Vec<String>,
 }
 
-/// A node's data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
-    /// The arm's name.
     pub(crate) node: String,
     pub(crate) folder: String,
-    /// `None` if the folder could not be counted to its end.
+    /// `None` if not counted completely.
     pub(crate) total: Option<Space>,
-    /// By type of file, the largest first; of what was counted.
     pub(crate) kinds: Vec<(String, Space)>,
     pub(crate) databases: Vec<Database>,
     pub(crate) problems: Vec<String>,
 }
 
-/// A data folder that exists.
-///
-/// # Errors
-/// It is none.
 pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     let named = || format!("--data {}", path.display());
     let found = path.canonicalize().with_context(named)?;
@@ -96,7 +82,6 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// How long is looked.
 #[derive(Clone, Copy)]
 struct Limit<'a> {
     until: Duration,
@@ -109,7 +94,7 @@ impl Limit<'_> {
     }
 }
 
-/// Looks at a folder for at most `patience`, and until `stop` says so.
+/// Stops after `patience`, or if `stop` returns true.
 pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
     let mut walk = Walk::new(
         folder,
@@ -158,7 +143,7 @@ struct Walk<'a> {
     limit: Limit<'a>,
     kinds: Kinds,
     found: Vec<(PathBuf, Found)>,
-    /// Files with several names are counted once.
+    /// Counts files with several hard links once.
     linked: BTreeSet<(u64, u64)>,
     entries: u64,
     symbolic: u64,
@@ -181,11 +166,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether everything was counted.
     fn all(&mut self) -> bool {
         let mut open = vec![self.root.to_owned()];
         let mut ended = None;
-        // Without the folder itself nothing is known.
+        // Without the root, nothing is known.
         self.unreadable += u64::from(!self.root.is_dir());
         'folders: while let Some(folder) = open.pop() {
             let Some(entries) = self.there(fs::read_dir(&folder)) else {
@@ -228,14 +212,14 @@ impl<'a> Walk<'a> {
         whole
     }
 
-    /// What went meanwhile takes nothing. What is not known for another reason is counted as that.
+    /// `None` if the file was deleted meanwhile or is unreadable; only the latter is counted.
     fn there<T>(&mut self, entry_result: io::Result<T>) -> Option<T> {
         let unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(entry_result.as_ref().is_err_and(unreadable));
         entry_result.ok()
     }
 
-    /// Counts an entry; whether it shows that its folder is a database.
+    /// Returns whether the entry marks its folder as a database.
     fn entry(&mut self, path: PathBuf, metadata: &Metadata, open: &mut Vec<PathBuf>) -> bool {
         if metadata.is_symlink() {
             self.symbolic += 1;

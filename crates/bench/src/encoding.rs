@@ -1,4 +1,4 @@
-//! `bench encoding`: which encoding of account data is answered and decoded faster, over accounts of several sizes.
+//! `bench encoding`: compares encodings of account data.
 
 mod study;
 
@@ -15,7 +15,7 @@ use faultline_command::args::WrongUsage;
 use serde_json::json;
 pub(crate) use study::p_value;
 
-/// The study's accounts on mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes.
+/// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
 const STUDY: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
@@ -24,10 +24,6 @@ const STUDY: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-/// Measures, and shows what was measured.
-///
-/// # Errors
-/// Wrong usage, a node that does not answer, an account that it does not have.
 pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
     preset::run(
@@ -43,7 +39,6 @@ pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     )
 }
 
-/// The study's own tables.
 pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
@@ -146,7 +141,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     })
 }
 
-/// The size of every subject, by the first encoding that gave its bytes.
+/// From the first encoding that returned bytes.
 fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Vec<Option<u64>>> {
     let node = plan
         .links

@@ -1,38 +1,24 @@
-//! Where a node answers, as its user writes it.
-
 use hyper::Uri;
 
-/// A node's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Whether TLS is spoken.
     pub(crate) tls: bool,
-    /// Whether it is that of a WebSocket.
     websocket: bool,
-    /// Name or address, without brackets.
+    /// Without brackets.
     pub(crate) host: String,
-    /// TCP port.
     pub(crate) port: u16,
-    /// Value of the header `Host`.
     pub(crate) authority: String,
-    /// Path and query. Providers put keys here.
+    /// May contain an API key.
     pub(crate) path: String,
 }
 
 impl Endpoint {
-    /// Reads `http://host:port/path` or `https://host/?key=...`.
-    ///
-    /// # Errors
-    /// What is wrong with it, without what follows the host: that may be a key.
+    /// Error texts leave out what follows the host: it may be a key.
     pub(crate) fn read(text: &str) -> Result<Endpoint, String> {
         let wanted = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
         Endpoint::of(text, ["http", "https"], wanted)
     }
 
-    /// Reads `ws://host:port/path` or `wss://host/`.
-    ///
-    /// # Errors
-    /// As [`Endpoint::read`].
     pub(crate) fn read_websocket(text: &str) -> Result<Endpoint, String> {
         Endpoint::of(
             text,
@@ -41,7 +27,7 @@ impl Endpoint {
         )
     }
 
-    /// Where a node usually has its WebSocket: one port above HTTP if that is named, else on the same.
+    /// One port above an explicit HTTP port, else the same.
     pub(crate) fn usual_websocket(&self) -> Endpoint {
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
         let Some((name, port)) = named.zip(self.port.checked_add(1)) else {
@@ -84,7 +70,7 @@ impl Endpoint {
             .trim_end_matches(']')
             .to_owned();
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        // A query without a path before it is none of HTTP's targets.
+        // HTTP requires a path before a query.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') {
             path.to_owned()
@@ -102,7 +88,6 @@ impl Endpoint {
         })
     }
 
-    /// All of it, as HTTP/2 names what is asked.
     pub(crate) fn whole(&self) -> String {
         format!(
             "{}://{}{}",
@@ -112,7 +97,7 @@ impl Endpoint {
         )
     }
 
-    /// For people and files: without path and query, which may be a key.
+    /// Without path and query, which may be a key.
     pub(crate) fn shown(&self) -> String {
         let scheme = match (self.websocket, self.tls) {
             (false, false) => "http",

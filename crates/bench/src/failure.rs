@@ -1,56 +1,45 @@
-//! Why a request has no good answer. A failure is counted by its kind and never averaged into latencies.
+//! Failures are counted by kind, never averaged into latencies.
 
 use faultline_text::clean;
 use hyper::StatusCode;
 use std::fmt;
 use std::time::Duration;
 
-/// One request's failure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
-    /// No connection: in words, with the address and whether it was the name, TCP or TLS.
+    /// Names the address and the failed step: name, TCP or TLS.
     Connect(String),
-    /// The node does not speak HTTP/2.
     NoHttp2,
-    /// No complete answer in time.
     Timeout,
-    /// The connection ended before the answer did.
     Closed,
-    /// The node asked for fewer requests, with the time that it asked for.
+    /// With the node's requested delay.
     RateLimited(Option<Duration>),
-    /// A status other than 200, 429 and those of the server's own errors.
+    /// Any status except 200, 429 and 5xx.
     Http(u16),
-    /// A status from 500 on, with the time after which the node may be asked again, if it names one.
+    /// From 500 on, with the node's requested delay.
     Server(u16, Option<Duration>),
-    /// Not sent in an open loop, since the node wants no requests before a later moment.
+    /// Not sent in an open loop, because the node had requested a delay.
     NotSent,
-    /// An error object of JSON-RPC: its code and its message.
     Rpc(i64, String),
-    /// An error object that says that the slot was skipped, by its code.
     Skipped(i64),
-    /// An answer to another request.
     WrongId,
-    /// Neither HTTP nor a JSON-RPC answer of the expected form.
+    /// Not the expected HTTP or JSON-RPC.
     Malformed,
-    /// More bytes than an answer may have.
     TooLarge,
-    /// A content coding that was not asked for, such as gzip.
+    /// Not requested, such as gzip.
     Encoded(String),
-    /// The node does not have what was asked for.
     Missing,
-    /// What was read is not what was written, or a write was refused by the chain.
+    /// Read data differs, or the chain rejected a write.
     Wrong,
-    /// The WebSocket is of another chain than HTTP.
+    /// The WebSocket's chain is not that of HTTP.
     OtherChain,
-    /// The node at this address sends control frames and no answer.
+    /// Control frames without an answer.
     Flooded(String),
 }
 
-/// Characters of a node's own message that are kept.
 const LONGEST_MESSAGE: usize = 200;
 
 impl Failure {
-    /// Of a status that is no 200, with the time that `Retry-After` names.
     pub(crate) fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Failure::RateLimited(retry_after),
@@ -59,13 +48,12 @@ impl Failure {
         }
     }
 
-    /// Of an error object of JSON-RPC.
     pub(crate) fn rpc(code: i64, message: &str) -> Failure {
         let message: String = message.chars().take(LONGEST_MESSAGE).collect();
         Failure::Rpc(code, clean(&message))
     }
 
-    /// By what it is counted: without a node's own message.
+    /// Without the node's message.
     pub(crate) fn kind(&self) -> String {
         match self {
             Failure::Rpc(code, _) => Failure::Rpc(*code, String::new()).to_string(),
@@ -73,7 +61,6 @@ impl Failure {
         }
     }
 
-    /// The message of an error object.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Failure::Rpc(_, message) if !message.is_empty() => Some(message),
@@ -81,7 +68,7 @@ impl Failure {
         }
     }
 
-    /// Whether the node is to be asked again only after a while; then the time that it asked for.
+    /// `Some` if a repetition must wait, with the node's requested delay.
     pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
         match self {
             Failure::RateLimited(wanted_wait) | Failure::Server(_, wanted_wait) => {
@@ -92,7 +79,6 @@ impl Failure {
         }
     }
 
-    /// Whether the node answered, and refused nothing.
     pub(crate) fn is_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
@@ -101,8 +87,8 @@ impl Failure {
         )
     }
 
-    /// Whether it is how a node fails that does not speak HTTP/2. With TLS the handshake says so; without, a node of HTTP/1.1 closes
-    /// the connection or waits for more.
+    /// TLS shows it in the handshake. Otherwise an HTTP/1.1 node closes the connection or waits for
+    /// more.
     pub(crate) fn is_no_http2(&self, tls: bool) -> bool {
         match self {
             Failure::NoHttp2 => true,

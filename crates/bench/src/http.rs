@@ -1,5 +1,3 @@
-//! One connection to a node, and when what of an answer arrived on it.
-
 use crate::failure::Failure;
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
@@ -23,14 +21,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-/// Tasks of one connection, which end with it.
 #[derive(Clone, Default)]
 struct Tasks(Rc<RefCell<JoinSet<()>>>);
 
 impl<F: Future + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
         let mut tasks = self.0.borrow_mut();
-        // Of HTTP/2, each request is a task: those that have ended are forgotten.
+        // Finished HTTP/2 requests are removed.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_local(async move { drop(task.await) });
     }
@@ -38,11 +35,10 @@ impl<F: Future + 'static> Executor<F> for Tasks {
 
 type Io = TokioIo<Box<dyn Stream>>;
 
-/// By version of HTTP.
 enum Version {
     One {
         send: http1::SendRequest<Full<Bytes>>,
-        /// What reads and writes, until the connection is closed.
+        /// Drives the I/O until the connection is closed.
         connection: Option<Box<http1::Connection<Io, Full<Bytes>>>>,
         host: HeaderValue,
     },
@@ -52,47 +48,38 @@ enum Version {
     },
 }
 
-/// An open connection; closed when dropped.
 pub(crate) struct Link {
     version: Version,
-    /// What is asked there.
     target: Uri,
-    /// Of what HTTP is, behind TLS: the first byte of an answer, and not of a session ticket.
+    /// Decrypted: its first byte belongs to the answer, not to a session ticket.
     plain: Rc<Seen>,
-    /// Of what is on the wire.
+    /// Bytes on the wire.
     wire: Rc<Seen>,
 }
 
-/// A new connection and what it took.
 pub(crate) struct Opened<L> {
     pub(crate) link: L,
-    /// Name, and TCP's handshake.
+    /// With name resolution.
     pub(crate) connect: Duration,
-    /// TLS's handshake; 0 without TLS.
+    /// 0 without TLS.
     pub(crate) tls: Duration,
 }
 
-/// An answer's bytes and their times.
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
-    /// When the first byte of the answer was read; over HTTP/2, its headers.
+    /// For HTTP/2, when the headers were read.
     pub(crate) first_byte: Duration,
-    /// When its last one was.
     pub(crate) end: Duration,
-    /// Bytes on the wire: headers and TLS included, TCP and below not.
+    /// With headers and TLS, without TCP.
     pub(crate) sent: u64,
-    /// The same of what came back.
     pub(crate) received: u64,
 }
 
 impl Link {
-    /// Connects `within` that time, with HTTP/2 or HTTP/1.1.
-    ///
-    /// # Errors
-    /// [`Failure::Connect`], [`Failure::NoHttp2`].
+    /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
     pub(crate) async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
@@ -106,7 +93,6 @@ impl Link {
             tls,
         } = stream::connect(kind, tls, within).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
-        // Errors of a connection reach whoever waits for an answer.
         let (version, target) = if kind.protocol == Protocol::Http2 {
             let tasks = Tasks::default();
             let shaken = http2::handshake(tasks.clone(), stream).await;
@@ -147,7 +133,7 @@ impl Link {
         })
     }
 
-    /// Whether the next request can be sent. A node may have closed the connection meanwhile.
+    /// The node may have closed the connection.
     pub(crate) async fn is_usable(&mut self) -> bool {
         match &mut self.version {
             Version::One {
@@ -157,11 +143,7 @@ impl Link {
         }
     }
 
-    /// Sends one request and reads its whole answer, of at most `limit` bytes.
-    ///
-    /// # Errors
-    /// [`Failure::Closed`], [`Failure::Malformed`], [`Failure::Encoded`] or [`Failure::TooLarge`]; the connection is of no
-    /// further use then.
+    /// At most `limit` bytes. After an error the connection is unusable.
     pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
@@ -171,7 +153,7 @@ impl Link {
         request
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // What is measured is the encoding of the answer itself.
+        // The encoding itself is measured, so compression is off.
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -183,7 +165,7 @@ impl Link {
             } => {
                 request.headers_mut().insert(HOST, host.clone());
                 let answered = async {
-                    // Nothing else has driven the connection since the last answer.
+                    // Nothing has driven the connection since the last answer.
                     send.ready().await.map_err(|error| failed(&error))?;
                     whole(send.send_request(request), limit).await
                 };
@@ -193,7 +175,7 @@ impl Link {
                 let answer = send.send_request(request);
                 let answer = async {
                     let answer = answer.await;
-                    // What came before were frames of the connection.
+                    // Earlier bytes were frames of the connection.
                     self.plain.first_read.set(Some(clock::uptime()));
                     answer
                 };
@@ -217,14 +199,14 @@ impl Link {
     }
 }
 
-/// Does `work`, and what the connection has to do for it: in a task of its own that would cost wake-ups.
+/// Drives the connection in the same task: another one would cost wake-ups.
 async fn driven<T>(
     connection: &mut Option<Box<http1::Connection<Io, Full<Bytes>>>>,
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
-        // The work may wait for the connection, and the connection for the work.
+        // Each may wait for the other.
         for _ in 0..2 {
             if connection
                 .as_mut()
@@ -241,7 +223,6 @@ async fn driven<T>(
     .await
 }
 
-/// An answer with its body.
 async fn whole(
     answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
     limit: usize,

@@ -1,8 +1,7 @@
-//! `faultline bench`: what the answers of JSON-RPC nodes cost.
+//! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
-//! A preset makes a plan of arms and requests (`plan`), the engine sends them (`run`, over connections of `http`), answers are
-//! decoded (`answer`) and compared (`verify`), and what was measured (`results`) becomes tables (`render` and `tables`,
-//! with `compare`), and a file (`store`), from which they are shown again and compared with others (`diff`).
+//! A preset makes a `plan`, `run` sends its requests over `http`, `answer` decodes and `verify`
+//! compares the answers. `results` are shown and stored.
 
 mod answer;
 pub mod args;
@@ -39,10 +38,7 @@ mod verify;
 use args::{Bench, BenchArgs, Format};
 use results::Results;
 
-/// Does what was asked. The answer is for standard output; the exit code is 0, or 1 if an arm failed.
-///
-/// # Errors
-/// What was wrong, with what to do about it.
+/// The exit code is 1 if an arm failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Bench::Encoding(args) => encoding::run(args),
@@ -76,7 +72,6 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
     }
 }
 
-/// Results in the form that was asked for. Every preset's study comes first.
 fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Table => {
@@ -93,16 +88,14 @@ fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
     }
 }
 
-/// The reader of results, for the fuzzer.
+/// For the fuzzer.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     use crate::store;
     use std::path::Path;
 
-    /// `PRAGMA application_id`, and the statements that make the tables.
     pub const FILE: (i32, [&str; 4]) = (store::APPLICATION, store::TABLES);
 
-    /// How many samples a file has.
     pub fn samples(path: &Path) -> anyhow::Result<usize> {
         store::header(path)?;
         Ok(store::read(path)?.samples.len())

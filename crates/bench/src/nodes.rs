@@ -1,5 +1,3 @@
-//! `bench nodes`: which of several nodes answers the same requests faster.
-
 mod chain;
 mod identity;
 mod study;
@@ -23,10 +21,6 @@ use serde_json::Value;
 use std::path::PathBuf;
 pub(crate) use study::{loads, routed};
 
-/// Measures, and shows what was measured.
-///
-/// # Errors
-/// Wrong usage, a node that does not answer, nodes that are not in sync.
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
@@ -37,7 +31,7 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
         false => one_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
-    // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
+    // Reading a folder fills the node's page cache, so it comes after all measurements.
     let then = |header: &mut Header, engine: &Engine| {
         let signal = std::cell::Cell::new(None);
         let stop = || {
@@ -65,12 +59,10 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     )
 }
 
-/// The study's own tables.
 pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
 
-/// The chain that was named.
 fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
     let found = CHAINS.iter().find(|chain| chain.name == args.chain);
     let known = || {
@@ -84,7 +76,6 @@ fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
         .ok_or_else(|| WrongUsage(format!("--chain: {:?} is none of {}", args.chain, known())))?)
 }
 
-/// The nodes by their names.
 fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
     let mut nodes: Vec<(String, Endpoint)> = Vec::new();
     for url in &args.urls {
@@ -102,7 +93,6 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
     Ok(nodes)
 }
 
-/// Data folders with the names of their nodes.
 fn folders(
     args: &NodesArgs,
     nodes: &[(String, Endpoint)],
@@ -118,10 +108,8 @@ fn folders(
         .collect()
 }
 
-/// What the nodes say of themselves, and the slots or blocks that all of them have.
-///
-/// # Errors
-/// The nodes are of different chains, or not in sync; a node that does not answer.
+/// Fails if nodes are of different chains or not in sync. Also returns the range that all nodes
+/// have.
 fn one_chain(
     args: &NodesArgs,
     chain: &Chain,
@@ -180,7 +168,6 @@ fn first(args: &NodesArgs, chain: &Chain, nodes: &[(String, Endpoint)]) -> Plan 
     }
 }
 
-/// What the nodes say of themselves, and the slots or blocks that all of them have.
 fn in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -188,7 +175,7 @@ fn in_sync(
     answers: &[Value],
 ) -> anyhow::Result<(Known, (u64, u64))> {
     let mut answers = answers.iter();
-    // Of each question that is asked, one answer for each node.
+    // For each question, one answer per node.
     let [heads, stays, oldest, versions] = chain.first.map(|question| {
         question.map(|_| answers.by_ref().take(nodes.len()).collect::<Vec<&Value>>())
     });

@@ -1,4 +1,4 @@
-//! What a request costs this tool itself: measured against a server of its own on loopback, which does next to nothing.
+//! Measures this tool's own cost with a minimal local server.
 
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
@@ -15,19 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Requests that count, and those before them.
+/// Counted and warm-up requests.
 const ROUNDS: (u32, u32) = (1000, 200);
-/// For one answer on loopback.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Without a request for so long, the server takes the next connection.
+/// After this silence, the server takes the next connection.
 const SILENCE: Duration = Duration::from_secs(1);
-/// The largest request that the server reads.
 const LIMIT: usize = 4096;
 
-/// Measures it, by requests one after the other over HTTP/1.1. `None` if there is no such server here.
-///
-/// # Errors
-/// A signal to end.
+/// `None` without a server.
 pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
         return Ok(None);
@@ -43,7 +38,7 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         scope.spawn(|| serve(&listener, &ended));
         let done = engine.run(&Rc::new(plan), &|_, _| ());
         ended.store(true, Ordering::Relaxed);
-        // Who still waits for a connection gets one that ends at once.
+        // Unblocks a pending `accept`.
         drop(TcpStream::connect_timeout(&address, PATIENCE));
         done
     })?;
@@ -101,7 +96,7 @@ fn plan(endpoint: Endpoint) -> Plan {
     }
 }
 
-/// Answers the requests of one connection after the other. How one ends is of no interest: what is not answered is not measured.
+/// One connection at a time. Errors are ignored: a request without an answer is not measured.
 fn serve(listener: &TcpListener, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
@@ -113,7 +108,7 @@ fn serve(listener: &TcpListener, ended: &AtomicBool) {
 
 fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Whoever else connects and says nothing keeps the one that is measured waiting for so long.
+    // Limits the delay by another idle connection.
     stream.set_read_timeout(Some(SILENCE))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let (mut line, mut body) = (String::new(), Vec::new());

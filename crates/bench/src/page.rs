@@ -1,5 +1,3 @@
-//! Results as a page in the style of the lab's reports: the study's own tables first, then all that the terminal shows, and figures.
-
 mod compression;
 mod disk;
 mod encoding;
@@ -24,16 +22,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes the page, or with it Markdown, tables and figures into a folder; where it is, in words.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// A page alone, or a folder with tables and figures.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     let written = faultline_analysis::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
 }
 
-/// A run of requests as a report.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn report(results: &Results) -> Report {
     let compared = compared(results);
@@ -102,7 +96,6 @@ pub(crate) fn report(results: &Results) -> Report {
     }
 }
 
-/// Every arm against the reference, where there is one.
 fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     if compared.is_empty() {
         return Vec::new();
@@ -120,7 +113,6 @@ fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
-/// Ids by name, none twice.
 fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut free = |name: &str| {
@@ -257,7 +249,6 @@ fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
     all
 }
 
-/// A paragraph for each line.
 fn paragraphs(text: &str) -> Vec<Block> {
     text.lines()
         .filter(|line| !line.trim().is_empty())

@@ -1,5 +1,3 @@
-//! Results as Parquet: every request, and what other presets give.
-
 use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
 use anyhow::Context as _;
@@ -8,13 +6,10 @@ use faultline_command::files::Part;
 use std::io::BufWriter;
 use std::path::Path;
 
-/// Columns by name, all of the same length.
+/// All columns have the same length.
 pub(crate) type Columns = Vec<(String, Values)>;
 
-/// Writes a table; the file has its name only once it is whole.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// The file gets its final name only when it is complete.
 pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Result<()> {
     let named = || path.display().to_string();
     check_new("--parquet", path)?;
@@ -24,7 +19,7 @@ pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Resu
     part.finish(path).with_context(named)
 }
 
-/// One row for each request, in nanoseconds and bytes; parts of a request that failed are NULL.
+/// Phases of a failed request are NULL.
 pub(crate) fn requests(results: &Results) -> Columns {
     let whole = |of: &dyn Fn(&Sample) -> Option<u64>| {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());

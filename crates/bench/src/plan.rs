@@ -1,4 +1,4 @@
-//! What is asked, how often and in which order: decided before the first request.
+//! Requests and their order, fixed before the first request.
 
 use crate::answer::Expected;
 use crate::protocol::Protocol;
@@ -8,48 +8,41 @@ use hyper::body::Bytes;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Where a request has a number that is drawn anew in each round.
+/// A number drawn in each round.
 pub(crate) const RANDOM: &str = "{random}";
 
-/// The same as a hexadecimal number.
+/// Its hexadecimal form.
 pub(crate) const HEX: &str = "{hex}";
 
-/// Requests that one run has at most: each is kept.
+/// Each is kept in memory.
 pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
 
-/// One setting that is compared with others.
 #[derive(Debug, Clone)]
 pub(crate) struct Arm {
-    /// Its name, for people.
     pub(crate) name: String,
 }
 
-/// What requests are about: an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// Its name, for people.
     pub(crate) name: String,
 }
 
-/// One request, to be sent once a round.
+/// Sent once per round.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
-    /// A place in [`Plan::arms`].
     pub(crate) arm: usize,
-    /// A place in [`Plan::subjects`].
     pub(crate) subject: usize,
-    /// Where it goes: a place in [`Plan::links`]. Those with the same place share connections.
+    /// Cells with the same index share connections.
     pub(crate) link: usize,
-    /// Method and parameters, as they are written in the request; [`RANDOM`] and [`HEX`] in it become a number.
+    /// With the placeholders [`RANDOM`] and [`HEX`].
     pub(crate) method: String,
-    /// From where to where these numbers are, both included; the same for all arms in a round.
+    /// Inclusive; all arms get the same number in a round.
     pub(crate) numbers: Option<(u64, u64)>,
-    /// Of the answer.
     pub(crate) expected: Expected,
 }
 
 impl Cell {
-    /// The request with that id, in that round of the whole run.
+    /// Rounds are counted over the whole run.
     pub(crate) fn body(&self, id: u64, (seed, round): (u64, u64)) -> Bytes {
         let method = match self.numbers {
             None => Cow::Borrowed(&self.method),
@@ -62,52 +55,44 @@ impl Cell {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
-    /// Rounds and subjects have numbers of their own; arms have the same.
+    /// Arms share seeds; rounds and subjects do not.
     fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
         let offset = (round << 16) ^ self.subject as u64;
         fastrand::Rng::with_seed(seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
-/// Everything that one run asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The first is the reference.
     pub(crate) arms: Vec<Arm>,
     pub(crate) links: Vec<LinkKind>,
     pub(crate) subjects: Vec<Subject>,
-    /// Every one is asked once in each round, in an order of its own.
+    /// Sent once per round, in random order.
     pub(crate) cells: Vec<Cell>,
-    /// Of each subject, if each round has only one of them, which is drawn: how often it is, in relation to the others. Every arm
-    /// is asked about every subject then. Empty if each round has all subjects.
+    /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub(crate) weights: Vec<u32>,
-    /// What is drawn for each request, by its name in the requests.
     pub(crate) values: Vec<Value>,
-    /// Rounds that count.
+    /// Measured rounds.
     pub(crate) rounds: u32,
-    /// Rounds before them.
+    /// Before the measured rounds.
     pub(crate) warm_up: u32,
-    /// Requests at the same time.
     pub(crate) workers: usize,
-    /// Requests a second that are sent whether or not others were answered; `None` in a closed loop.
+    /// Independent of answers; `None` in a closed loop.
     pub(crate) rate: Option<f64>,
-    /// Of the order.
     pub(crate) seed: u64,
-    /// For one request.
     pub(crate) timeout: Duration,
-    /// Bytes of one answer.
+    /// Bytes of an answer.
     pub(crate) limit: usize,
-    /// Percent of an arm's requests that may fail, if that was given.
+    /// Percentage of an arm's requests.
     pub(crate) max_failures: Option<f64>,
 }
 
 impl Plan {
-    /// The round of a request, from 0 over the whole run.
     pub(crate) fn round_of(&self, number: u64) -> u64 {
         number / (self.in_a_round() as u64).max(1)
     }
 
-    /// Requests of one round.
     fn in_a_round(&self) -> usize {
         if self.weights.is_empty() {
             self.cells.len()
@@ -116,12 +101,10 @@ impl Plan {
         }
     }
 
-    /// Requests of the whole run.
     pub(crate) fn requests(&self) -> u64 {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.in_a_round() as u64
     }
 
-    /// Leaves out an arm; the others keep their order.
     pub(crate) fn leave_out(&mut self, arm: usize) {
         self.arms.remove(arm);
         self.cells.retain(|cell| cell.arm != arm);
@@ -131,7 +114,7 @@ impl Plan {
             .for_each(|cell| cell.arm -= 1);
     }
 
-    /// What stands for the node that a link leads to: the place of the first link to the same address.
+    /// The index of the first link to the same address.
     pub(crate) fn node(&self, link: usize) -> usize {
         let Some(to) = self.links.get(link).map(|link| &link.endpoint) else {
             return link;
@@ -142,12 +125,10 @@ impl Plan {
             .unwrap_or(link)
     }
 
-    /// The request with that id.
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
         self.body_in(cell, id, self.round_of(id))
     }
 
-    /// The same with another id, in that round of the whole run.
     pub(crate) fn body_in(&self, cell: &Cell, id: u64, round: u64) -> Bytes {
         if self.values.is_empty() {
             return cell.body(id, (self.seed, round));
@@ -159,8 +140,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
-    /// The first requests in the order in which they would be sent: those of a round; of a mix, those of so many rounds as there
-    /// are requests to draw from.
+    /// One round, or for a mix as many as it has requests.
     pub(crate) fn first_requests(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
@@ -181,23 +161,18 @@ impl Plan {
     }
 }
 
-/// One request's place in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// From 0, over the whole run.
     pub(crate) number: u64,
-    /// Of the rounds that count; `None` during warm-up.
+    /// Measured round; `None` during warm-up.
     pub(crate) round: Option<u32>,
-    /// A place in [`Plan::cells`].
     pub(crate) cell: usize,
 }
 
-/// The order of requests: rounds in which every cell comes once, shuffled anew each time, so that no arm is asked at a better
-/// moment than another.
+/// Each round is shuffled anew, so that no arm has an advantage by time.
 pub(crate) struct Order {
     random: fastrand::Rng,
     round: Vec<usize>,
-    /// Of a mix: the weight of each subject, and its cells.
     mix: Vec<(u64, Vec<usize>)>,
     number: u64,
     total: u64,
@@ -229,7 +204,6 @@ impl Order {
         }
     }
 
-    /// Draws what the next round is about.
     fn draw(&mut self) {
         let all: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut left = self.random.u64(0..all.max(1));

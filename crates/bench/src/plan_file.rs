@@ -1,4 +1,4 @@
-//! `bench run`: any requests of JSON-RPC over any arms, as a plan in a file says.
+//! `bench run`: requests from a plan file.
 
 mod load;
 mod requests;
@@ -17,16 +17,10 @@ pub(crate) use shown::joined;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-/// The largest plan, and the largest file of values: bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// Stands for the encoding of an arm.
 const ENCODING: &str = "encoding";
 
-/// Measures, and shows what was measured.
-///
-/// # Errors
-/// [`WrongUsage`] with every mistake of the plan; a file that cannot be read.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, authorities) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
@@ -35,12 +29,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     })
 }
 
-/// All requests of each arm together.
 pub(crate) fn study(results: &Results) -> String {
     shown::together(results)
 }
 
-/// A plan, and the file with the certificates that it trusts.
+/// Also returns the file of trusted certificates.
 fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
     let refused = |mistakes: Vec<Mistake>| {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
@@ -59,10 +52,7 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
     Ok(load::parse(&text, file).map_err(refused)?)
 }
 
-/// A text of a size that can be.
-///
-/// # Errors
-/// What is wrong with the file, without its name.
+/// Errors do not include the file's name.
 fn contents(file: &Path) -> Result<String, String> {
     match std::fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
@@ -74,7 +64,6 @@ fn contents(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
-/// A name that people can read.
 fn readable(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
     let fits = name.chars().count() <= 80 && !name.chars().any(is_unfit);

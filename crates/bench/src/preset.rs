@@ -1,4 +1,4 @@
-//! What presets have in common: a plan becomes results, which are kept and shown.
+//! Common code of the presets.
 
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
@@ -18,24 +18,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 
-/// Workers of an open loop, unless set.
 const OPEN_WORKERS: usize = 64;
 
-/// What is known before the first request that counts.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Decoded bytes of each subject.
     pub(crate) sizes: Vec<Option<u64>>,
-    /// Sentences about the nodes.
     pub(crate) notes: Vec<String>,
 }
 
-/// Requests at the same time.
 pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
     set.unwrap_or(if rate.is_some() { OPEN_WORKERS } else { 1 })
 }
 
-/// A plan without arms and requests.
 pub(crate) fn empty(load: &LoadArgs) -> Plan {
     Plan {
         arms: Vec::new(),
@@ -55,10 +49,7 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
     }
 }
 
-/// Sends the requests of `plan`, keeps the results where `output` says, and shows them. What is known beforehand is asked first.
-///
-/// # Errors
-/// Too many requests, a file that exists, what `known` finds wrong, a signal that cannot be heard.
+/// `known` runs before the first request.
 pub(crate) fn run(
     preset: &str,
     plan: &Plan,
@@ -68,10 +59,7 @@ pub(crate) fn run(
     run_then(preset, plan, output, known, |_, _| ())
 }
 
-/// [`run`], with something that is added to the header when nothing is measured any more and all requests are kept.
-///
-/// # Errors
-/// Those of [`run`].
+/// Adds to the header after all measurements.
 pub(crate) fn run_then(
     preset: &str,
     plan: &Plan,
@@ -97,7 +85,6 @@ pub(crate) fn run_then(
     )
 }
 
-/// What a preset measures with.
 pub(crate) struct Session<'a> {
     pub(crate) engine: &'a Engine,
     own_cost: Option<OwnCost>,
@@ -105,10 +92,6 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The results of what `measure` does, which are kept as they come.
-    ///
-    /// # Errors
-    /// Those of `measure`; what is known beforehand cannot be written.
     pub(crate) fn results(
         &self,
         preset: &str,
@@ -136,10 +119,7 @@ impl Session<'_> {
     }
 }
 
-/// Does `work`, keeps its results where `output` says, and shows them.
-///
-/// # Errors
-/// A file that exists, a signal that cannot be heard, those of `work`.
+/// Stores the results at `output`.
 pub(crate) fn with(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
@@ -154,7 +134,7 @@ fn with_then(
     work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
-    // Signals are heard before the file is there: it is removed if one comes before anything is measured.
+    // Signals are handled first, so that an early one removes the file.
     let engine = Engine::new(plan, authorities)?;
     let file = match &output.out {
         Some(path) => Some((path, ResultsFile::create(path)?)),
@@ -177,7 +157,7 @@ fn with_then(
         }
     };
     then(&mut results.header, &engine);
-    // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
+    // A full disk loses the file, not the output. Results that cannot be rendered are still stored.
     let finished = file.map(|(path, file)| (path, file.finish(&results)));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
@@ -206,7 +186,7 @@ fn measure(
     session.results(preset, &plan, known, |sink| engine.run(&plan, sink))
 }
 
-/// Leaves out arms over HTTP/2 whose node does not offer it, and says so.
+/// Removes HTTP/2 arms whose node does not offer it.
 fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
     let over = |cell: &Cell| {
         plan.links
@@ -245,10 +225,7 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Leaves out an arm whose node does not offer HTTP/2: what is said of that.
-///
-/// # Errors
-/// There is no other arm.
+/// Returns a note. Fails if no other arm is left.
 pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
     let name = plan
         .arms
@@ -265,7 +242,6 @@ pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyho
     ))
 }
 
-/// What is added to the link of each cell; nothing if nothing is to any.
 fn links(plan: &Plan) -> Vec<String> {
     if plan.links.iter().all(|link| link.shape.is_none()) {
         return Vec::new();
@@ -278,7 +254,7 @@ fn links(plan: &Plan) -> Vec<String> {
     plan.cells.iter().map(shape).collect()
 }
 
-/// What decides latencies and is not the node's.
+/// Settings that affect latencies, except the node's.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
@@ -320,7 +296,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     );
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
-        // An arm of that preset is a transport, whatever its cells' links.
+        // An arm of that preset is a transport.
         let protocols = plan
             .arms
             .get(cell.arm)
@@ -351,7 +327,6 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-/// What is known of a run before it begins.
 fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let mut nodes: Vec<String> = plan
         .links
@@ -359,11 +334,10 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .map(|link| link.endpoint.shown())
         .collect();
     if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
-        // One node over several links.
         let mut known = BTreeSet::new();
         nodes.retain(|node| known.insert(node.clone()));
     }
-    // Of a transport, each read is compared with what was written.
+    // The transport preset compares reads with writes.
     let verified =
         preset == "transport" || plan.cells.iter().any(|cell| cell.expected.is_verified());
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -393,7 +367,6 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     }
 }
 
-/// What each request is about.
 fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
     let head = |cell: &Cell| {
         let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));

@@ -1,5 +1,3 @@
-//! A run as text for a terminal.
-
 use crate::compare::{compared, comparisons, crossing, interval_words};
 use crate::report_tables::{self as tables, failures};
 use crate::results::{Results, ms};
@@ -12,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What makes a run fail, in sentences.
 pub(crate) fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
@@ -47,7 +44,6 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
     problems
 }
 
-/// The arms of which more requests failed than may, in one line.
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
@@ -87,7 +83,6 @@ fn too_many_failures(results: &Results) -> Option<String> {
     })
 }
 
-/// Everything that a run measured, after its study's own tables.
 pub(crate) fn text(results: &Results) -> String {
     let mut out = about(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
@@ -164,7 +159,7 @@ fn about(results: &Results) -> String {
     out
 }
 
-/// Why nothing is shown although the interval leaves 0 out, to be put behind a sentence.
+/// Why no difference is shown although the interval excludes 0.
 pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
@@ -173,7 +168,6 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
     decisions.into_iter().find_map(why).unwrap_or_default()
 }
 
-/// The crossover of each arm over each link, in a line each.
 pub(crate) fn crossings(results: &Results) -> String {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return String::new();
@@ -225,11 +219,10 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     format!("{index} ({shares})")
 }
 
-/// What came of comparing answers, and the first that differ.
 pub(crate) fn verified(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
-        // There each answer is compared with what was written.
+        // This preset compares answers with writes.
         return out;
     }
     for (arm, verdict) in results
@@ -250,7 +243,7 @@ pub(crate) fn verified(results: &Results) -> String {
         };
         let _ = writeln!(out, "Answers of {arm}: {sentences}");
     }
-    // That slots were skipped which others have is the reference's difference.
+    // The reference's differences are slots that only it skipped.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let listed = verdict
             .first

@@ -1,5 +1,3 @@
-//! The tables of a run of requests, for the page and the terminal.
-
 use crate::compare::{Compared, caveat, comparisons, interval_words};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
 use faultline_analysis::report::cells::{number, table};
@@ -8,10 +6,8 @@ use faultline_stats::block::Estimate;
 use faultline_stats::decision::Decision;
 use faultline_text::count;
 
-/// Where there is no good answer.
 const NONE_GOOD: &str = "no good answer";
 
-/// A number with its interval.
 pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     match of {
         Some(of) => Cell::Estimate {
@@ -24,7 +20,6 @@ pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     }
 }
 
-/// Words.
 pub(crate) fn words(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
@@ -36,7 +31,6 @@ fn shown_word(decision: Decision) -> &'static str {
     }
 }
 
-/// Failures and refusals by kind.
 pub(crate) fn failures(summary: &Summary) -> String {
     let mut sentences: Vec<String> = summary
         .failures
@@ -60,7 +54,6 @@ fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
     ]
 }
 
-/// All latencies, and where the time is spent.
 pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     vec![
         Block::Table(percentiles(results, ("latencies", "Latency"))),
@@ -68,7 +61,6 @@ pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     ]
 }
 
-/// Latencies of every cell.
 pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let timed = [
@@ -107,7 +99,6 @@ pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     out
 }
 
-/// Where the time is spent, of every cell.
 pub(crate) fn phases(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
@@ -128,7 +119,6 @@ pub(crate) fn phases(results: &Results) -> Table {
     out
 }
 
-/// Every arm against the reference.
 pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) -> Table {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let note = format!(
@@ -165,7 +155,7 @@ pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) ->
     out
 }
 
-/// What nodes refused, and what requests cost this tool.
+/// With this tool's own cost per request.
 fn own(results: &Results) -> Vec<(&'static str, String)> {
     let header = &results.header;
     let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
@@ -191,7 +181,6 @@ fn own(results: &Results) -> Vec<(&'static str, String)> {
     refused.into_iter().chain(cpu).chain(cost).collect()
 }
 
-/// What decides latencies and is not the node's.
 pub(crate) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");

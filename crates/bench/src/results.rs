@@ -1,5 +1,3 @@
-//! What a run measured: every request, as it was.
-
 use crate::disk::Disk;
 use crate::run::RunState;
 use crate::verify::Verdict;
@@ -8,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Parts of a request's time, in their order; together they are its latency.
+/// Their sum is the latency.
 pub(crate) const PHASES: [&str; 6] = [
     "queued",
     "connect",
@@ -18,119 +16,95 @@ pub(crate) const PHASES: [&str; 6] = [
     "decode",
 ];
 
-/// The longest latency that a histogram distinguishes: an hour.
+/// An hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// One request that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
-    /// Its place in the order.
     pub(crate) number: u64,
-    /// Its round.
     pub(crate) round: u32,
-    /// A place in [`Results::cells`].
     pub(crate) cell: usize,
-    /// When it was to be sent: nanoseconds since the run began.
+    /// Scheduled sending time, since the start of the run.
     pub(crate) at_ns: u64,
-    /// Nanoseconds of each of [`PHASES`]; `None` if it failed.
+    /// `None` if it failed.
     pub(crate) phases: Option<[u64; 6]>,
-    /// Nanoseconds of CPU that decoding took.
     pub(crate) decode_cpu_ns: u64,
-    /// Bytes sent, with headers.
+    /// With headers.
     pub(crate) sent: u64,
-    /// Bytes received, with headers.
     pub(crate) received: u64,
-    /// Why it has no latency.
     pub(crate) failure: Option<String>,
-    /// Times that the node refused it before this answer: for its rate, with an error of its own, or without a connection.
+    /// For its rate, by a server error, or without a connection.
     pub(crate) refused: u32,
 }
 
 impl Sample {
-    /// From the moment it was to be sent to its decoded answer; `None` if it failed.
+    /// From the scheduled time to the decoded answer.
     pub(crate) fn latency_ns(&self) -> Option<u64> {
         self.phases.map(|phases| phases.iter().sum())
     }
 }
 
-/// One of a run's requests, by what it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellHead {
-    /// Name of its arm.
     pub(crate) arm: String,
-    /// Name of its subject.
     pub(crate) subject: String,
-    /// Decoded bytes of its subject, if known.
+    /// Decoded bytes.
     pub(crate) size: Option<u64>,
 }
 
-/// What a request costs this tool itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnCost {
-    /// CPU time, in nanoseconds.
     pub(crate) cpu_ns: u64,
-    /// Median latency of an answer that takes its server next to nothing, in nanoseconds.
+    /// With a server that does almost nothing.
     pub(crate) median_ns: u64,
 }
 
-/// What is known of a run but its samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// The preset.
     pub(crate) preset: String,
-    /// Version of this program.
     pub(crate) version: String,
-    /// When it began.
     pub(crate) started_unix_ns: i64,
-    /// Nodes, as they may be shown.
     pub(crate) nodes: Vec<String>,
-    /// Sentences about the nodes.
     pub(crate) notes: Vec<String>,
-    /// How it was asked, by name: what two runs must have in common to be compared.
+    /// Must be equal for a comparison.
     #[serde(default)]
     pub(crate) settings: BTreeMap<String, String>,
-    /// What was added to the link of each cell; empty if nothing was to any.
+    /// Empty if no link was shaped.
     #[serde(default)]
     pub(crate) links: Vec<String>,
-    /// Names of the arms; the first is the reference.
     pub(crate) arms: Vec<String>,
-    /// Answers compared with the reference's, by arm.
+    /// By arm.
     pub(crate) verdicts: Vec<Verdict>,
-    /// Of the order.
     pub(crate) seed: u64,
-    /// Rounds that were planned.
     pub(crate) rounds: u32,
-    /// Rounds before them.
+    /// Before the measured rounds.
     pub(crate) warm_up: u32,
-    /// Requests at the same time.
     pub(crate) workers: usize,
-    /// Requests a second in an open loop; `None` in a closed loop.
+    /// `None` in a closed loop.
     pub(crate) rate: Option<f64>,
-    /// Requests that nodes refused, by kind, over the whole run: those that were sent again as well.
+    /// Including requests sent again.
     #[serde(default)]
     pub(crate) refusals: BTreeMap<String, u64>,
-    /// The first message of an error object that a node gave, by cell.
+    /// First JSON-RPC error message by cell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) messages: BTreeMap<usize, String>,
-    /// Percent of an arm's requests that may fail; `None` if all may.
+    /// Percentage of an arm's requests.
     #[serde(default)]
     pub(crate) max_failures: Option<f64>,
-    /// The signal, or what else, ended it early.
     pub(crate) stopped_by: Option<String>,
-    /// This tool's CPU time per request, in nanoseconds, over the whole run.
+    /// Per request.
     pub(crate) own_cpu_ns: Option<u64>,
-    /// Measured before the run, over loopback to a server of this tool.
+    /// From before the run.
     #[serde(default)]
     pub(crate) own_cost: Option<OwnCost>,
-    /// Length of the measured part.
+    /// Of the measured part.
     pub(crate) length_ns: u64,
-    /// Data folders that were looked at, by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) disks: Vec<Disk>,
 }
 
 impl Header {
-    /// Takes what a run has found until now; what ended it stays if nothing has.
+    /// An earlier `stopped_by` stays if `state` has none.
     pub(crate) fn take_state(&mut self, state: RunState) {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.verdicts = state.verdicts;
@@ -142,7 +116,6 @@ impl Header {
     }
 }
 
-/// A run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Results {
     pub(crate) header: Header,
@@ -151,26 +124,22 @@ pub(crate) struct Results {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The latencies of one cell in numbers, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Summary {
-    /// Answers that were good.
     pub(crate) successes: u64,
-    /// Failures by kind.
     pub(crate) failures: BTreeMap<String, u64>,
-    /// Refusals after which it was sent again.
+    /// Refusals followed by another attempt.
     pub(crate) refused: u64,
-    /// Of good answers; `None` without any.
+    /// Of good answers.
     pub(crate) latency: Option<Latency>,
-    /// Mean of each phase in milliseconds, by [`PHASES`].
+    /// Means in ms.
     pub(crate) phases: Option<[f64; 6]>,
-    /// Mean CPU time of decoding, in milliseconds.
     pub(crate) decode_cpu: Option<f64>,
-    /// Mean bytes received for a good answer, with headers.
+    /// Mean bytes with headers.
     pub(crate) received: Option<f64>,
 }
 
-/// Latencies in milliseconds. Percentiles are those of an HDR histogram with three digits.
+/// In ms. Percentiles come from an HDR histogram with three digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) mean: f64,
@@ -184,20 +153,18 @@ pub(crate) struct Latency {
     pub(crate) p999: f64,
 }
 
-/// Nanoseconds as milliseconds.
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
 impl Results {
-    /// Place of the cell of that arm and subject.
     pub(crate) fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
         self.cells
             .iter()
             .position(|cell| cell.arm == arm && cell.subject == subject)
     }
 
-    /// Subjects with their sizes, in the order of the plan.
+    /// In the order of the plan.
     pub(crate) fn subjects(&self) -> Vec<(&str, Option<u64>)> {
         let mut subjects: Vec<(&str, Option<u64>)> = Vec::new();
         for cell in &self.cells {
@@ -208,7 +175,7 @@ impl Results {
         subjects
     }
 
-    /// What was added to the link, in the order of the plan; only `None` if nothing was.
+    /// Only `None` if no link was shaped.
     pub(crate) fn links(&self) -> Vec<Option<&str>> {
         let mut links: Vec<Option<&str>> = Vec::new();
         for link in self.header.links.iter().map(|link| Some(link.as_str())) {
@@ -219,7 +186,7 @@ impl Results {
         if links.is_empty() { vec![None] } else { links }
     }
 
-    /// Subjects with their sizes over one of the links.
+    /// Over one link.
     pub(crate) fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
         self.subjects()
             .into_iter()
@@ -232,7 +199,7 @@ impl Results {
         self.header.links.get(cell).map(String::as_str)
     }
 
-    /// An account by its size, which says more than its address; with it where another has the same size.
+    /// An account's size says more than its address, which is added for equal sizes.
     pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return subject.to_owned();
@@ -252,14 +219,13 @@ impl Results {
         format!("{} bytes{address}{over}", faultline_text::count(size))
     }
 
-    /// Samples of one cell.
     pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
         self.samples
             .iter()
             .filter(move |sample| sample.cell == cell)
     }
 
-    /// Latencies of one cell in milliseconds, by round; `None` where the request failed or was not sent.
+    /// In ms; `None` without a good answer.
     pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
         let rounds = self
             .samples
@@ -276,7 +242,7 @@ impl Results {
         latencies
     }
 
-    /// One cell's latencies as an HDR histogram in nanoseconds. `None` if there is no memory for one.
+    /// In nanoseconds.
     pub(crate) fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok()?;
         self.of(cell)
@@ -285,7 +251,6 @@ impl Results {
         Some(histogram)
     }
 
-    /// One cell in numbers.
     pub(crate) fn summary(&self, cell: usize) -> Summary {
         let mut failures = BTreeMap::new();
         for failure in self.of(cell).filter_map(|sample| sample.failure.clone()) {
@@ -321,7 +286,7 @@ impl Results {
         let of_all = faultline_stats::summary::summary(&latencies);
         let histogram = self.histogram(cell)?;
         let (min, max) = (of_all.min?, of_all.max?);
-        // A bucket's end is above what is in it.
+        // A bucket's upper end exceeds its values.
         let at = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);
         Some(Latency {
             mean: of_all.mean?,
@@ -341,7 +306,7 @@ impl Results {
 pub(crate) mod tests {
     use super::*;
 
-    /// An arm's name, its subject's size, and its latency in nanoseconds in each round.
+    /// Arm, size, and latency in nanoseconds by round.
     pub(crate) type Pretended<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
     fn header(rounds: u32, arms: Vec<String>) -> Header {
@@ -377,7 +342,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A run whose latencies are given.
+    /// A run with given latencies.
     pub(crate) fn results(rounds: u32, cells: &[Pretended<'_>]) -> Results {
         let mut arms: Vec<String> = Vec::new();
         for (arm, ..) in cells {

@@ -1,8 +1,8 @@
-//! Sends the requests of a plan and keeps what came of each.
+//! Sends the requests of a plan.
 //!
-//! One thread does all, so that what is measured of one request is not another thread's wait for a processor. In a closed loop
-//! each worker sends its next request when the last was answered. In an open loop requests have moments at which they are to be
-//! sent, and latency counts from these, so that a wait for a free connection is not hidden.
+//! One thread does everything, so that latency does not include waits for a processor. In a closed
+//! loop, each worker sends its next request after the last answer. In an open loop, latency counts
+//! from the scheduled time, so that waiting for a free connection is not hidden.
 
 mod exchange;
 #[cfg(test)]
@@ -40,38 +40,28 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// What a run measured.
 pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
     pub(crate) state: RunState,
 }
 
-/// What is known of a run beside its samples.
 #[derive(Debug, Clone)]
 pub(crate) struct RunState {
     pub(crate) verdicts: Vec<Verdict>,
-    /// Refused requests by kind, those that were sent again included.
     pub(crate) refusals: BTreeMap<String, u64>,
-    /// The first message of an error object, by cell.
     pub(crate) messages: BTreeMap<usize, String>,
-    /// What ended it early.
     pub(crate) stopped_by: Option<String>,
-    /// CPU time of this tool per request.
     pub(crate) own_cpu: Option<Duration>,
-    /// Of the part that counts.
     pub(crate) length: Duration,
 }
 
-/// Takes the samples that are new since the last time, and the state of the run, about once a second and at its end.
+/// Called about once a second and at the end, with new samples.
 pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
-/// Between two batches of samples.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Passes the samples of a run to a sink as they come.
 struct SampleFlusher<'a> {
     sink: &'a SampleSink<'a>,
-    /// Samples that the sink has.
     flushed: Cell<usize>,
     next_at: Cell<Duration>,
 }
@@ -98,7 +88,7 @@ impl<'a> SampleFlusher<'a> {
     }
 }
 
-/// What sends requests. From its making on, a signal to end ends what it does, and not the process.
+/// Once created, a signal stops its work instead of the process.
 pub(crate) struct Engine {
     runtime: Runtime,
     tls: Option<TlsConnector>,
@@ -106,10 +96,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// For the nodes of `plan`, which are trusted by the certificates of `authorities` or of the system.
-    ///
-    /// # Errors
-    /// The certificates cannot be used, signals cannot be heard, or the system gives no timers.
+    /// Trusts the certificates of `authorities`, or the system's.
     pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
         let tls = plan
             .links
@@ -129,10 +116,7 @@ impl Engine {
         })
     }
 
-    /// Sends all requests, or those until a signal to end; what is under way then is waited for.
-    ///
-    /// # Errors
-    /// There is no memory for decoders, or a worker failed.
+    /// A signal stops it; pending requests are completed.
     pub(crate) fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<Measured> {
         let flusher = SampleFlusher::new(sink);
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
@@ -152,7 +136,7 @@ impl Engine {
             flusher.flush_if_due(&shared.samples.borrow(), || shared.state());
         };
         self.with_signals(&shared.pace, inspect, async {
-            // Before the schedule begins: a client that asks often has a connection.
+            // A busy client has an open connection.
             let mut first = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
             for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
@@ -168,7 +152,7 @@ impl Engine {
         let own_cpu = clock::thread_cpu()
             .saturating_sub(cpu)
             .checked_div(u32::try_from(shared.done.get())?);
-        // In an open loop and over a slowed link the active wait for the next moment is CPU time as well.
+        // Active waiting counts as CPU time.
         let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
         let state = RunState {
             own_cpu: own_cpu.filter(|_| !waits),
@@ -180,7 +164,6 @@ impl Engine {
         Ok(Measured { samples, state })
     }
 
-    /// The signal to end that came since the last look.
     pub(crate) fn end_requested(&self) -> Option<&'static str> {
         let newest = self
             .signals
@@ -193,11 +176,8 @@ impl Engine {
             .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
     }
 
-    /// Does `work`, and looks now and then. A signal to end ends `pace`, and `work` by that; `None` after a second signal, which does
-    /// not wait for it.
-    ///
-    /// # Errors
-    /// Those of `work`.
+    /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
+    /// not wait.
     pub(crate) fn with_signals<T>(
         &self,
         pace: &Pace,
@@ -229,19 +209,16 @@ async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What workers have in common.
 struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
     samples: RefCell<Vec<Sample>>,
     verify: RefCell<Verify>,
-    /// Connections that no request uses now; the last was used last. So no more are kept in use than are needed at the same time.
+    /// Taken from the end, so that only as many as needed stay in use.
     idle: RefCell<Vec<Connections>>,
     pace: Pace,
-    /// When the first round that counts began.
     begun: Cell<Option<Duration>>,
-    /// When the first request of all was to be sent.
     first: Cell<Option<Duration>>,
     done: Cell<u64>,
     messages: RefCell<BTreeMap<usize, String>>,
@@ -249,7 +226,6 @@ struct Shared {
 
 impl Shared {
     fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
-        // So much is there at once; a long run takes more by and by.
         let expected = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
@@ -279,8 +255,8 @@ impl Shared {
         }
     }
 
-    /// The next request, and when it is to be sent, at the earliest then. Workers wait for their turn in the order in which they
-    /// ask, so that only one waits actively. `None` after the last, or if the run is to end.
+    /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
+    /// `None` after the last request.
     async fn next(&self) -> Option<(Turn, Duration)> {
         let mut order = self.order.lock().await;
         let turn = order.next()?;
@@ -305,7 +281,7 @@ impl Shared {
         Some((turn, at))
     }
 
-    /// Keeps what came of a request, with the slot and the bytes of its answer, if there are any to compare.
+    /// With slot and bytes, if answers are compared.
     fn answered(
         &self,
         turn: &Turn,
@@ -379,7 +355,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     }
 }
 
-/// The first message of an error object about a cell stays.
+/// Only the first per cell.
 fn remember_message<T>(
     messages: &mut BTreeMap<usize, String>,
     cell: usize,
@@ -390,7 +366,6 @@ fn remember_message<T>(
     }
 }
 
-/// What is kept of a request.
 fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (number, cell, at_ns) = (

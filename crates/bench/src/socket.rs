@@ -1,5 +1,3 @@
-//! One WebSocket to a node.
-
 use crate::failure::Failure;
 use crate::http::{Opened, Raw};
 use crate::plan::LinkKind;
@@ -29,19 +27,18 @@ use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-/// What a node appends to the client's key (RFC 6455, 1.3).
+/// Appended to the client's key (RFC 6455, 1.3).
 const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Control frames that a node may send without an answer: one every 5 s is 14 hours.
+/// Without an answer: at one per 5 s, 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that wait for a node that does not read: the largest plan of requests, and the answers to its pings.
+/// For a node that does not read: the largest plan, and answers to its pings.
 const MAX_UNSENT: usize = 80 << 20;
 
-/// An open WebSocket; closed when dropped.
 pub(crate) struct Socket {
     stream: WebSocketStream<Box<dyn Stream>>,
-    /// The node, as it may be shown.
+    /// In a form that may be shown.
     node: String,
     /// Since the last request.
     control_frames: u32,
@@ -49,17 +46,13 @@ pub(crate) struct Socket {
     pub(crate) wire: Rc<Seen>,
 }
 
-/// A message and when it was complete.
 pub(crate) struct ReceivedSignal {
     pub(crate) text: Utf8Bytes,
     pub(crate) end: Duration,
 }
 
 impl Socket {
-    /// Connects `within` that time, and asks for a WebSocket, which is part of connecting. Messages have at most `limit` bytes.
-    ///
-    /// # Errors
-    /// [`Failure::Connect`], [`Failure::Closed`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
+    /// The upgrade is part of connecting. Messages have at most `limit` bytes.
     pub(crate) async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
@@ -122,7 +115,7 @@ impl Socket {
         })
     }
 
-    /// Whether the next request can be sent. What came unasked meanwhile is dropped.
+    /// Drops unsolicited messages.
     pub(crate) fn is_usable(&mut self) -> bool {
         loop {
             match self.next().now_or_never() {
@@ -133,10 +126,6 @@ impl Socket {
         }
     }
 
-    /// Sends one request and reads the next message, which is its answer where nothing was subscribed to.
-    ///
-    /// # Errors
-    /// Those of [`Socket::send`] and [`Socket::next`].
     pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<Raw, Failure> {
         let text = std::str::from_utf8(body)
             .map_err(|_| Failure::Malformed)?
@@ -156,20 +145,12 @@ impl Socket {
         })
     }
 
-    /// Sends one message.
-    ///
-    /// # Errors
-    /// [`Failure::Closed`].
     pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
         self.control_frames = 0;
         let sent = self.stream.send(Message::text(text)).await;
         sent.map_err(|error| self.failed(&error))
     }
 
-    /// The next message.
-    ///
-    /// # Errors
-    /// [`Failure::Closed`], [`Failure::TooLarge`], [`Failure::Malformed`], [`Failure::Flooded`].
     pub(crate) async fn next(&mut self) -> Result<ReceivedSignal, Failure> {
         loop {
             match self.stream.next().await {
@@ -179,7 +160,7 @@ impl Socket {
                         end: clock::uptime(),
                     });
                 }
-                // Pings are answered by the protocol. The answers wait in memory while the node does not read.
+                // Pongs stay in memory while the node does not read.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                     self.control_frames += 1;
                     if self.control_frames > MAX_CONTROL_FRAMES {
@@ -206,7 +187,6 @@ impl Socket {
     }
 }
 
-/// Whether the node gives the WebSocket that was asked for with that key.
 fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Failure::of_status(

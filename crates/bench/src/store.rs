@@ -1,5 +1,3 @@
-//! Results as a file: an SQLite database, like recordings.
-
 mod read;
 #[cfg(test)]
 mod tests;
@@ -8,12 +6,11 @@ mod write;
 pub(crate) use read::{header, read};
 pub(crate) use write::{ResultsFile, check_new, reason, write_document};
 
-/// In the file's head, so that it is not taken for another database: `FLBn`.
+/// `FLBn`.
 pub(crate) const APPLICATION: i32 = 0x464c_426e;
-/// What is in the tables.
 const FORMAT: i32 = 1;
 
-/// The statements that make the tables, which a file that is read must have word for word.
+/// A file must contain exactly these statements.
 pub(crate) const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",

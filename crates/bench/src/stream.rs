@@ -1,5 +1,3 @@
-//! The bytes between this tool and a node: TCP, TLS over it, and when what passed. A link can be slowed down.
-
 mod shape;
 
 use crate::endpoint::Endpoint;
@@ -25,16 +23,12 @@ use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A connection is given up so long before the request that needs it, so that its failure names the addresses.
+/// Before its request times out, so that the failure names the addresses.
 const CONNECT_MARGIN: Duration = Duration::from_millis(10);
-/// What is spoken over TLS, as both sides name it.
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// Which certificates are trusted: the system's, or those of a file.
-///
-/// # Errors
-/// The file cannot be read or used, or there is no certificate.
+/// Default: the system's certificates.
 pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match authorities {
@@ -62,29 +56,21 @@ pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnecto
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What connections of one kind lead to.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkKind {
-    /// The node.
     pub(crate) endpoint: Endpoint,
-    /// What is added to the way there.
     pub(crate) shape: Shape,
-    /// What is spoken, and whether connections are kept.
     pub(crate) protocol: Protocol,
 }
 
-/// What passed on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// When the first byte came since this was last emptied.
+    /// Since the last reset.
     pub(crate) first_read: Cell<Option<Duration>>,
-    /// Bytes.
     pub(crate) received: Cell<u64>,
-    /// Bytes.
     pub(crate) sent: Cell<u64>,
 }
 
-/// A stream that keeps when bytes arrived and how many passed.
 struct Watched<S> {
     stream: S,
     seen: Rc<Seen>,
@@ -129,28 +115,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// What a protocol is spoken over.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// A new connection.
 pub(crate) struct Connected {
     pub(crate) stream: Box<dyn Stream>,
-    /// Of what the protocol is, behind TLS: the first byte of an answer, and not of a session ticket.
+    /// Its first byte belongs to the answer, not to a session ticket.
     pub(crate) plain: Rc<Seen>,
-    /// Of what is on the wire.
     pub(crate) wire: Rc<Seen>,
-    /// Name, and TCP's handshake.
     pub(crate) connect: Duration,
-    /// TLS's handshake; 0 without TLS.
     pub(crate) tls: Duration,
 }
 
-/// Connects to a node `within` that time, over a link of that kind.
-///
-/// # Errors
-/// [`Failure::Connect`]; [`Failure::NoHttp2`] if that is to be spoken, and the node does not offer it in TLS's handshake.
+/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
+/// offer it.
 pub(crate) async fn connect(
     kind: &LinkKind,
     tls: Option<&TlsConnector>,
@@ -162,7 +141,7 @@ pub(crate) async fn connect(
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;
-    // TCP's handshake is one way there and back.
+    // The TCP handshake takes one round trip.
     sleep(shape.added).await;
     let connected = clock::uptime();
     let wire = Rc::new(Seen::default());
@@ -200,7 +179,6 @@ pub(crate) async fn connect(
     })
 }
 
-/// Speaks TLS with a node, with the protocol that is to be spoken over it.
 async fn handshake<S: Stream>(
     connector: &TlsConnector,
     endpoint: &Endpoint,
@@ -225,7 +203,6 @@ async fn handshake<S: Stream>(
     }
 }
 
-/// Whether TLS's handshake ended with an alert that says that the node has none of the protocols that are offered.
 fn is_no_http2(error: &io::Error) -> bool {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
     let message = error

@@ -1,5 +1,3 @@
-//! A run for other programs: JSON and CSV.
-
 use crate::compare::{Compared, compared, crossing};
 use crate::render::problems;
 use crate::results::{CellHead, Header, PHASES, Results, Summary};
@@ -10,9 +8,9 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Whole<'a> {
     run: &'a Header,
-    /// In milliseconds.
+    /// In ms.
     cells: Vec<InNumbers<'a>>,
-    /// Against the first arm, in milliseconds.
+    /// Against the first arm, in ms.
     compared: Vec<Compared>,
     crossovers: Vec<Crossed<'a>>,
     problems: Vec<String>,
@@ -29,16 +27,12 @@ struct InNumbers<'a> {
 #[derive(Serialize)]
 struct Crossed<'a> {
     arm: &'a str,
-    /// What was added to the link.
     link: Option<&'a str>,
     #[serde(flatten)]
     crossover: Crossover,
 }
 
-/// Everything but the single requests, as one line of JSON.
-///
-/// # Errors
-/// A number that JSON does not have.
+/// Without single requests, on one line.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results
         .cells
@@ -70,7 +64,7 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     Ok(output::json(&whole)?)
 }
 
-/// One line for each cell, in milliseconds and bytes; what is not known is empty.
+/// In ms and bytes; unknown values are empty.
 pub(crate) fn csv(results: &Results) -> String {
     let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
         .map(str::to_owned)

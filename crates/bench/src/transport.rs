@@ -1,4 +1,4 @@
-//! `bench transport`: HTTP against WebSocket, reading and writing, a single time and in a row.
+//! `bench transport`: compares HTTP with WebSocket for reads and writes.
 
 mod chain;
 mod evm;
@@ -25,16 +25,11 @@ use solana::Solana;
 pub(crate) use study::sentences;
 use talk::{Meter, Patience, Talk};
 
-/// The largest message or answer.
 const LIMIT: usize = 16 << 20;
 
-/// What is done, and how often in a row.
+/// An operation and its repetitions in a row.
 type Scenario = (Act, u32);
 
-/// Measures, and shows what was measured.
-///
-/// # Errors
-/// Wrong usage, a node that does not answer, is of no chain that is known, or refuses what is written.
 pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
     let (protocols, scenarios) = (protocols(args)?, scenarios(args));
     let plan = plan(args, &scenarios)?;
@@ -53,7 +48,6 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
     })
 }
 
-/// The study's own numbers.
 pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
@@ -174,7 +168,7 @@ fn measure(
         .iter()
         .position(|protocol| *protocol == Protocol::Http2)
     {
-        // Of any chain: an error of JSON-RPC is an answer as well.
+        // A JSON-RPC error is also an answer.
         let exchange = engine.first(async {
             Ok(talk
                 .call(
@@ -222,7 +216,6 @@ fn measure(
     })
 }
 
-/// Finds out which chain the node is of, and what may be written there.
 async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
     let meter = &mut Meter::default();
     let node = "the node";

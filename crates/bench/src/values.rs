@@ -1,29 +1,26 @@
-//! What is drawn for each request: `{slot}` in its parameters becomes a number of a range, or one of a list.
+//! Random values: `{slot}` becomes a number of a range, or an item of a list.
 
 use faultline_text::count;
 use ring::digest::{SHA256, digest};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// What a name in braces stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// Its name, without braces.
     pub(crate) name: String,
     pub(crate) of: Of,
 }
 
-/// What is drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// From where to where, both included, in hexadecimal or not.
+    /// Both ends included.
     Range { from: u64, to: u64, hex: bool },
-    /// As they are written between the quotes of JSON.
+    /// Escaped for JSON strings.
     List(Rc<[String]>),
 }
 
 impl Value {
-    /// One of them; each place has its own.
+    /// A random value; each `place` has its own.
     pub(crate) fn drawn(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -36,7 +33,7 @@ impl Value {
         }
     }
 
-    /// For people, and to see that two runs drew from the same.
+    /// Also shows whether two runs used the same source.
     pub(crate) fn described(&self) -> String {
         match &self.of {
             Of::Range { from, to, hex } => {
@@ -55,7 +52,6 @@ impl Value {
         }
     }
 
-    /// One of [`Value::every`].
     pub(crate) fn first(&self) -> Cow<'_, str> {
         match &self.of {
             Of::Range { from, hex, .. } => written(*from, *hex),
@@ -63,7 +59,7 @@ impl Value {
         }
     }
 
-    /// Every text that it may be, as far as they may differ in being JSON: a range has one.
+    /// All texts that matter for JSON validity; one for a range.
     pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
             Of::Range { .. } => vec![self.first()],
@@ -83,7 +79,7 @@ fn written(number: u64, hex: bool) -> Cow<'static, str> {
     })
 }
 
-/// `text` with every `{name}` of `values` replaced, by the place of the value. What is put in is not looked at again.
+/// Replaced text is not scanned again.
 pub(crate) fn filled<'a>(
     text: &str,
     values: &'a [Value],
@@ -111,18 +107,16 @@ pub(crate) fn filled<'a>(
     out + rest
 }
 
-/// Names in braces that are in `text`.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(name)
 }
 
-/// The name that `text` begins with, before a closing brace. Braces of JSON have a quote or nothing inside.
+/// JSON's own braces contain a quote or nothing.
 fn name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_name(name).then_some(name)
 }
 
-/// Whether a name may stand in braces.
 pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(fits)

@@ -1,5 +1,3 @@
-//! Whether arms that must answer the same do.
-
 use crate::answer::SKIPPED;
 use crate::canonical;
 use crate::plan::Plan;
@@ -7,14 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// What came of comparing one arm's answers with the reference's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
-    /// Answers that were the same.
     pub(crate) equal: u64,
-    /// Answers about the same slot that were not.
+    /// Different answers for the same slot.
     pub(crate) different: u64,
-    /// The first of these, with what differs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) first: Vec<String>,
 }
@@ -28,38 +23,31 @@ impl Verdict {
     }
 }
 
-/// Differences that are listed.
 const MOST_LISTED: usize = 10;
 
-/// An answer's slot, and what its bytes are known by: answers may be large, and many rounds wait for a node that lags.
+/// A digest, because answers may be large and many rounds wait for a lagging node.
 #[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
     digest: (usize, u64),
-    /// That a slot was skipped.
     skipped: bool,
-    /// A record of JSON, which is short, for the message.
+    /// For messages.
     record: Option<String>,
 }
 
-/// The answers to one round's requests about one subject.
 #[derive(Debug, Default)]
 struct Round {
-    /// Arms that were answered, well or not.
+    /// Arms that answered or failed.
     requested: usize,
-    /// By arm.
     answers: Vec<(usize, Answer)>,
 }
 
-/// Compares the answers of all arms in each round.
 pub(crate) struct Verify {
-    /// Rounds of which not all are answered, by round and subject.
+    /// Incomplete rounds, by round and subject.
     open: BTreeMap<(u64, usize), Round>,
-    /// Arms that are asked about each subject.
     arms: Vec<usize>,
-    /// What is asked, for the message.
     plan: Plan,
-    /// One per arm; the reference's only counts the slots that it says were skipped and others have.
+    /// The reference's only counts slots that only it skipped.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
@@ -79,8 +67,7 @@ impl Verify {
         }
     }
 
-    /// An arm's request about a subject was answered in that round of the whole run; with the slot and the bytes, if there are any to
-    /// compare. Accounts change from slot to slot: different bytes of different slots say nothing.
+    /// Accounts change with the slot: different bytes for different slots mean nothing.
     pub(crate) fn answered(
         &mut self,
         (arm, subject): (usize, usize),
@@ -103,7 +90,7 @@ impl Verify {
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
             return;
         };
-        // A block that another node has was not skipped: then the reference is the one that does not have it.
+        // The reference lacks a block that another node has.
         if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
             let skipped_message = || {
                 format!(
@@ -145,7 +132,6 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
     }
 }
 
-/// The request of a round about a subject, as it was sent but for its id.
 fn requested(plan: &Plan, subject: usize, round: u64) -> String {
     let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else {
         return String::new();

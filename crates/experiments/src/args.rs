@@ -1,5 +1,3 @@
-//! The command line of `experiment`.
-
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,5 +1,3 @@
-//! An experiment that was begun: its folder, its plan and where it stands.
-
 use crate::folder::{self, Folder};
 use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
@@ -8,10 +6,7 @@ use anyhow::{Context, bail};
 use faultline_command::args::WrongUsage;
 use std::path::Path;
 
-/// The experiment in this folder, or of this plan.
-///
-/// # Errors
-/// There is no such file, or it is no plan.
+/// By folder or plan.
 pub fn find(path: &Path) -> anyhow::Result<Folder> {
     let file_name = || path.display().to_string();
     if std::fs::metadata(path).with_context(file_name)?.is_dir() {
@@ -22,10 +17,7 @@ pub fn find(path: &Path) -> anyhow::Result<Folder> {
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan that an experiment was begun with, and where the experiment stands.
-///
-/// # Errors
-/// It was never begun, or its plan has been changed since.
+/// Fails if the plan was changed since.
 pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let standing = JournalState::of(&journal::read(&folder.journal())?);
     let begun = standing.begun.as_ref().with_context(|| {
@@ -46,7 +38,7 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
         let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         WrongUsage(file_name.join("\n"))
     })?;
-    // It may have been moved, with everything in it.
+    // The folder may have been moved.
     Ok((
         Plan {
             folder: folder.path().to_owned(),

@@ -1,4 +1,4 @@
-//! What speaks against a plan on this host, before anything is run: facts are gathered first, then judged.
+//! Checks a plan on this host: facts are gathered first, then judged.
 
 mod access;
 mod cache;
@@ -28,18 +28,14 @@ pub use tools::TOOLS;
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
 use serde::{Deserialize, Serialize};
 
-/// Something that speaks against a plan, or should be known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What follows; [`Severity::Ignore`] is a remark.
+    /// [`Severity::Ignore`] is a remark.
     pub severity: Severity,
-    /// What is so.
     pub what: String,
-    /// What can be done about it.
     pub remedy: String,
 }
 
-/// A list of findings that is being made.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 
@@ -65,8 +61,7 @@ impl Findings {
     }
 }
 
-/// Everything that speaks against the plan where these facts hold, each thing once, the gravest first. `i_vote` takes
-/// away what speaks against a validator that votes.
+/// Worst first. `i_vote` suppresses objections against a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
@@ -93,7 +88,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     all
 }
 
-/// The host as it is now. What may pass until a run begins is only warned of.
+/// Conditions that may pass before a run are only warnings.
 fn host(facts: &HostFacts, found: &mut Findings) {
     for ignore in &facts.host {
         let severity = if ignore.passes {
@@ -109,7 +104,7 @@ fn host(facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// The daemon calls a validator at the tip only once it has been near it for a while.
+/// The daemon requires some time near the tip.
 fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
@@ -126,7 +121,7 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// Arms that differ in nothing but their names.
+/// Arms that differ only in their names.
 fn twins(plan: &Plan, found: &mut Findings) {
     let names = |text: &String| text.contains("{arm}");
     let workload = &plan.workload;
@@ -157,7 +152,6 @@ fn twins(plan: &Plan, found: &mut Findings) {
     }
 }
 
-/// What the plan can show at all.
 fn design(plan: &Plan, found: &mut Findings) {
     if plan.replicates < 3 && plan.search.is_none() {
         let runs = if plan.replicates == 1 {

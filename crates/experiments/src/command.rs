@@ -1,5 +1,3 @@
-//! The subcommands of `experiment`.
-
 mod changed;
 mod dry_run;
 mod launcher;
@@ -29,13 +27,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// From SIGTERM to SIGKILL for what a runner that was killed left behind.
+/// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
-/// Does what was asked; the exit code.
-///
-/// # Errors
-/// It cannot be done, or the experiment was stopped or gave up.
 pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
         Experiment::Init(args) => init(args),
@@ -56,7 +50,6 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     for folder in &args.folders {
-        // One that is not there yet is nobody's.
         let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
                 folder,
@@ -97,10 +90,7 @@ fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     Runner::begin(plan, turns, &mut system)?.run()
 }
 
-/// Runs a plan, from its beginning or from where a runner has left it.
-///
-/// # Errors
-/// It cannot be run, or a file of the experiment cannot be read or written.
+/// Runs a plan from its beginning, or continues it.
 pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
@@ -116,7 +106,7 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Ove
     go_on(plan, &standing)
 }
 
-/// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
+/// Refuses an existing experiment; removes remains without a first journal line.
 fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
     let path = folder.journal();
     if !path.exists() {
@@ -131,7 +121,6 @@ fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
     std::fs::remove_file(&path).with_context(|| path.display().to_string())
 }
 
-/// Writes a file so that it outlives a power cut.
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
         let part = Part::create(path)?;
@@ -190,7 +179,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         let pid =
             pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
         let process = pidfd_open(pid, PidfdFlags::empty());
-        // Only while the lock is held is this still its holder's number.
+        // Only a held lock guarantees that the pid is its holder's.
         if let (Ok(process), Holder::Process(_)) = (process, lock::holder(&path)?) {
             pidfd_send_signal(&process, Signal::TERM)
                 .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
@@ -201,7 +190,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         }
         stop::wait(&path)?;
     }
-    // A runner that was killed leaves what it ran.
+    // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let name = standing
         .begun
@@ -216,7 +205,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
-    // It may have come to its end meanwhile.
+    // It may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let (next, shown) = if finished {
         ("report", "shows its results")

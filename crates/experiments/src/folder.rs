@@ -1,5 +1,3 @@
-//! The experiment's folder, and the names that follow from it.
-
 use super::journal;
 use super::schedule::Scheduled;
 use faultline_isolation::GroupName;
@@ -7,72 +5,58 @@ use sha2::{Digest, Sha256};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Name of the copy of the plan.
 pub const PLAN: &str = "plan.toml";
-/// Name of the lock.
 pub const LOCK: &str = "lock";
-/// Name of the file by which a Prometheus finds recorders, unless the plan says where it is.
+/// Prometheus target file, unless the plan sets another path.
 pub const TARGETS: &str = "targets.json";
-/// Name of a run's recording.
 pub const RECORDING: &str = "run.fltl";
-/// Name of what a run's program printed.
 pub const OUTPUT: &str = "output.log";
-/// Name of what its recorder printed.
 pub const RECORDER_LOG: &str = "recorder.log";
-/// Name of the folder in a run's folder that its program may write into: `{run_folder}`.
+/// A run's program may only write here: `{run_folder}`.
 pub const OWN: &str = "own";
-/// Name of the pipe at which a run's program is held back.
+/// Holds back a run's program until its start.
 pub const GATE: &str = "gate";
 
-/// Longest arm's name in a folder's name, in bytes.
 const LONGEST: usize = 60;
 
-/// Where an experiment keeps what it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The experiment in this folder, which is absolute.
     pub fn new(path: &Path) -> Self {
         Folder(path.to_owned())
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The copy of the plan.
     pub fn plan(&self) -> PathBuf {
         self.0.join(PLAN)
     }
 
-    /// The journal.
     pub fn journal(&self) -> PathBuf {
         self.0.join(journal::FILE)
     }
 
-    /// The lock that a living runner holds.
     pub fn lock(&self) -> PathBuf {
         self.0.join(LOCK)
     }
 
-    /// The file by which a Prometheus finds recorders, unless the plan says where it is.
     pub fn targets(&self) -> PathBuf {
         self.0.join(TARGETS)
     }
 
-    /// Where one attempt at a run keeps its files: `runs/003-512G-r2/a1`.
+    /// `runs/003-512G-r2/a1`.
     pub fn run(&self, run: &Scheduled, attempt: u32) -> PathBuf {
         self.0.join("runs").join(name_of(run, attempt))
     }
 
-    /// Its recording.
     pub fn recording(&self, run: &Scheduled, attempt: u32) -> PathBuf {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// What the groups of the experiment are named after: its name, and the folder, so that two never share one.
+    /// Includes a digest of the folder, so that it is unique.
     pub fn scope(&self, name: &str) -> String {
         let digest = hexadecimal(&Sha256::digest(self.0.as_os_str().as_bytes()));
         let name: String = name
@@ -83,7 +67,7 @@ impl Folder {
     }
 }
 
-/// What one attempt at a run is called within its experiment: `003-512G-r2/a1`.
+/// `003-512G-r2/a1`.
 pub fn name_of(run: &Scheduled, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
@@ -93,7 +77,6 @@ pub fn name_of(run: &Scheduled, attempt: u32) -> String {
     )
 }
 
-/// The group of one part of an attempt at a run.
 pub fn group(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
     GroupName {
         scope: scope.to_owned(),
@@ -102,7 +85,6 @@ pub fn group(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
     }
 }
 
-/// SHA-256 of a plan's text.
 pub fn digest(text: &str) -> String {
     hexadecimal(&Sha256::digest(text.as_bytes()))
 }
@@ -111,7 +93,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An arm's name as a part of a path.
 fn in_a_path(name: &str) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {

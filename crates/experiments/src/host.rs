@@ -1,5 +1,3 @@
-//! Whether the host is fit for a run.
-
 use crate::plan::{Begin, HostRules, Lane, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_isolation::folders;
@@ -8,34 +6,26 @@ use faultline_kernel::HostRoot;
 use faultline_text::bytes;
 use std::path::Path;
 
-/// Something about the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFinding {
-    /// What follows.
     pub severity: Severity,
-    /// Whether it may pass by itself, so that waiting for a while makes sense.
+    /// May pass by itself, so that waiting makes sense.
     pub passes: bool,
-    /// What, and what to do.
     pub what: String,
 }
 
-/// One that has no arguments to be identified by.
+/// Its process has no arguments to identify it by.
 const FIREDANCER: &str = "firedancer";
 
-/// What is known of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HostSnapshot {
-    /// Its state; disks are those that are written to.
     pub(crate) state: HostState,
-    /// CPUs that are used, before a run.
     pub(crate) busy: Option<f64>,
-    /// Groups of this experiment that are there.
     pub(crate) groups: Vec<String>,
-    /// Who has files of the plan's folders open, in words.
     pub(crate) users: Vec<String>,
 }
 
-/// What there is to say against a run now, but for other load and what is left of earlier runs.
+/// Without other load and leftovers of earlier runs.
 pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     remarks(
         &plan.host,
@@ -43,7 +33,6 @@ pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     )
 }
 
-/// The folders that a run in this lane fills.
 pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
     [
         Some(&lane.ledger),
@@ -55,7 +44,6 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
     .map(|path| path.as_path())
 }
 
-/// Looks at the host.
 pub(crate) fn host_state(
     plan: &Plan,
     root: &HostRoot,
@@ -80,7 +68,7 @@ pub(crate) fn host_state(
     }
 }
 
-/// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
+/// Counts space that clearing will free. Only where it may matter, because it walks over all files.
 fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let short = |disk: &Disk| {
         disk.free
@@ -107,12 +95,11 @@ fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     }
 }
 
-/// By a process's name, as the kernel cuts it.
+/// The kernel truncates process names.
 fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// What there is to say against a run now.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
     let mut all = Vec::new();
@@ -176,7 +163,7 @@ pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding
     for user in &seen.users {
         say(rules.leftovers, true, format!("{user}: end it"));
     }
-    // It is another one's, and may be meant to run, as a cluster of one's own does.
+    // May be intended, as in a private cluster.
     for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
         let what = format!(
             "another validator runs: process {} ({})",

@@ -1,4 +1,4 @@
-//! What became of a run, after the evidence. Nothing is asked here: it is given.
+//! Derives outcomes from evidence, without access to the host.
 
 pub mod cache;
 pub mod gaps;
@@ -9,31 +9,25 @@ use super::watch::Why;
 use faultline_isolation::{End, Evidence};
 use faultline_text::time;
 
-/// Exit codes of a shell above this one tell of a signal that ended its child.
+/// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL: i32 = 128;
-/// What systemd says when a unit's time is up.
 const TIMEOUT: &str = "timeout";
-/// What systemd says when the kernel OOM-killed.
 const OOM_KILL: &str = "oom-kill";
 
-/// What is known of a run's end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndFacts {
-    /// Why this program has ended it; `None` if it did not, or only after it had ended.
+    /// `None` if the run ended first.
     pub why: Option<Why>,
-    /// The evidence when that was decided.
     pub before: Evidence,
-    /// The evidence at the end.
     pub after: Evidence,
-    /// Whether its first process ended by itself and left others of its group running.
+    /// Its first process exited and left others in the cgroup.
     pub left: bool,
 }
 
-/// Of a script that sends the validator to the background.
 const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
                           script has to stay until the validator ends (`exec` it, or `wait` for it)";
 
-/// Whether the kernel killed something of the group for lack of memory. A shell may outlive the child that was killed.
+/// A shell may survive its OOM-killed child.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
     evidence
         .memory_events
@@ -42,7 +36,6 @@ pub fn killed_for_memory(evidence: &Evidence) -> bool {
         || evidence.result.as_deref() == Some(OOM_KILL)
 }
 
-/// The outcome, with what is worth a remark.
 pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let mut notes = Vec::new();
     if killed_for_memory(&facts.before) {
@@ -61,7 +54,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
         let why = "systemd ended it: it has lived longer than any run of this plan may".to_owned();
         return (Outcome::Failed { why }, notes);
     }
-    // What was tried was hardly the validator's own end.
+    // Probably not the validator's own end.
     if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
         return (
             Outcome::Failed {

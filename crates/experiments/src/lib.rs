@@ -1,4 +1,4 @@
-//! `faultline experiment`: what one plan says, run unattended.
+//! `faultline experiment`: runs a plan unattended.
 
 pub mod args;
 pub mod begun;

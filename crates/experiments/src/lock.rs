@@ -1,5 +1,4 @@
-//! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it. And
-//! one experiment at a time for each folder that runs work in.
+//! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
 use super::host::folders_of;
 use super::plan::{Begin, Plan};
@@ -14,24 +13,19 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The lock, held until it is dropped or the process ends.
+/// Held until dropped, or the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// Who runs an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody.
     Free,
-    /// This process; `None` if it has not said its number yet.
+    /// `None` if the pid is not written yet.
     Process(Option<u32>),
 }
 
 impl Lock {
-    /// Takes it and writes this process's number into it.
-    ///
-    /// # Errors
-    /// Another runner has it, or the file cannot be made.
+    /// Fails if another runner has it.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
         let message = |who| {
@@ -42,14 +36,10 @@ impl Lock {
         Self::take_or(path, message)
     }
 
-    /// [`Lock::take`], with other words where another process has it: they are given ` (process N)`.
-    ///
-    /// # Errors
-    /// As there.
+    /// `held` makes the error from ` (process N)`.
     pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
         let file_name = || path.display().to_string();
-        // What is in it belongs to its holder until the lock is ours.
-        // Nor is it another file, to which a link leads.
+        // Until locked, the content belongs to its holder. No symbolic link is followed.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
         let open = OpenOptions::new()
             .read(true)
@@ -74,11 +64,7 @@ impl Lock {
     }
 }
 
-/// Takes every folder that runs of this plan work in, and the one that they copy from: no other experiment may clear or fill
-/// one between two steps of a run, nor between two runs.
-///
-/// # Errors
-/// Another experiment has one of them, or it is not there.
+/// No other experiment may clear or fill a folder between two steps or runs.
 pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let root = HostRoot::default();
     let work = plan
@@ -95,10 +81,6 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
         .collect()
 }
 
-/// Who holds the lock now.
-///
-/// # Errors
-/// It cannot be looked at.
 pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
@@ -111,7 +93,7 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     }
 }
 
-/// Whether a process was made to stand still by a signal or a debugger; not, if nobody can say.
+/// By a signal or a debugger; false if unknown.
 pub fn stands_still(pid: u32) -> bool {
     let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
     let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);

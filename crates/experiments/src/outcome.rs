@@ -1,48 +1,33 @@
-//! What became of a run.
-
 use faultline_isolation::Evidence;
 use serde::{Deserialize, Serialize};
 
-/// How a run ended. All but [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts, and is not
-/// repeated.
+/// All except [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub enum Outcome {
-    /// Its time was up, or its fixed work was done.
     Completed,
-    /// The kernel killed it for lack of memory in its group.
+    /// OOM-killed in its cgroup.
     OutOfMemory,
-    /// It ended by itself before its time.
     Exited {
-        /// With this code.
         code: i32,
     },
-    /// A signal ended it that this program did not send.
     Killed {
-        /// Its number.
         signal: i32,
     },
-    /// It executed nothing within [`super::plan::Stop::first_transaction_within`].
     NeverExecuted,
-    /// No new slot for [`super::plan::Stop::no_progress_for`].
     NoProgress,
-    /// Not at the tip within [`super::plan::Stop::at_tip_within`].
     NotAtTip,
-    /// The run could not be made, or not as planned: a limit that does not hold, a recorder that ended, a host that is not
-    /// fit.
+    /// An ineffective limit, a dead recorder, or an unfit host.
     Failed {
-        /// Why, and what to do.
         why: String,
     },
-    /// The runner was stopped, killed, or had no room on its disk.
+    /// The runner was stopped or killed, or its disk was full.
     Interrupted {
-        /// Why.
         why: String,
     },
 }
 
 impl Outcome {
-    /// Whether the run counts.
     pub fn is_result(&self) -> bool {
         !matches!(self, Outcome::Failed { .. } | Outcome::Interrupted { .. })
     }
@@ -66,21 +51,19 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Whether a run tried what its arm says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "why")]
 pub enum Validity {
-    /// What could be checked was as planned.
     #[default]
     Valid,
-    /// It could not be seen whether it was: why.
+    /// Could not be checked.
     Unproven(String),
-    /// It was not: why. The run is left out of comparisons.
+    /// Excluded from comparisons.
     Invalid(String),
 }
 
 impl Validity {
-    /// With one more reason, if there is one, why it cannot be said that the run was as planned. What it was not, it stays.
+    /// An invalid run stays invalid.
     #[must_use]
     pub fn doubted(self, why: Option<String>) -> Self {
         match (self, why) {
@@ -91,25 +74,21 @@ impl Validity {
     }
 }
 
-/// All that is known of the end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
-    /// How.
     pub outcome: Outcome,
-    /// Whether it counts as its arm.
     pub validity: Validity,
-    /// What kernel and systemd say.
     pub evidence: Evidence,
-    /// What was done and found on the way, in words: warnings, residency of the page cache, host.
+    /// Warnings, page cache residency, host.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// When the runner asked it to end, or saw that it had ended; `None` if it was never begun or an older version wrote this.
+    /// When the end was requested or seen; `None` if it never began, or in journals of older
+    /// versions.
     #[serde(default)]
     pub stopped_unix_ns: Option<i64>,
 }
 
 impl Ending {
-    /// Outcome and validity in a line.
     pub fn in_words(&self) -> String {
         match &self.validity {
             Validity::Valid => self.outcome.to_string(),

@@ -1,4 +1,4 @@
-//! `faultline experiment plan`: everything that can be said of a plan before it is run.
+//! `faultline experiment plan`: checks a plan before it runs.
 
 mod estimate;
 mod text;
@@ -16,10 +16,6 @@ use faultline_isolation::Limits;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Reads a plan's file.
-///
-/// # Errors
-/// [`WrongUsage`] with every mistake, one a line.
 pub fn read(file: &Path) -> anyhow::Result<Plan> {
     plan::load(file).map_err(|mistakes| {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
@@ -31,10 +27,7 @@ pub fn read(file: &Path) -> anyhow::Result<Plan> {
     })
 }
 
-/// The answer and the exit code: 0 for a plan that may run here, 1 for one that is refused.
-///
-/// # Errors
-/// [`WrongUsage`] for a plan with mistakes.
+/// The exit code is 1 if the plan is refused.
 pub fn plan(
     args: &PlanArgs,
     launcher: Result<LauncherFacts, String>,
@@ -50,65 +43,44 @@ pub fn plan(
     Ok((printed, u8::from(!outlook.may_run)))
 }
 
-/// What lies before a plan.
 #[derive(Debug, Serialize)]
 pub struct Outlook {
-    /// Of the experiment.
     pub name: String,
-    /// Its plan.
     pub plan: PathBuf,
-    /// Its folder.
     pub folder: PathBuf,
-    /// How groups would be made; absent where they cannot be.
+    /// Absent if no cgroups can be made.
     pub launcher: Option<String>,
-    /// Whether nothing speaks against it strongly enough.
     pub may_run: bool,
-    /// What is searched in each run, if it is no comparison of arms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchOutlook>,
-    /// Its arms.
     pub arms: Vec<ArmOutlook>,
-    /// Its runs, in their order.
     pub turns: Vec<Turn>,
-    /// How long it takes.
     pub estimate: Estimate,
-    /// The room it needs.
     pub disk: Vec<Need>,
-    /// What speaks against it, the gravest first.
+    /// Worst first.
     pub findings: Vec<Finding>,
 }
 
-/// An arm, as far as it differs from the workload.
 #[derive(Debug, Serialize)]
 pub struct ArmOutlook {
-    /// Its name.
     pub name: String,
-    /// What its runs may use; without the CPUs of lanes.
+    /// Without the CPUs of lanes.
     pub limits: Limits,
-    /// Entries of the program cache.
     pub cache_entries: Option<u32>,
-    /// Its program file.
     pub binary: Option<PathBuf>,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// Names of the variables that it sets; values may be secrets.
+    /// Names only: values may be secrets.
     pub variables: Vec<String>,
 }
 
-/// A search, in bytes, seconds and percent.
+/// In bytes, seconds and percent.
 #[derive(Debug, Serialize)]
 pub struct SearchOutlook {
-    /// First headroom.
     pub from: u64,
-    /// Widest interval that is an answer.
     pub width_percent: f64,
-    /// On the way to a limit, at least.
     pub settle_seconds: u64,
-    /// Under a limit.
     pub dwell_seconds: u64,
-    /// Longest search.
     pub most_seconds: u64,
-    /// How far growth is extrapolated.
     pub horizon_seconds: u64,
 }
 
@@ -139,7 +111,6 @@ impl ArmOutlook {
 }
 
 impl Outlook {
-    /// What can be said where these facts hold.
     pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
         let findings = check::findings(plan, facts, i_vote);
         let turns = schedule(plan);

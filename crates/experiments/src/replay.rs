@@ -1,10 +1,8 @@
-//! What the log of a replay says, slot by slot. The log and not the pushes: a program that ends loses its last push, and its
-//! log is complete.
+//! Reads the log of a replay. A program that exits loses its last push, but its log is complete.
 //!
-//! A bank's line `bank frozen` gives the slot, its hash and its time. `loaded-programs-cache-stats` names the slot whose
-//! child was made, so that in a replay, which makes one bank after the other, its counts are that slot's. The very last slot
-//! has no child: its counts are not known. The bank of the snapshot is frozen as well, when it is loaded: it was not replayed,
-//! and is left out.
+//! `loaded-programs-cache-stats` names the slot whose child was created. A replay creates one bank
+//! after the other, so the counts belong to that slot. The last slot has no counts. The snapshot's
+//! bank is frozen at load and left out.
 
 use super::judge::cache::CacheTotals;
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
@@ -15,25 +13,17 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Slots of one log that are kept; a day of a cluster has about 216,000.
+/// A cluster has about 216,000 slots per day.
 const MOST: usize = 2_000_000;
 
-/// Longest line that is read, in bytes: the times at the end name every program of the last slot.
+/// The final timing line names every program of the last slot.
 const LONGEST: usize = 4 << 20;
 
-/// Reads a log: of `agave-ledger-tool verify`, or of any Agave program that replays.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn read(path: &Path) -> io::Result<Replayed> {
     log(path).map(|log| log.replayed)
 }
 
-/// What all points of the program cache in a log add up to, as in a recording: of a program that ends before its points were
-/// pushed, the log alone has them.
-///
-/// # Errors
-/// The file cannot be read.
+/// For a program that exits before it has pushed its points.
 pub fn seen(path: &Path) -> io::Result<CacheTotals> {
     log(path).map(|log| log.seen)
 }
@@ -57,13 +47,11 @@ fn log(path: &Path) -> io::Result<Log> {
     Ok(log)
 }
 
-/// What has been read so far.
 #[derive(Default)]
 struct Log {
     replayed: Replayed,
-    /// Where a slot stands.
     places: HashMap<u64, usize>,
-    /// When the bank before was frozen, or the replay began.
+    /// Freezing of the previous bank, or start of the replay.
     before: Option<i64>,
     seen: CacheTotals,
 }
@@ -94,14 +82,14 @@ impl Log {
         }
     }
 
-    /// What was frozen before is the snapshot's bank, or belongs to a replay that came to nothing.
+    /// Earlier banks were not replayed, or without result.
     fn begun(&mut self, at: Option<i64>) {
         self.places.clear();
         self.replayed = Replayed::default();
         self.before = at;
     }
 
-    /// A bank that is frozen again, as when a slot is replayed a second time, keeps its first line.
+    /// A slot that is replayed again keeps its first line.
     fn frozen(&mut self, slot: ReplayedSlot, at: Option<i64>) {
         if self.places.contains_key(&slot.slot) {
             return;
@@ -123,7 +111,7 @@ impl Log {
         });
     }
 
-    /// A slot with two children, on a fork, is told of twice: both belong to it.
+    /// A slot with two children, on a fork, is reported twice.
     fn counted(&mut self, counts: &ProgramCache) {
         let (seen, level) = (&mut self.seen, counts.water_level.unwrap_or_default());
         seen.points += 1;
@@ -153,14 +141,14 @@ impl Log {
     }
 }
 
-/// FNV-1a: to compare hashes of banks, which are hashes already.
+/// FNV-1a: bank hashes are already uniform.
 fn fingerprint(hash: &str) -> u64 {
     hash.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The slots of a replay as CSV: a line each, an empty field where nothing is known.
+/// Unknown values are empty.
 pub fn csv(replayed: &Replayed) -> String {
     let mut text = String::from("slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n");
     for slot in &replayed.slots {

@@ -1,6 +1,5 @@
-//! `faultline experiment report`: what the journal says happened, and what the recordings of the runs that count say.
-//!
-//! It can be asked for at any time: what is missing is said. Nothing here starts, stops or changes a run.
+//! Combines the journal with the recordings of the runs that count. Works at any time and changes
+//! nothing.
 
 mod context;
 mod from_experiment;
@@ -26,33 +25,23 @@ use faultline_text::clean;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the report goes in the experiment's folder.
 pub const REPORT: &str = "report";
 
-/// Of the report's folder: the slots of each replay.
+/// The slots of each replay.
 const SLOTS: &str = "slots";
 
-/// An experiment as its folder tells it.
 #[derive(Debug)]
 pub struct Experiment {
-    /// Where it is.
     pub folder: Folder,
-    /// What was to be done.
     pub plan: Plan,
-    /// What was done.
     pub standing: JournalState,
 }
 
-/// A run that counts.
 #[derive(Debug)]
 pub struct Counted<'e> {
-    /// As it was planned.
     pub scheduled: &'e Scheduled,
-    /// Its turn.
     pub turn: u32,
-    /// The attempt that counts.
     pub attempt: u32,
-    /// How it ended.
     pub ending: &'e Ending,
 }
 
@@ -67,14 +56,10 @@ impl Counted<'_> {
     }
 }
 
-/// Reads the experiment and writes its report; its headline and where it is, in words.
-///
-/// # Errors
-/// There is no experiment, its plan cannot be read, or the report cannot be written.
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
     let (report, slots) = experiment.report()?;
-    // The experiment's own folder for it has nothing else in it.
+    // It contains nothing else.
     let force = args.force || args.out.is_none();
     let out: PathBuf = args
         .out
@@ -102,10 +87,6 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
 }
 
 impl Experiment {
-    /// Reads the experiment in this folder, or of this plan.
-    ///
-    /// # Errors
-    /// There is none, or its plan or journal cannot be read.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let folder = super::begun::find(path)?;
         let lines = journal::read(&folder.journal())?;
@@ -124,7 +105,6 @@ impl Experiment {
         })
     }
 
-    /// Runs that count, in the order of the schedule.
     pub fn counted(&self) -> Vec<Counted<'_>> {
         let counted = self.standing.counted().into_iter();
         let turn = |scheduled: &Scheduled| {
@@ -142,10 +122,7 @@ impl Experiment {
             .collect()
     }
 
-    /// The report, and the slots of each replay as CSV by name.
-    ///
-    /// # Errors
-    /// The plan names a metric that does not exist.
+    /// Also returns the slots of each replay as CSV.
     pub fn report(&self) -> anyhow::Result<(model::Report, Vec<(String, String)>)> {
         let options = self.options()?;
         let counted = self.counted();
@@ -183,12 +160,10 @@ impl Experiment {
         })
     }
 
-    /// Where the recording of a run is.
     pub fn recording(&self, one: &Counted<'_>) -> PathBuf {
         self.folder.recording(one.scheduled, one.attempt)
     }
 
-    /// What a run has searched and found; `None` without a search.
     pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
         let newest = self
             .standing
@@ -201,14 +176,13 @@ impl Experiment {
             .as_ref()
     }
 
-    /// A run as reports see it; `None` if its recording cannot be read.
+    /// `None` if the recording cannot be read.
     pub fn load(&self, one: &Counted<'_>) -> Option<Run> {
         let mut unread = Vec::new();
         let run = self.run(one, &mut unread);
         unread.is_empty().then_some(run)
     }
 
-    /// The name of a run's folder.
     fn name(&self, one: &Counted<'_>) -> String {
         let folder = self.folder.run(one.scheduled, one.attempt);
         let name = folder
@@ -218,7 +192,7 @@ impl Experiment {
         name.unwrap_or_else(|| format!("{:03}", one.scheduled.run))
     }
 
-    /// A run with all that is known of it. One whose recording cannot be read still has its outcome.
+    /// Without a readable recording, still with its outcome.
     fn run(&self, one: &Counted<'_>, unread: &mut Vec<String>) -> Run {
         let path = self.folder.recording(one.scheduled, one.attempt);
         let mut run = run::load(&path).unwrap_or_else(|error| {
@@ -240,7 +214,7 @@ impl Experiment {
                 )),
             }
         }
-        // The recordings of all runs have one name.
+        // All recordings have the same file name.
         run.file = path
             .strip_prefix(self.folder.path())
             .unwrap_or(&path)
@@ -261,7 +235,7 @@ impl Experiment {
     }
 }
 
-/// What the journal says goes over what the recording was labelled with.
+/// The journal overrides the recording.
 fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut labels = vec![
         ("experiment".to_owned(), name.to_owned()),

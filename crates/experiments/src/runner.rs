@@ -1,4 +1,4 @@
-//! Runs a plan: turn after turn, step after step, each written down before it is taken.
+//! Runs a plan; each step is journaled before it is taken.
 
 mod end;
 mod job;
@@ -21,39 +21,31 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use system::System;
 
-/// From SIGTERM to SIGKILL for what an earlier runner left behind.
+/// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
-/// How an experiment came to its end, or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// Every run has its result.
     Finished,
-    /// Not all have, as the runner was asked to stop or has no room; why, and what to do.
+    /// By request or a full disk; with a remedy.
     Stopped(String),
-    /// Not all have, as a run failed too often; why, and what to do.
+    /// After too many failures; with a remedy.
     GaveUp(String),
 }
 
-/// What ends the work on a turn before its runs have all their results.
 #[derive(Debug)]
 enum Halt {
-    /// Somebody asked to stop.
     StoppedBy(String),
-    /// There is no room on the disk.
     DiskFull(String),
-    /// A run could not be made.
     Failed {
-        /// Which.
         run: u32,
-        /// Why.
         why: String,
     },
-    /// The journal cannot be written: nothing more is done.
+    /// Nothing more is done without a journal.
     Journal(anyhow::Error),
 }
 
-/// One experiment that is being run. Whoever makes it holds the lock.
+/// Its creator holds the lock.
 pub struct Runner<'w> {
     plan: Plan,
     folder: Folder,
@@ -61,17 +53,12 @@ pub struct Runner<'w> {
     journal: Journal,
     standing: JournalState,
     system: &'w mut dyn System,
-    /// When the last run ended.
     rested: Option<Duration>,
-    /// The recorders that a Prometheus is told of, by run.
+    /// In the Prometheus target file, by run.
     announced: BTreeMap<u32, Target>,
 }
 
 impl<'w> Runner<'w> {
-    /// Begins an experiment: its first line is written.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
     pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
@@ -90,10 +77,6 @@ impl<'w> Runner<'w> {
         Ok(runner)
     }
 
-    /// Goes on with one that was begun.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
     pub fn resume(plan: Plan, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
@@ -125,18 +108,13 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// Runs what is left.
-    ///
-    /// # Errors
-    /// The journal cannot be written, or what an earlier runner left cannot be ended. What runs is ended then, and the
-    /// experiment can be resumed.
+    /// On an error, current runs are stopped and the experiment can be resumed.
     pub fn run(mut self) -> anyhow::Result<Over> {
         self.write(Entry::Runner {
             pid: std::process::id(),
             boot: self.system.boot(),
         })?;
         self.tidy_up()?;
-        // Of a runner that was killed.
         self.announce();
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
@@ -159,7 +137,7 @@ impl<'w> Runner<'w> {
         Ok(Over::Finished)
     }
 
-    /// Ends what an earlier runner left, and says that its runs were cut off.
+    /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn tidy_up(&mut self) -> anyhow::Result<()> {
         let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         let open: Vec<(u32, u32)> = self
@@ -192,7 +170,7 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
-    /// Tells a Prometheus of the recorders that there are. One that hears nothing is no reason to end a run.
+    /// Failures of the Prometheus target file do not end a run.
     fn announce(&mut self) {
         let file = targets::file(&self.plan, &self.folder);
         let all: Vec<Target> = self.announced.values().cloned().collect();
@@ -203,7 +181,7 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// Writes a line, and takes it into account.
+    /// Also updates the state.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
         let line = Line::new(self.system.now().unix_ns, entry);
         self.journal.append(&line)?;
@@ -212,7 +190,7 @@ impl<'w> Runner<'w> {
     }
 
     fn stop(&mut self, why: String) -> anyhow::Result<String> {
-        // On a full disk the lines before this one say enough.
+        // On a full disk, the earlier lines are sufficient.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
     }

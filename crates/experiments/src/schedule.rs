@@ -1,38 +1,33 @@
-//! Which run comes when: decided once, before the first run, and written down.
+//! Fixed before the first run.
 //!
-//! Forwards and backwards in turn (ABBA) is the usual order, with four replicates unless the plan says otherwise: with an
-//! even number, what changes steadily over the days adds as much to each arm as to any other; with three it does not, and
-//! two are too few for a test.
+//! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
+//! arm. With three it does not, and two are too few for a test.
 
 use super::plan::{Order, Plan};
 use serde::{Deserialize, Serialize};
 
-/// What happens at the same time: one run, or in a concurrent plan one of each arm and the second of the A/A pair.
+/// Simultaneous runs: one, or one per arm and the second of the A/A pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// From 1 on.
     pub number: u32,
-    /// Its runs, each in a lane of its own.
     pub runs: Vec<Scheduled>,
 }
 
-/// One run to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
-    /// From 1 on, unique in the experiment.
+    /// Unique, from 1 on.
     pub run: u32,
-    /// Name of its arm.
     pub arm: String,
-    /// From 1 on, in its arm.
+    /// Within its arm, from 1 on.
     pub replicate: u32,
-    /// Name of its lane.
     pub lane: String,
-    /// Whether it is the second of the A/A pair.
+    /// The second run of the A/A pair.
     #[serde(default)]
     pub second: bool,
 }
 
-/// All turns of a plan. The same plan gives the same schedule, in every version of this program.
+/// Must not change between versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0..;
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
@@ -65,7 +60,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
         .collect()
 }
 
-/// Arms and replicates, both from 0 on, in the order in which they are run.
+/// Arm and replicate, both from 0.
 fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     let arms = plan.arms.len();
     if plan.order == Order::Sequential {
@@ -88,8 +83,8 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     all
 }
 
-/// All arms at once, and one of them twice. In each turn every arm is one lane further, so that lanes cancel out; the runs
-/// stand in the order of their lanes, so that the order in which they are started does as well.
+/// Each turn moves every arm one lane further, so that lane effects cancel out. Runs start in lane
+/// order, so that effects of the start order do too.
 fn together(
     plan: &Plan,
     twice: usize,
@@ -116,7 +111,7 @@ fn together(
     sat.collect()
 }
 
-/// The generator of Steele, Lea and Flood (2014): a few lines that no library can change under a logged seed.
+/// Steele, Lea and Flood (2014). No library update can change the result of a seed.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -127,7 +122,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A whole number below `bound`, which is not 0; each as likely as the others.
+    /// `bound` is not 0.
     fn below(&mut self, bound: u64) -> u64 {
         let fair = u64::MAX - u64::MAX % bound;
         loop {
@@ -138,7 +133,6 @@ impl SplitMix64 {
         }
     }
 
-    /// Fisher and Yates.
     fn shuffle(&mut self, items: &mut [usize]) {
         for last in (1..items.len()).rev() {
             let chosen = self.below(last as u64 + 1) as usize;

@@ -1,11 +1,10 @@
-//! Searches the least memory in one run: which headroom over what cannot be reclaimed is enough to keep up.
+//! Searches the minimum headroom over unreclaimable memory in one run.
 //!
-//! A state machine without a host: readings with their times go in, limits and lines of the journal come out. The limit
-//! follows the unreclaimable memory, so it never asks for what cannot be given; only page cache is squeezed.
-//!
-//! Dwells without a limit come first and then every fourth time, as the reference. The others try one headroom each: down
-//! step by step to the first failure, then as [`faultline_stats::staircase`] says, at last both ends of the interval three
-//! times each at double length.
+//! A state machine without a host: readings go in, limits and journal lines come out. The limit
+//! follows unreclaimable memory, so only page cache is squeezed. References are dwells without a
+//! limit: at the beginning, then every fourth dwell. The others try one headroom each: stepwise
+//! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
+//! three times each at double length.
 
 mod aim;
 mod answer;
@@ -29,47 +28,42 @@ use growth::Growth;
 use reference::References;
 use std::time::Duration;
 
-/// More slots behind, and the limit is lifted at once.
+/// With more slots behind, the limit is lifted.
 const LOST: u64 = 20;
-/// More stall of memory in percent (`full`, 10 s), and the limit is lifted at once.
+/// With more stall in percent (`full`, 10 s), the limit is lifted.
 const STALLED: f64 = 20.0;
-/// A limit that depends on what was not read for so long is lifted.
+/// Without data for this long, the limit is lifted.
 const BLIND: Duration = Duration::from_secs(5);
-/// Why, if the recorder is at work all the while.
+/// The reason if the recorder still works.
 const SILENT: &str = "the validator has stopped answering";
-/// Why a dwell has failed that the validator did not outlive.
+/// The reason if this happens during a dwell.
 pub(crate) const ENDED: &str = "the validator ended";
-/// References before anything is tried.
+/// Before the first trial.
 const REFERENCES: usize = 2;
-/// Dwells from one reference to the next.
 const BETWEEN: usize = 3;
-/// Void dwells in a row that end the search.
+/// Consecutive ones end the search.
 const VOIDS: usize = 5;
-/// Most dwells of the staircase.
 const DWELLS: usize = 50;
-/// So many times `settle`, and an approach is over as it is; and a recovery, of `settle` and `dwell`.
+/// Multiples of `settle` for an approach, of `settle` plus `dwell` for a recovery.
 const PATIENCE: u32 = 4;
-/// A recovery may take so long in any case.
 const RECOVERED: Duration = Duration::from_secs(60);
-/// A group with so much of its limit in use is full: page cache fills it.
+/// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL: f64 = 0.97;
-/// Refaults may be so many times those of a reference, and a few more, where the page cache has come back.
+/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULTS_MORE`.
 const REFAULTS: f64 = 1.2;
 const REFAULTS_MORE: f64 = 10.0;
 
 #[derive(Debug)]
 enum Stage {
-    /// On the way to the tip; since when it is there.
+    /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
-    /// Without a limit, until it is as before.
+    /// Without a limit, until the state is as before.
     Recovering(Duration),
-    /// On the way to a limit, from this time on.
     Approaching(Aim, Duration, Dwell),
     Dwelling(Aim, Dwell),
     Over,
 }
 
-/// One search.
 #[derive(Debug)]
 pub struct Machine {
     rules: Search,
@@ -80,9 +74,9 @@ pub struct Machine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// The first reading, and after the start the first at the tip.
+    /// After the start, the first reading at the tip.
     began: Option<Duration>,
-    /// Highest unreclaimable memory before it had been at the tip for `settle`.
+    /// Peak unreclaimable memory until the validator was at the tip for `settle`.
     start: u64,
     since_reference: usize,
     voids: usize,
@@ -90,9 +84,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A search by these rules, of a validator that is at the tip when at most `at_tip` slots behind. A limit is `hard` if a
-    /// write into a full group fails, as with cgroup version 1, where a validator ends itself then. `None` for rules that no
-    /// plan can have.
+    /// At most `at_tip` slots behind is at the tip. A limit is `hard` if a write into a full cgroup
+    /// fails: with cgroup v1, a validator then exits. `None` for invalid rules.
     pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
         let wanted = Wanted {
             from: rules.from as f64,
@@ -116,7 +109,7 @@ impl Machine {
         })
     }
 
-    /// Takes a reading, later than the last one.
+    /// Readings must be in order.
     pub fn poll(&mut self, reading: &Reading) -> Vec<Act> {
         let began = *self.began.get_or_insert(reading.at);
         let mut acts = Vec::new();
@@ -142,13 +135,12 @@ impl Machine {
         acts
     }
 
-    /// The interval so far, in bytes of headroom, once anything failed; for people who watch.
+    /// In bytes of headroom, for display.
     pub fn bracket(&self) -> staircase::Interval {
         self.staircase.interval()
     }
 
-    /// Takes that the validator has ended by itself: nothing is tried any more. The line of the dwell that was cut short, if it was
-    /// under a limit.
+    /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
         let (Stage::Approaching(aim, _, dwell) | Stage::Dwelling(aim, dwell)) =
             std::mem::replace(&mut self.stage, Stage::Over)
@@ -172,7 +164,7 @@ impl Machine {
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
-        // Also where it is near: who has just begun to follow knows an old tip, and is near that.
+        // Also near the tip: a validator that just began knows an old tip.
         self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -194,7 +186,7 @@ impl Machine {
         if waited >= self.rules.settle && self.is_near(reading) && calm {
             self.next(reading, acts);
         } else if waited > patience && self.is_near(reading) {
-            // More is read from the disk than before, whatever the limit: that is usual from now on.
+            // Disk reads rose independently of the limit, so a new reference is needed.
             self.again = Some(Aim::Reference);
             self.next(reading, acts);
         } else if waited > patience {
@@ -228,7 +220,7 @@ impl Machine {
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;
-        // On the way down it waits for nothing but the next step.
+        // On the way down only the next step is due.
         let still = reading
             .at
             .saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
@@ -238,7 +230,7 @@ impl Machine {
         } else if patient || reading.behind.is_none() {
             self.stage = Stage::Approaching(aim, since, dwell);
         } else if reading.behind.is_some_and(|behind| behind <= self.at_tip) {
-            // A group that never fills its limit, or a tip that others are behind of as well.
+            // The cgroup never fills, or the whole cluster is behind.
             self.dwell(aim, reading);
         } else {
             self.conclude(
@@ -288,7 +280,7 @@ impl Machine {
         acts: &mut Vec<Act>,
     ) {
         let limited = self.approach.limit().is_some();
-        // Before anything else, be it written down or not.
+        // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.approach.lift(acts);
             if limited {
@@ -348,7 +340,6 @@ impl Machine {
         }
     }
 
-    /// Begins the next dwell, or ends the search.
     fn next(&mut self, reading: &Reading, acts: &mut Vec<Act>) {
         let floor = self.floor();
         let aim = match self
@@ -367,13 +358,12 @@ impl Machine {
         };
         match aim.headroom() {
             None if self.approach.limit().is_some() => {
-                // What a limit took has to come back first.
+                // The page cache has to recover first.
                 self.lift("for a reference", acts);
                 self.again = Some(aim);
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
-            // It has been without a limit, and near the tip, for long enough.
             None => return self.dwell(aim, reading),
             headroom => {
                 let why = if matches!(aim, Aim::Confirm { .. }) {
@@ -430,8 +420,8 @@ impl Machine {
         }
     }
 
-    /// No headroom up to here is tried under a hard limit: the limit would be lifted when memory rises so again, if that is in
-    /// time, and what is full by then cannot write.
+    /// Under a hard limit, no smaller headroom is tried. Memory could rise again too fast to lift
+    /// the limit, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.hard {
             self.approach.burst().saturating_mul(2)
@@ -440,7 +430,6 @@ impl Machine {
         }
     }
 
-    /// Whether it is as near to the tip as without a limit.
     fn is_near(&self, reading: &Reading) -> bool {
         reading
             .behind

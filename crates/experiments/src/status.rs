@@ -1,5 +1,3 @@
-//! `faultline experiment status`: what has been run, what runs now, what is next.
-
 mod search;
 mod text;
 
@@ -21,84 +19,58 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Whether anybody works on an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum State {
-    /// A runner lives.
     Running {
-        /// Its process, if it has said so.
+        /// If already written.
         pid: Option<u32>,
     },
-    /// A runner lives, and was made to stand still by a signal.
+    /// A signal suspended its runner.
     Suspended {
-        /// Its process.
         pid: u32,
     },
-    /// It was stopped.
     Stopped {
-        /// Why.
         why: String,
     },
     /// Its runner was killed, or the host went down.
     CutOff,
-    /// No turn is left.
+    /// All turns are done.
     Finished,
 }
 
-/// An experiment at a glance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// Of the experiment.
     pub name: String,
-    /// Where it is.
     pub folder: PathBuf,
-    /// Whether anybody works on it.
     pub state: State,
-    /// Runs that count.
     pub done: usize,
-    /// Runs of the schedule.
     pub of: usize,
-    /// Share of the turns that is done, the current one as far as it has come.
+    /// Share of the turns, including the current one's progress.
     pub percent: f64,
-    /// How long the rest takes if all goes on as before; `None` if nobody works on it.
+    /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Every run, in the order of the schedule.
     pub runs: Vec<RunStatus>,
 }
 
-/// One run of the schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunStatus {
-    /// Which, with its arm and lane.
     #[serde(flatten)]
     pub scheduled: Scheduled,
-    /// Its turn.
     pub turn: u32,
-    /// How often it was begun.
     pub attempts: u32,
-    /// The newest step, while it runs.
     pub step: Option<Step>,
-    /// How far it has come, in words, while it runs.
     #[serde(rename = "course")]
     pub phase_words: Option<String>,
-    /// What its newest attempt has searched, where the plan has a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchStatus>,
-    /// How the newest attempt ended.
     pub outcome: Option<Outcome>,
-    /// Whether it tried what its arm says, if it has ended.
+    /// `None` until it has ended.
     pub validity: Option<Validity>,
-    /// When the newest attempt began, in nanoseconds since 1970.
     pub began_unix_ns: Option<i64>,
-    /// When it ended.
     pub ended_unix_ns: Option<i64>,
 }
 
-/// Where an experiment stands, as a page or as JSON.
-///
-/// # Errors
-/// There is none, or its files cannot be read.
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
@@ -120,7 +92,6 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
 }
 
 impl Status {
-    /// Of an experiment whose lock has this holder, at this time since 1970.
     pub fn of(
         plan: &Plan,
         standing: &JournalState,
@@ -213,7 +184,6 @@ fn run(
     }
 }
 
-/// How far a run has come, by its recording.
 fn phase_words(
     plan: &Plan,
     folder: &Folder,
@@ -221,7 +191,7 @@ fn phase_words(
     newest: &Attempt,
     (began_unix_ns, now): (i64, Duration),
 ) -> String {
-    // The time since 1970 never jumps enough to matter here.
+    // Jumps of the wall clock do not matter.
     let at = |unix_ns: i64| Now {
         uptime: since_1970(unix_ns),
         unix_ns,
@@ -243,7 +213,6 @@ fn since_1970(unix_ns: i64) -> Duration {
     Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
 }
 
-/// The turn that is begun and not done, and for how long.
 fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
     let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
     let newest = standing.newest(turn)?;
@@ -252,7 +221,7 @@ fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> 
     (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
 }
 
-/// How long a turn takes: as those that are done, on average; before the first is, as the plan says.
+/// The average, or the plan's duration.
 fn usual(plan: &Plan, standing: &JournalState) -> Duration {
     let length = |turn: &&Turn| {
         let newest = standing.newest(turn)?;
@@ -275,7 +244,7 @@ fn usual(plan: &Plan, standing: &JournalState) -> Duration {
     }
 }
 
-/// How long the turns that are not done take.
+/// Of all unfinished turns.
 fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
     let open = standing
         .turns

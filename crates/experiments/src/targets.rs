@@ -1,4 +1,4 @@
-//! The file by which a Prometheus finds the recorders of the runs that are under way: `file_sd_configs` reads it.
+//! The Prometheus target file (`file_sd_configs`).
 
 use super::folder::{self, Folder};
 use super::plan::Plan;
@@ -12,22 +12,20 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Whoever Prometheus runs as can read it.
+/// Prometheus may run as another user.
 const MODE: u32 = 0o644;
 
-/// One recorder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
-    /// `HOST:PORT`, one.
+    /// One `HOST:PORT`.
     targets: [String; 1],
-    /// On every series that is scraped of it.
+    /// Added to every scraped series.
     labels: BTreeMap<&'static str, String>,
 }
 
 impl Target {
-    /// The recorder of one attempt at a run, which listens at `address`.
-    ///
-    /// `instance` is of this attempt alone: ports come again. So is `run` among the runs of an arm, or two would be added up.
+    /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
+    /// arm; otherwise sums would mix runs.
     pub fn new(experiment: &str, run: &Scheduled, attempt: u32, address: String) -> Self {
         let second = if run.second { ", second" } else { "" };
         let again = if attempt > 1 {
@@ -51,15 +49,12 @@ impl Target {
     }
 }
 
-/// Replaces what the file says; whoever reads it meanwhile sees the one or the other.
-///
-/// # Errors
-/// It cannot be written.
+/// Atomically.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     let file_name = || file.display().to_string();
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
-        // Its name ends otherwise than files that a Prometheus reads.
+        // Prometheus does not match the name of the temporary file.
         let new = Part::create(file)?;
         new.file()
             .set_permissions(fs::Permissions::from_mode(MODE))?;
@@ -69,10 +64,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     put().with_context(file_name)
 }
 
-/// Says that nothing runs, where something was said before.
-///
-/// # Errors
-/// It cannot be written.
+/// Only if the file exists.
 pub fn empty(file: &Path) -> anyhow::Result<()> {
     if file.exists() {
         write(file, &[])
@@ -81,7 +73,6 @@ pub fn empty(file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The file of an experiment.
 pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
     plan.recorder
         .targets

@@ -1,52 +1,42 @@
-//! When a run is over, after what its recording says while it is written.
+//! Decides when a run is over.
 
 use super::plan::{CountedFrom, Kind, Plan, Stop};
 use faultline_recording::Progress;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A point this much older than the look that first sees it has a wrong time: pushes come every ten seconds.
+/// Older points have a wrong time: pushes come every ten seconds.
 const LATE_POINT: Duration = Duration::from_secs(60);
-/// What the recording does not say is not held against a run if nothing was recorded for this long, or for so many
-/// intervals: a busy disk can hold a recorder up.
+/// Missing data does not count if nothing was recorded for this long, or this many intervals: a
+/// busy disk can delay a recorder.
 const STALE: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run that is ended so much later than the plan says is longer than the others; or this share of its length, where that
-/// is more.
+/// A run that ends later than planned by more than this, or by a share of its length, is too long.
 const LATE: Duration = Duration::from_secs(10);
 const LATE_SHARE: u32 = 20;
-/// A recorder that has written nothing for so many times as long writes nothing any more.
+/// A recorder without output for this multiple of the stale time is dead.
 const SILENT: u32 = 12;
 
-/// Why a run is ended although its program would go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// Its time is up.
     TimeUp,
-    /// It has executed nothing for too long.
     NeverExecuted,
-    /// It has shown no new slot for too long.
     NoProgress,
-    /// It is not at the tip after too long.
     NotAtTip,
 }
 
-/// The time of one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Now {
-    /// On a clock that never jumps.
+    /// By the monotonic clock.
     pub uptime: Duration,
-    /// Nanoseconds since 1970.
     pub unix_ns: i64,
 }
 
-/// A run from its beginning to the decision to end it.
 #[derive(Debug, Clone)]
 pub struct Watch {
     kind: Kind,
     rules: Stop,
-    /// Whether a search ends it when its time is up.
     searches: bool,
     stale: Duration,
     began: Now,
@@ -54,17 +44,18 @@ pub struct Watch {
     slot: Option<(u64, Duration)>,
     at_tip: bool,
     phase: Option<String>,
-    /// The newest tick's own time, and when it was first seen.
+    /// Its time, and when it was first seen.
     tick: Option<(i64, Duration)>,
     latest: Duration,
-    /// From when its time was up to the look that saw it; or from the look before, if that was later.
+    /// Delay of the poll that saw the end of its time, from that end or from the previous poll,
+    /// whichever is later.
     late: Duration,
-    /// Whether it was told that the recording does not grow.
+    /// A stalled recording was reported.
     reported: bool,
 }
 
 impl Watch {
-    /// Of a run that begins now. `interval` is from tick to tick of its recording.
+    /// `interval` is the tick interval of its recording.
     pub fn begin(plan: &Plan, interval: Duration, now: Now) -> Self {
         Watch {
             kind: plan.workload.kind,
@@ -83,18 +74,17 @@ impl Watch {
         }
     }
 
-    /// When it began.
     pub fn began(&self) -> Now {
         self.began
     }
 
-    /// Takes what the recording says now; `None` if it cannot be read at this moment. Whether the run is to be ended.
+    /// `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Why> {
         let before = std::mem::replace(&mut self.latest, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
         }
-        // One whose time is up may have to wait for others of its turn: then nobody stands still.
+        // A finished run may wait for others of its turn.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
@@ -104,7 +94,7 @@ impl Watch {
         self.decide(now.uptime)
     }
 
-    /// How much longer than planned it went on since nobody looked, if that is too much: whoever runs it stood still.
+    /// The delay if it is too long: the runner itself was stalled.
     pub fn too_late(&self) -> Option<Duration> {
         Some(self.late).filter(|late| *late > LATE.max(self.rules.duration / LATE_SHARE))
     }
@@ -163,7 +153,6 @@ impl Watch {
             .map(|_| Why::NoProgress)
     }
 
-    /// From when its length is counted, if that moment has come.
     fn counted_from(&self) -> Option<Duration> {
         match (self.kind, self.rules.counted_from) {
             (Kind::Validator, CountedFrom::FirstTransaction) => self.executing,
@@ -171,25 +160,24 @@ impl Watch {
         }
     }
 
-    /// For how long the recording has not grown, once each time when that is remarkable.
+    /// Reported once per silence.
     pub fn falls_silent(&mut self) -> Option<Duration> {
         let unheard = self.unheard();
         let reported = std::mem::replace(&mut self.reported, unheard >= self.stale);
         (self.reported && !reported).then_some(unheard)
     }
 
-    /// For how long the recording has not grown, if that is too long.
+    /// Time without growth of the recording.
     pub fn silent(&self) -> Option<Duration> {
         Some(self.unheard()).filter(|unheard| *unheard >= self.stale * SILENT)
     }
 
-    /// Since when the recording has not grown.
     fn unheard(&self) -> Duration {
         self.latest
             .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }
 
-    /// How far it has come, in words: `42 % of 12 h 0 min, at_tip, slot 1234`.
+    /// `42 % of 12 h 0 min, at_tip, slot 1234`.
     pub fn phase_words(&self) -> String {
         let share = self
             .counted_from()

@@ -1,14 +1,12 @@
-//! CSV after RFC 4180: commas, CRLF, quotes where needed; a NULL is an empty field, an empty text is `""`.
+//! CSV as in RFC 4180; a NULL is an empty field, an empty text is `""`.
 
 use super::table::{Layout, TableWriter, Type, Values};
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
-/// A table as CSV.
 pub(super) struct CsvWriter<W> {
     out: W,
     layout: Layout,
-    /// One line, reused.
     line: String,
 }
 
@@ -65,7 +63,7 @@ fn push(line: &mut String, kind: Type, values: &Values, row: usize) {
             Some(value) => line.push_str(&value.to_string()),
             None => {}
         },
-        // Debug, as it keeps the point of a whole number, so that readers see the type.
+        // Debug keeps the decimal point of whole numbers, so that readers infer the type.
         Values::Real(values) => line.push_str(
             &values
                 .get(row)

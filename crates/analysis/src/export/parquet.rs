@@ -1,5 +1,3 @@
-//! Parquet: a row group a chunk, compressed with Snappy, with statistics, every column optional.
-
 use super::table::{Field, Layout, TableWriter, Type, Values};
 use anyhow::Context;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
@@ -11,14 +9,12 @@ use parquet::schema::types::{ColumnPath, Type as Schema, TypePtr};
 use std::io::Write;
 use std::sync::Arc;
 
-/// A table as Parquet.
 pub(super) struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     layout: Layout,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// Writes the beginning of the file; `about` goes into its metadata.
     pub(super) fn new(
         out: W,
         table: &str,
@@ -39,7 +35,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             .iter()
             .filter(|field| matches!(field.kind, Type::Integer | Type::Time))
         {
-            // Counters and moments grow steadily: differences are small, and hardly a value comes twice.
+            // Counters and times rise steadily: differences are small and values rarely repeat.
             let column = ColumnPath::from(field.name.as_str());
             properties = properties
                 .set_column_dictionary_enabled(column.clone(), false)

@@ -1,11 +1,8 @@
-//! A table as the recording has it.
-
 use super::table::{TableWriter, Values, chunk_rows};
 use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
 
-/// How each column is written. Columns of whole numbers may hold others where a metric gave them, and counts beyond 2^63:
-/// such a column is real throughout.
+/// A column with reals or counts beyond 2^63 is real throughout.
 pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind>, Error> {
     let mut kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
     recording.rows(
@@ -25,10 +22,6 @@ pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind
     Ok(kinds)
 }
 
-/// Writes all its rows; how many.
-///
-/// # Errors
-/// The recording cannot be read, or the file not be written.
 pub(super) fn write(
     recording: &Recording,
     table: &TableSpec,
@@ -55,7 +48,7 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// Adds a cell to a column. What is not of the column's type is NULL, and no writer of ours makes it.
+/// A value of another type becomes NULL.
 pub(super) fn push(values: &mut Values, cell: &Cell) {
     match (values, cell) {
         (Values::Integer(values), Cell::Integer(value)) => values.push(Some(*value)),

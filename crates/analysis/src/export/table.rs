@@ -1,31 +1,22 @@
-//! A table on its way out: typed columns, a chunk of rows at a time.
-
 use faultline_recording::schema::Kind;
 
-/// How a column is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// 64 bits, signed.
     Integer,
-    /// 64 bits.
     Real,
-    /// UTF-8.
     Text,
     /// Nanoseconds since 1970, in UTC, shown as a date and time.
     Time,
 }
 
-/// A column's name and type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) kind: Type,
 }
 
-/// The values of one column in a chunk; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Of an integer or a time.
     Integer(Vec<Option<i64>>),
     Real(Vec<Option<f64>>),
     Text(Vec<Option<String>>),
@@ -57,12 +48,10 @@ impl Values {
     }
 }
 
-/// The columns of a table as they are written: behind each moment in nanoseconds (`unix_ns`, `seen_unix_ns`) the same
-/// moment as a time (`time`, `seen_time`).
+/// Each nanosecond column (`unix_ns`) is followed by the same time as a date (`time`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) fields: Vec<Field>,
-    /// For each field the column of the recording that it shows.
     from: Vec<usize>,
 }
 
@@ -91,7 +80,6 @@ impl Layout {
         self.from.push(from);
     }
 
-    /// The fields with their values, given those of the recording's columns.
     pub(super) fn values<'a>(
         &'a self,
         columns: &'a [Values],
@@ -103,14 +91,12 @@ impl Layout {
     }
 }
 
-/// Rows for a chunk of a table with so many columns: about a million values, so that memory does not grow with the run.
+/// About a million values per chunk, so that memory stays constant.
 pub(super) fn chunk_rows(columns: usize) -> usize {
     ((1 << 20) / columns.max(1)).clamp(1 << 10, 1 << 16)
 }
 
-/// Writes one table to one file.
 pub(super) trait TableWriter {
-    /// Writes rows; `columns` are the recording's columns, all of the same length.
     fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()>;
 
     fn finish(self: Box<Self>) -> anyhow::Result<()>;

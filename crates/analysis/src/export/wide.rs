@@ -1,4 +1,4 @@
-//! One row a tick, with the samples of all tables that have at most one row for it.
+//! One row per tick, joined with all tables that have at most one row per tick.
 
 use super::rows::{kinds, push};
 use super::table::{TableWriter, Values, chunk_rows};
@@ -7,7 +7,6 @@ use faultline_recording::{Cell, Error, Recording, Row, Table};
 
 const TICK: &str = "tick";
 
-/// Its columns: those of the ticks, then of each sample table (`process_virtual_bytes`).
 pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Kind)>, Error> {
     let mut all: Vec<(String, Kind)> = tick_columns()
         .iter()
@@ -31,10 +30,7 @@ fn tick_columns() -> &'static [TableColumn] {
         .map_or(&[], |spec| &spec.columns)
 }
 
-/// Writes a row for each tick, NULL where a source did not look at it; how many.
-///
-/// # Errors
-/// The recording cannot be read, or the file not be written.
+/// NULL where a source did not sample the tick.
 pub(super) fn write(
     recording: &Recording,
     kinds: &[Kind],
@@ -66,7 +62,6 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// Adds the samples of these ticks, in their order.
 fn join(
     recording: &Recording,
     table: Table,
@@ -95,7 +90,6 @@ fn join(
     Ok(())
 }
 
-/// The first column of ticks and samples.
 fn id(row: &Row) -> i64 {
     match row.first() {
         Some(Cell::Integer(id)) => *id,

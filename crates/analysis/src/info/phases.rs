@@ -1,23 +1,18 @@
-//! How long each phase lasted, and where ticks are missing.
-
 use faultline_phase::Phase;
 use faultline_recording::{SessionRow, TickRow};
 use serde::Serialize;
 use std::time::Duration;
 
-/// A tick that comes later than this many intervals after the one before leaves a gap.
+/// A longer step between ticks, in intervals, is a gap.
 const LATE: u32 = 3;
 
-/// A stretch without ticks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gap {
-    /// The last tick before it, in Unix nanoseconds.
     pub from_unix_ns: i64,
-    /// The first tick after it.
     pub to_unix_ns: i64,
-    /// How long: by the daemon's monotonic clock, between two sessions by the wall clock.
+    /// By the monotonic clock; between two sessions by the wall clock.
     pub seconds: f64,
-    /// Ticks that should have been there; `None` between two sessions, where nobody was there to count.
+    /// `None` between two sessions.
     pub missed: Option<u64>,
 }
 
@@ -27,18 +22,16 @@ impl Gap {
     }
 }
 
-/// What the ticks say of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Times {
-    /// Phases in the order in which they came first, with the time in them; `None` where no evidence shows one. Gaps are in
-    /// none.
+    /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
     pub(super) phases: Vec<(Option<Phase>, Duration)>,
     pub(super) gaps: Vec<Gap>,
-    /// From the first tick to the last: by the daemon's monotonic clock, between two sessions by the wall clock.
+    /// From first to last tick, by the same clocks as [`Gap::seconds`].
     pub(super) length: Duration,
 }
 
-/// Adds up the times from tick to tick: each belongs to the phase of the earlier one.
+/// The time between two ticks belongs to the phase of the earlier one.
 pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
     let mut times = Times::default();
     for (pair, phase) in ticks.windows(2).zip(phases) {

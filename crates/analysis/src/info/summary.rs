@@ -1,5 +1,3 @@
-//! A recording in numbers.
-
 use super::phases::{Gap, times};
 use crate::measure::timeline;
 use crate::run::load_evidence;
@@ -10,79 +8,55 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `info --json` prints. Times are nanoseconds since 1970, in UTC.
+/// The output of `info --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     pub file: PathBuf,
-    /// The version of the format.
     pub format: i32,
-    /// Whether the last session was ended in order.
     pub finished: bool,
-    /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes of the log beside it, which belongs to it.
+    /// Size of the log next to it.
     pub log_bytes: u64,
-    /// What the run is called.
     pub labels: BTreeMap<String, String>,
-    /// Remarks of the recorder.
     pub meta: BTreeMap<String, String>,
-    /// The first tick; `None` if there is none.
     pub first_unix_ns: Option<i64>,
-    /// The last tick; `None` if there is none.
     pub last_unix_ns: Option<i64>,
-    /// From the first tick to the last: by the daemon's monotonic clock, between two sessions by the wall clock.
     pub seconds: f64,
-    /// One for each time the daemon wrote into it.
     pub sessions: Vec<Session>,
     pub processes: Vec<Process>,
-    /// In the order in which they came first.
     pub phases: Vec<PhaseTime>,
     pub events: Vec<Event>,
-    /// Where ticks are missing.
     pub gaps: Vec<Gap>,
-    /// Rows of each table, in the order of the file.
     pub tables: Vec<Table>,
-    /// What the daemon could not read when the recording ended.
     pub problems: Vec<Problem>,
-    /// What a reader of the recording should know, in words.
     pub missing: Vec<String>,
 }
 
-/// One life of the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Session {
-    /// As other rows name it.
     pub id: i64,
     pub started_unix_ns: i64,
-    /// `None` while it lasts, and if the daemon was killed.
+    /// `None` while it runs, and if the daemon was killed.
     pub ended_unix_ns: Option<i64>,
-    /// From tick to tick.
     pub interval_seconds: f64,
     pub version: String,
     pub ticks: u64,
-    /// Host, kernel, disks, configuration.
     pub manifest: Value,
 }
 
-/// A process that was followed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Process {
-    /// As other rows name it.
     pub id: i64,
     pub session: i64,
     pub pid: u32,
-    /// `None` if unknown.
     pub started_unix_ns: Option<i64>,
-    /// When the daemon found it.
     pub seen_unix_ns: i64,
-    /// Version, binary, arguments, limits.
     pub manifest: Value,
 }
 
-/// How long a phase lasted, all its times together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseTime {
-    /// `None` where no evidence shows one.
+    /// `None` without evidence.
     pub phase: Option<String>,
     pub seconds: f64,
 }
@@ -91,20 +65,16 @@ pub struct PhaseTime {
 pub struct Event {
     pub unix_ns: i64,
     pub kind: &'static str,
-    /// Whose; `None` while no process was followed.
     pub process: Option<i64>,
-    /// Null if there is no detail.
     pub detail: Value,
 }
 
-/// How much is in a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
     pub name: &'static str,
     pub rows: u64,
 }
 
-/// What a source could not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub source: String,
@@ -114,10 +84,7 @@ pub struct Problem {
 }
 
 impl Summary {
-    /// Looks at everything but samples and points, of which only the number is told.
-    ///
-    /// # Errors
-    /// The recording is damaged, or a later version wrote rows that this one does not know.
+    /// Fails on rows of a later version.
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
@@ -162,7 +129,7 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Rows of a table; 0 for one that there is not.
+    /// 0 for an unknown table.
     pub fn rows(&self, table: &str) -> u64 {
         self.tables
             .iter()
@@ -218,7 +185,6 @@ fn problem(row: ProblemRow) -> Problem {
     }
 }
 
-/// What is not there and could have been.
 fn missing(summary: &Summary) -> Vec<String> {
     let mut all = Vec::new();
     if !summary.finished {

@@ -1,16 +1,13 @@
-//! A summary in words.
-
 use super::summary::Summary;
 use faultline_text::{bytes, clean, count, moment, time};
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Events shown; of more than these the first and the last.
+/// Of more events only the first and the last are shown.
 const MOST_EVENTS: usize = 60;
 const MOST_GAPS: usize = 20;
 
-/// What is shown of a session's manifest, and of a process's.
 const OF_SESSION: [&str; 6] = [
     "/host/name",
     "/host/system",
@@ -29,7 +26,6 @@ const OF_PROCESS: [&str; 7] = [
     "/arguments",
 ];
 
-/// Lines for people; with `whole`, the manifests to the last word.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
@@ -206,7 +202,7 @@ fn line(out: &mut String, name: &str, words: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(name), clean(words).trim_end());
 }
 
-/// A name on the first line only, nothing for an empty list.
+/// The first line only has the name.
 fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
     let rows: Vec<_> = rows.collect();
     let width = rows
@@ -223,8 +219,7 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
     }
 }
 
-/// A JSON object as lines `a.b  value`, with lists of plain values on one line; only what is at `places`, or all if there
-/// are none.
+/// A JSON object as lines `a.b  value`, limited to `places` unless that is empty.
 fn manifest(out: &mut String, value: &Value, places: &[&str]) {
     let mut lines = Vec::new();
     for json_path in places {

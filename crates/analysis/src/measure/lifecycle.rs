@@ -1,5 +1,3 @@
-//! The course of a run: phases, gaps, when it first executed, when it was at the tip, how it ended.
-
 mod kept_up;
 
 use super::span::Span;
@@ -8,70 +6,56 @@ use crate::run::{FromExperiment, Run, Tick};
 use faultline_phase::word;
 use std::ops::Range;
 
-/// Ticks further apart than this many intervals are a gap: nothing is known in between.
+/// A longer step between ticks, in intervals, is a gap.
 const GAP_INTERVALS: f64 = 2.5;
 
-/// A phase of the validator, as long as it lasted without a break.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpan {
     pub span: Span,
-    /// As the daemon names it; `unknown` where it is not known.
     pub name: String,
-    /// Its ticks, by their place in [`Run::ticks`].
+    /// Indices into [`Run::ticks`].
     pub ticks: Range<usize>,
 }
 
-/// Whether the validator kept up with the tip, with the reason in words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeptUp {
-    /// `None` if it cannot be told.
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of the time at the tip since it was first there; `None` if it never was.
+    /// Share of the time at the tip since the first tick there; `None` without one.
     pub share: Option<f64>,
-    /// Share of that time of which it is not known; 0 if it never was there.
+    /// Share of that time without data; 0 if it was never at the tip.
     pub unknown: f64,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
     pub how: String,
-    /// Which line of the recording says so.
     pub evidence: String,
-    /// The kernel killed the validator for lack of memory at least once.
     pub oom: bool,
 }
 
-/// The course of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lifecycle {
-    /// In order; gaps lie between them. What follows the run's end is among them.
+    /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
-    /// The phase from each tick to the next; `None` where no evidence shows it.
+    /// The phase from each tick to the next; `None` without evidence.
     pub phase_of: Vec<Option<faultline_phase::Phase>>,
-    /// Times at the tip in which no slot advanced.
     pub stalls: Vec<Stall>,
-    /// How long a slot took, as the median over the ticks at which it is known. Seconds.
+    /// Median slot time.
     pub slot_seconds: Option<f64>,
-    /// Time of which nothing was recorded.
     pub gaps: Vec<Span>,
-    /// The first tick at the tip.
     pub at_tip: Option<f64>,
-    /// Whether it kept up.
     pub kept_up: KeptUp,
     pub end: End,
-    /// When the last process was gone, if the recording saw that: with it the run ends. `None` while it runs.
+    /// End of the last process; `None` if the recording did not see it.
     pub ended: Option<f64>,
-    /// The last moment that belongs to the run: before its end, or the last tick of a recording that saw none.
+    /// The end of the run, or the last tick.
     pub until: f64,
-    /// Processes after the first.
     pub restarts: usize,
-    /// Whether anything of a validator was seen: a point of its own, its version, or a phase that only a validator has.
+    /// Whether anything of a validator was recorded.
     pub validator: bool,
 }
 
-/// Follows a run from its first tick to its last.
 pub fn lifecycle(run: &Run) -> Lifecycle {
     let gaps = gaps(run);
     let Timeline {
@@ -90,7 +74,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
             "process"
         },
     );
-    // The recording cannot always tell a kill from one elsewhere on the host.
+    // The recording cannot always tell this kill from one elsewhere on the host.
     end.oom = run
         .from_experiment
         .as_ref()
@@ -124,7 +108,6 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     }
 }
 
-/// An experiment watched from outside: what it says of the end holds over what the recording could see of it.
 fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Lifecycle {
     if let Some(answer) = from_experiment.kept_up {
         lifecycle.kept_up.answer = Some(answer);
@@ -137,7 +120,6 @@ fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Life
     lifecycle
 }
 
-/// Phases that the daemon gives to any process.
 const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn validator(run: &Run, phases: &[PhaseSpan]) -> bool {
@@ -154,14 +136,12 @@ fn validator(run: &Run, phases: &[PhaseSpan]) -> bool {
             .any(|phase| !OF_ANY.contains(&phase.name.as_str()))
 }
 
-/// Whether nothing is known between two neighbouring ticks.
 pub fn broken(run: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > GAP_INTERVALS * run.interval()
 }
 
-/// When the last process was gone, and the last moment that counts: the tick that no longer found it is no part of the run. Where
-/// nothing was recorded meanwhile, it lived at the last tick that saw it, and nobody knows for how long after it. `None` if
-/// it runs at the last tick, and if there was none.
+/// When the last process was gone, and the last time that counts: the last tick that saw it. `None`
+/// if a process runs at the last tick, or none ever ran.
 fn ended(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
@@ -221,7 +201,7 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
 }
 
 impl Lifecycle {
-    /// Recorded time in a phase within a part of the run, in seconds. A phase lasts from its tick to the next one.
+    /// In seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: faultline_phase::Phase, window: Span) -> f64 {
         let pairs = run
             .ticks
@@ -236,7 +216,6 @@ impl Lifecycle {
             .sum()
     }
 
-    /// Gaps that begin before the run's end.
     pub fn gaps_of_the_run(&self) -> impl Iterator<Item = &Span> {
         self.gaps.iter().filter(|gap| gap.from < self.until)
     }

@@ -1,98 +1,85 @@
-//! Numbers of a part of a run.
-
 use super::{Measured, Span, longest, readings, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::CacheTimesPoint;
 use faultline_stats::rate;
 use faultline_stats::summary::{self, Summary, WithoutPeaks};
 
-/// The study leaves out samples above this many times the average.
+/// The study leaves out samples above this multiple of the average.
 const PEAKS: f64 = 3.0;
 
-/// What a counter did in a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Growth {
-    /// What it rose by, within steps that are no gap.
+    /// Without steps across gaps.
     pub increase: f64,
-    /// How long those steps took, in seconds.
     pub seconds: f64,
-    /// Of the rates of all ticks.
     pub rates: Summary,
 }
 
 impl Growth {
-    /// Per second: the ratio of sums. `None` if there is no step.
+    /// Per second, as the ratio of sums. `None` without a step.
     pub fn mean(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.increase / self.seconds)
     }
 }
 
-/// Levels over the ticks of a part of a run. Bytes.
+/// In bytes, over the ticks of a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
     pub rss: Summary,
     pub vsz: Summary,
     pub anon: Summary,
-    /// Resident page cache mapped by the process.
     pub file: Summary,
     pub shmem: Summary,
     pub swap: Summary,
-    /// VSZ less RSS, which the study takes for swap.
+    /// VSZ minus RSS: the study's measure of swap.
     pub vsz_less_rss: Summary,
-    /// RSS and VSZ added, which the study takes for the total.
+    /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
     pub limit: Summary,
-    /// What cannot be reclaimed where that limit holds.
+    /// Unreclaimable memory of the cgroup with the effective limit.
     pub unreclaimable: Summary,
-    /// The limit less that.
     pub headroom: Summary,
 }
 
-/// Transactions per second in a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TpsNumbers {
-    /// Seconds of which something is known.
+    /// Seconds with data.
     pub known: usize,
-    /// Of these, seconds without a transaction; `None` if they cannot be told from unknown ones.
+    /// Known seconds without a transaction; `None` if they cannot be told from unknown ones.
     pub zero: Option<usize>,
-    /// Seconds of which nothing arrived; `None` likewise.
+    /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
     pub transactions: f64,
-    /// Of the known seconds, zeros included: by the study's rule, and with everything.
+    /// Over known seconds including zeros, with and without the study's outlier rule.
     pub usual: Option<WithoutPeaks>,
-    /// Of the seconds with transactions alone.
+    /// Over the seconds with transactions.
     pub active: Option<WithoutPeaks>,
-    /// The study's own samples: transactions of a slot by the thread time of its execution, a slot a sample.
+    /// The study's samples: transactions of a slot by the thread time of its execution.
     pub by_thread_time: Option<WithoutPeaks>,
 }
 
-/// The program cache in a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cache {
-    /// By point of `loaded-programs-cache-stats`.
+    /// Per point of `loaded-programs-cache-stats`.
     pub misses: Summary,
     pub evictions: Summary,
     pub reloads: Summary,
     pub insertions: Summary,
-    /// By replayed slot with transactions, in µs, summed over threads.
+    /// Per replayed slot with transactions, in µs, summed over threads.
     pub time: Summary,
-    /// The part of it that loaded programs, in µs.
+    /// The part of `time` that loaded programs, in µs.
     pub loading: Summary,
     /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
     pub set_root: Summary,
-    /// By root that was pruned for, in ms; only of an instrumented build, as all below.
+    /// Per root with a prune, in ms. This and the fields below need an instrumented build.
     pub prune: Summary,
-    /// Passes of eviction by root.
     pub evict_passes: Summary,
-    /// Time of these, in ms.
     pub evict: Summary,
-    /// Entries that they looked at.
     pub evict_examined: Summary,
     /// The time includes the filtering of executables, as up to 2.0.
     pub with_filter: bool,
 }
 
-/// Numbers of a part of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Numbers {
     pub window: Span,
@@ -100,36 +87,25 @@ pub struct Numbers {
     pub levels: Levels,
     pub major: Growth,
     pub minor: Growth,
-    /// Refaults of anonymous pages.
     pub refault_anon: Growth,
-    /// Refaults of file pages.
     pub refault_file: Growth,
-    /// Some task waited for memory.
     pub memory_some: Growth,
-    /// All tasks waited for memory.
     pub memory_full: Growth,
-    /// Some task waited for I/O.
     pub io_some: Growth,
-    /// All tasks waited for I/O.
     pub io_full: Growth,
-    /// Some task of the machine waited for memory.
     pub host_memory_some: Growth,
-    /// Some task of the machine waited for I/O.
     pub host_io_some: Growth,
-    /// CPU seconds, user and system.
     pub cpu: Option<f64>,
     pub cache: Cache,
-    /// Replay time per replayed slot in order of time, in ms.
+    /// Per replayed slot in order of time, in ms.
     pub replay: Vec<Option<f64>>,
-    /// Slots this node produced itself: in none of the times.
+    /// Slots produced by this node; excluded from all times.
     pub own_slots: usize,
-    /// Slots behind the tip.
     pub behind: Vec<Option<f64>>,
 }
 
 impl Numbers {
-    /// A quantile of the replay time per slot, in ms; `None` of fewer slots than it needs
-    /// ([`fewest_for`](summary::fewest_for)).
+    /// In ms; `None` with fewer slots than [`fewest_for`](summary::fewest_for).
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
         summary::quantile_of_enough(&self.replay, p)
     }
@@ -171,7 +147,6 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     }
 }
 
-/// What a counter did in a part of a run.
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
     let rates = rate::rates(&readings(run, signal, window), longest(run));
     Growth {
@@ -303,14 +278,13 @@ fn cache(run: &Run, window: Span) -> Cache {
     }
 }
 
-/// The time of pruning at a root, in µs; `None` of a root without a prune, which the daemon's histogram does not have either.
+/// In µs; `None` for a root without a prune, as in the daemon's histogram.
 pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
     point
         .prune_us
         .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
-/// In order of time, in ms.
 fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
     if !run.replayed.slots.is_empty() {
         return run
@@ -325,7 +299,7 @@ fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// Of a workload that replayed a fixed range: its log has every slot, and the time in the cache of all slots together.
+/// A replay's log has every slot and the total time in the cache.
 fn logged_cache(run: &Run) -> Cache {
     let slots = &run.replayed.slots;
     let column = |of: fn(&ReplayedSlot) -> Option<u64>| {
@@ -352,12 +326,11 @@ fn logged_cache(run: &Run) -> Cache {
     }
 }
 
-/// Points of replayed slots with transactions.
 fn busy(run: &Run, window: Span) -> impl Iterator<Item = &faultline_recording::ReplaySlotPoint> {
     replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
 }
 
-/// Program cache time by replayed slot with transactions, in order of time, in µs.
+/// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
     busy(run, window)
         .map(|point| point.program_cache_us.map(|us| us as f64))

@@ -1,15 +1,11 @@
-//! Who faults: what each pool of threads gained.
-
 use super::Span;
 use crate::run::{Pool, PoolRow, Run};
 use std::collections::BTreeMap;
 
-/// What a pool gained within a part of the run. `None` where nothing was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PoolFaults {
-    /// The threads' name without their number.
     pub name: String,
-    /// Threads at the end of that part; `None` also for a pool that is gone by then.
+    /// At the end of the part; `None` if the pool is gone by then.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -17,7 +13,6 @@ pub struct PoolFaults {
     pub cpu: Option<f64>,
 }
 
-/// Every pool, those with most faults first.
 pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     let begins = begins(run);
     let mut pools: Vec<PoolFaults> = run
@@ -41,7 +36,7 @@ fn epoch(run: &Run, row: &PoolRow) -> Option<(Epoch, f64)> {
     Some(((tick.session, tick.process), tick.at))
 }
 
-/// The first tick of each process at which any pool was read: a pool that appears later began at zero.
+/// First tick of each process with pool data; a pool that appears later began at zero.
 fn begins(run: &Run) -> BTreeMap<Epoch, usize> {
     let mut begins = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
@@ -77,7 +72,7 @@ fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) ->
         if at > window.to {
             break;
         }
-        // A row holds until the next one: a pool without a new row has gained nothing.
+        // A row holds until the next one: a pool without a new row gained nothing.
         gained.threads = row.threads;
         begin(&mut gained, row);
         if let Some(last) = last.filter(|_| at >= window.from) {

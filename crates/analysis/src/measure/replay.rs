@@ -1,18 +1,14 @@
-//! Slots that the validator replayed.
-
 use super::Span;
 use crate::run::Run;
 use faultline_recording::ReplaySlotPoint;
 use std::collections::BTreeMap;
 
-/// Whether this node produced the slot itself: then nothing was replayed and its times say nothing. `None` if the point
-/// does not tell.
+/// Whether this node produced the slot; its times then mean nothing. `None` if unknown.
 pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// Points of slots that were replayed within a part of the run, in order of time. A point that does not tell whose slot it
-/// was counts as replayed if it has transactions.
+/// In order of time. With an unknown producer, a slot counts if it has transactions.
 pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     let points = run
         .points
@@ -25,8 +21,7 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
     })
 }
 
-/// Replay time by slot, in milliseconds; of a slot replayed more than once the last one. Of a workload that replayed a fixed
-/// range, the time from bank to bank.
+/// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
 pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
     if !run.replayed.slots.is_empty() {
         return run
@@ -42,7 +37,7 @@ pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// Program cache time by slot with transactions, in milliseconds; of a slot replayed more than once the last one.
+/// In ms, for slots with transactions; the last replay of a slot counts.
 pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let points = replayed(run, window)
         .filter(|point| point.total_transactions.is_some_and(|count| count > 0));
@@ -51,11 +46,9 @@ pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// Transactions, entries and shreds by slot, or the fingerprint of its bank: what tells a slot from another one with the same
-/// number.
+/// Transactions, entries and shreds, or the bank's fingerprint: distinguishes equal slot numbers.
 pub type Contents = BTreeMap<u64, [Option<u64>; 3]>;
 
-/// Of the slots that were replayed within a part of the run.
 pub fn contents(run: &Run, window: Span) -> Contents {
     if !run.replayed.slots.is_empty() {
         return run

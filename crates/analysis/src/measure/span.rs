@@ -1,6 +1,4 @@
-//! A stretch of time.
-
-/// A stretch of time, in seconds since the run's origin.
+/// Seconds since the run's origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Span {
     pub from: f64,
@@ -8,12 +6,11 @@ pub struct Span {
 }
 
 impl Span {
-    /// How long, in seconds.
     pub fn seconds(self) -> f64 {
         (self.to - self.from).max(0.0)
     }
 
-    /// Whether a moment lies in it, both ends included.
+    /// Both ends are included.
     pub fn holds(self, at: f64) -> bool {
         at >= self.from && at <= self.to
     }

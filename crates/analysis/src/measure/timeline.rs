@@ -1,5 +1,3 @@
-//! The phases of a run: the evidence that its recording kept, through the same rules as in the daemon.
-
 use super::span::Span;
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Evidence, Interval, Phase, Process, STALL, Stage, Tracker};
@@ -7,26 +5,20 @@ use faultline_stats::summary::quantile;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A time in which no slot of a validator at the tip advanced, and which does not count as at the tip.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stall {
-    /// From the last slot before it to the first one after it, or to the end.
     pub span: Span,
-    /// What it counts as; `None` if that is not known.
     pub phase: Option<Phase>,
 }
 
-/// The phases of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
-    /// One a tick, up to the next tick; `None` where it is not known.
     pub phases: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
-    /// How long a slot took, as the median over the ticks at which it is known. Seconds.
     pub slot_seconds: Option<f64>,
 }
 
-/// Follows each session by itself: another daemon finds the phase anew.
+/// Each session separately: a new daemon determines the phase anew.
 pub(crate) fn timeline(run: &Run) -> Timeline {
     let mut timeline = Timeline {
         phases: run.ticks.iter().map(recorded).collect(),
@@ -79,14 +71,14 @@ fn follow(
             tracker.restart();
         }
         process = tick.process;
-        // The daemon had measured it before the recording began, or by the health, which is not recorded.
+        // The daemon measured it before the recording began, or used the health, which is not
+        // recorded.
         let recorded_slot_time = run.slot_times.get(&index);
         if let Some(slot_time) = recorded_slot_time
             && (index == begins || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
-        // What the daemon knew before the recording began.
         let stage = match (index == begins, recorded(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
@@ -107,7 +99,6 @@ fn follow(
         if let Some(phase) = phases.get_mut(index) {
             *phase = match decided.peek() {
                 Some(interval) if interval.from <= at(tick) => interval.phase,
-                // The daemon slept after this tick.
                 Some(_) => before,
                 None => last,
             };
@@ -123,7 +114,6 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(run, signal, index).map(|slot| slot as u64)
 }
 
-/// As the daemon took it; `None` while it followed another process than a validator.
 fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
     let tick = run.ticks.get(index)?;
     if tick.process.is_none() {
@@ -144,8 +134,7 @@ fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
     })
 }
 
-/// Of a recording whose version kept no evidence: the phase that it has, and the slots that were shown. One that is repeated
-/// was reported again only if JSON-RPC answered.
+/// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
 fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
     let tick = run.ticks.get(index)?;
     if tick.process.is_none() {
@@ -174,7 +163,7 @@ fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
     })
 }
 
-/// Where no slot advanced for [`STALL`] after the tip, and the time counts as something else.
+/// Periods after the tip without slot progress for [`STALL`].
 fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut from = 0;
@@ -213,8 +202,8 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// When a slot advanced: the processed one, or that of a bank of which the validator reports with a time of its own. A slot
-/// advances if it is higher than the one before: a wrong one that was far too high hides nothing for long.
+/// Times at which the slot rose above the one before. One wrong slot that is far too high therefore
+/// hides little.
 fn advances(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let life = run.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = life.first().zip(life.last());
@@ -237,7 +226,6 @@ fn advances(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     advances
 }
 
-/// When the first of these slots was reached, and each that is higher than the one before.
 fn rising(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
     let mut before: Option<f64> = None;
     let higher =

@@ -1,5 +1,3 @@
-//! Transactions by second of the validator's own clock.
-
 use super::lifecycle::{Lifecycle, broken};
 use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
@@ -7,41 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The daemon settles what it does not know when the next push arrives, up to this many seconds after the second itself.
+/// The daemon settles unknown seconds with the next push, at most this many seconds later.
 const SETTLED_WITHIN: i64 = 14;
 
-/// A point this much before the first tick or after the last one has a wrong time, in seconds.
+/// A point this many seconds outside the recording has a wrong time.
 const FAR: f64 = 3600.0;
 
-/// What comes later than this is left out, in seconds: about four months.
+/// Later seconds are left out: about four months.
 const LONGEST: f64 = 1e7;
 
-/// Where transactions are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Counted {
     /// `transaction_count` of `cost_tracker_stats`: every frozen bank, own ones included.
     #[default]
     CostTracker,
-    /// `total_transactions` of `replay-slot-stats`, where there are no other points: own slots are missing.
+    /// `total_transactions` of `replay-slot-stats`, without own slots.
     Replay,
 }
 
-/// One second of the validator's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// Its beginning, on the run's axis.
     pub at: f64,
-    /// Transactions in it; `None` if nothing is known of it.
     pub count: Option<u64>,
 }
 
-/// Transactions over time, each process from its first execution on and none after the end of the last one.
+/// Each process counts from its first execution on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tps {
     pub counted: Counted,
-    /// Every second, in order. Time between a process and the first execution of the next one is left out.
+    /// Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,
-    /// Whether seconds without points can be told apart into zero and unknown; if not, all count as zero here.
+    /// Whether zero and unknown seconds can be told apart; if not, all count as zero.
     pub settled: bool,
 }
 
@@ -105,7 +99,7 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     }
 }
 
-/// Of the second in which the run ended only what was executed in it counts.
+/// The second in which the run ended counts only if it has transactions.
 fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
     if counts.contains_key(&end) {
         last.min(end)
@@ -114,7 +108,6 @@ fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
     }
 }
 
-/// When a point can have been made: a time far off is a mistake, and would make a second of every second in between.
 fn sane(run: &Run) -> Span {
     Span {
         from: -FAR,
@@ -122,14 +115,12 @@ fn sane(run: &Run) -> Span {
     }
 }
 
-/// The Unix second of a moment of the run.
 fn second_of(run: &Run, at: f64) -> i64 {
     run.origin_unix_ns
         .saturating_add((at * 1e9) as i64)
         .div_euclid(SECOND)
 }
 
-/// From which second up to which points belong to each process.
 fn processes(run: &Run) -> Vec<(i64, i64)> {
     let mut starts: Vec<i64> = run
         .processes
@@ -142,7 +133,6 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
     starts.iter().copied().zip(ends).collect()
 }
 
-/// The last second of which something is known: of the last point, or where the daemon settled seconds after it.
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     let sane = sane(run);
     let within = |time: &i64| {
@@ -162,8 +152,7 @@ fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     )
 }
 
-/// Where a counter of the daemon grew: the Unix second of the tick, by how much, and whether that was across a gap. Nothing
-/// across sessions.
+/// Unix second, increase, and whether across a gap. Steps across sessions are left out.
 fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut found = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
@@ -184,9 +173,9 @@ fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     found
 }
 
-/// Seconds of which nothing arrived: as many as the daemon counted.
+/// Marks as many seconds without data as the daemon counted.
 fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
-    // What grew across a gap is about the gap, and marked with it. What grew after the clock was set is about no time at all.
+    // Growth after a clock step belongs to no known time.
     let set = |until: i64| {
         let after = |step: &ClockStep| until - second_of(run, step.at);
         run.clock_steps
@@ -213,8 +202,8 @@ fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
     }
 }
 
-/// Seconds that begin in a gap, within a session or between two, are unknown unless a point of them was recorded; and so are
-/// those right before it, whose push would have come within it.
+/// Seconds in a gap are unknown unless they have a point. So are the seconds right before it, whose
+/// push would have arrived within it.
 fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
     if gaps.is_empty() {
         return;
@@ -240,7 +229,6 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
     }
 }
 
-/// The validator's times of all points.
 fn times(run: &Run) -> impl Iterator<Item = i64> {
     let points = &run.points;
     (points.costs.iter().map(|point| point.time_unix_ns))

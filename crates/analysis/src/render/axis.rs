@@ -1,27 +1,20 @@
-//! Scales and their ticks.
-
 use super::text::{Clock, duration, number, shown};
 
-/// Where a value is between the ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
     Linear {
-        /// The value at 0.
         low: f64,
-        /// The value at 1, larger.
         high: f64,
     },
-    /// By logarithm; both ends positive.
+    /// Both ends are positive.
     Log {
-        /// The value at 0.
         low: f64,
-        /// The value at 1, larger.
         high: f64,
     },
 }
 
 impl Scale {
-    /// 0 at the low end, 1 at the high end; `None` for what is no number or has no logarithm.
+    /// 0 at the low end, 1 at the high end.
     pub(crate) fn at(self, value: f64) -> Option<f64> {
         let position = match self {
             Self::Linear { low, high } => (value - low) / (high - low),
@@ -32,7 +25,6 @@ impl Scale {
     }
 }
 
-/// A place on an axis with its words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tick {
     /// From 0 to 1.
@@ -40,7 +32,6 @@ pub(crate) struct Tick {
     pub label: String,
 }
 
-/// A scale and its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub scale: Scale,
@@ -64,7 +55,7 @@ impl Axis {
         }
     }
 
-    /// For values: ends at ticks, zero included where the values are near it, at most about `most` ticks.
+    /// Ends at ticks, with at most about `most` ticks. Includes zero if the values are near it.
     pub(crate) fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
@@ -85,7 +76,7 @@ impl Axis {
         }
     }
 
-    /// For seconds: from the first to the last, ticks at round times; and in which form they are written.
+    /// Ticks are at round times; also returns the time format.
     pub(crate) fn of_time(low: f64, high: f64, most: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
         let step = time_step((high - low) / as_f64(most.max(1)));
@@ -109,7 +100,7 @@ impl Axis {
         (axis, if step < 1.0 { "s" } else { clock.name() })
     }
 
-    /// For what is between two ends that are not to be widened (the classes of a histogram).
+    /// Keeps both ends (the classes of a histogram).
     pub(crate) fn between(low: f64, high: f64, most: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let one = shown("", high.abs().max(low.abs()));
@@ -121,8 +112,8 @@ impl Axis {
         )
     }
 
-    /// For sizes, by logarithm, ticks at the sizes themselves. `width_of` is what a label needs of the axis; those without room are
-    /// left out, of `first` none that have room among themselves.
+    /// Logarithmic. Sizes without space for a label (`room`) are left out; `first` takes
+    /// precedence.
     pub(crate) fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
@@ -158,7 +149,7 @@ impl Axis {
 }
 
 fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
-    // A bar or an area needs its zero, and so does a line that is not far from it.
+    // Bars and areas need a zero, and so does a line near it.
     let low = if low > 0.0 && low < high * 0.7 {
         0.0
     } else {
@@ -219,14 +210,13 @@ fn labelled(value: f64, step: f64, suffix: &str) -> String {
     }
 }
 
-/// The multiples of the step from one end to the other; at most 200.
 fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     let first = (low / step - 1e-9).ceil();
     let count = whole(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
     (0..count).map(move |index| (first + as_f64(index)) * step)
 }
 
-/// 1, 2 or 5 times a power of ten, not below the given.
+/// 1, 2 or 5 times a power of ten, at least `rough`.
 fn nice(rough: f64) -> f64 {
     if !(rough.is_finite() && rough > 0.0) {
         return 1.0;

@@ -1,13 +1,12 @@
-//! Tables as CSV after RFC 4180: lines end in CR LF, all digits of every number, a head of one line.
+//! Tables as CSV (RFC 4180) with all digits.
 //!
-//! - The unit follows the title in brackets: `RSS mean [GiB]`.
-//! - A column with an estimate in it becomes three: `X`, `X low`, `X high`.
-//! - A value that is missing is empty; a column that misses any is followed by `X missing because`.
-//! - Words that a spreadsheet would take for a formula get a `'` in front.
+//! - The unit follows the title: `RSS mean [GiB]`.
+//! - A column with estimates becomes `X`, `X low` and `X high`.
+//! - A column with missing values is followed by `X missing because`.
+//! - A leading `'` protects text that a spreadsheet would take for a formula.
 
 use crate::report::model::{Cell, Column, Table};
 
-/// The table as CSV; ends with a line end.
 pub fn csv(table: &Table) -> String {
     let shapes: Vec<Shape> = (0..table.columns.len())
         .map(|index| Shape::of(table, index))
@@ -69,7 +68,6 @@ impl Shape {
             Cell::Estimate {
                 value, low, high, ..
             } => vec![digits(*value), digits(*low), digits(*high)],
-            // Nothing is in a link but what leads.
             Cell::Missing(_) | Cell::Linked { .. } => vec![String::new()],
         };
         fields.resize(if self.estimate { 3 } else { 1 }, String::new());
@@ -90,7 +88,7 @@ fn why_missing(cell: &Cell) -> Option<String> {
     }
 }
 
-/// The shortest text that reads back as the same number; nothing for what is none.
+/// Shortest round-trip form; empty for NaN and infinity.
 fn digits(value: f64) -> String {
     if value.is_finite() {
         value.to_string()

@@ -1,5 +1,3 @@
-//! The page: one file with its style, script and data in it, which asks no network for anything.
-
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -21,10 +19,7 @@ const UPLOT: &str = include_str!("../../assets/vendor/uPlot.iife.min.js");
 const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uPlot.LICENSE");
 const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 
-/// The whole page.
-///
-/// # Errors
-/// Only a broken template, which the tests would show.
+/// Fails only on a broken template.
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let styles = SeriesStyles::of(report);
     let points = data::points_a_line(report);
@@ -66,7 +61,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         cards: words::cards(report),
         made_by: clean(&report.made_by),
         style: format!("{UPLOT_STYLE}\n{STYLE}"),
-        // Its licence goes with every copy.
+        // The licence must go with every copy.
         uplot: format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         script: SCRIPT,
         data: data::script(report, &styles, points)?,
@@ -76,7 +71,6 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         .context("the page's template")
 }
 
-/// All that the template shows.
 #[derive(Debug, Serialize)]
 struct PageView {
     title: String,
@@ -86,13 +80,10 @@ struct PageView {
     headline: String,
     points: Vec<String>,
     caveats: Vec<CaveatView>,
-    /// Whether there are runs to choose from.
     choice: bool,
     arms: Vec<ArmView>,
-    /// Facts that all runs share.
     common: Vec<Fact>,
     sections: Vec<block::SectionView>,
-    /// Heading of the cards.
     cards: String,
     made_by: String,
     style: String,
@@ -101,7 +92,6 @@ struct PageView {
     data: String,
 }
 
-/// A [`SeriesStyle`] for the template.
 #[derive(Debug, Serialize)]
 struct StyleView {
     class: String,
@@ -144,7 +134,6 @@ struct RunView {
 
 #[derive(Debug, Serialize)]
 struct ArmView {
-    /// As the model has it: what the script compares.
     key: String,
     name: String,
     style: StyleView,
@@ -196,7 +185,6 @@ fn arms(report: &Report, styles: &SeriesStyles) -> Vec<ArmView> {
     styles.arms().iter().enumerate().map(arm).collect()
 }
 
-/// Facts that all runs share word by word: said once rather than on each card.
 fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
     let Some((first, others)) = runs.split_first() else {
         return Vec::new();
@@ -211,7 +199,6 @@ fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
         .collect()
 }
 
-/// A CSV as an address that needs no server.
 fn csv_address(table: &crate::report::model::Table) -> String {
     let mut address = "data:text/csv;charset=utf-8,".to_owned();
     for byte in csv::csv(table).bytes() {
@@ -231,7 +218,6 @@ fn csv_address(table: &crate::report::model::Table) -> String {
     address
 }
 
-/// Names of runs by id.
 fn run_names(report: &Report) -> BTreeMap<&str, String> {
     report
         .runs

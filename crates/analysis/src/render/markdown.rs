@@ -1,5 +1,3 @@
-//! The report as Markdown in GitHub's flavour, with links to the figures' files.
-
 use std::fmt::Write as _;
 
 use super::text::clean;
@@ -8,7 +6,6 @@ use crate::report::model::{
     Block, Caveat, Cell, Chart, Column, Mark, Report, RunCard, Section, Table,
 };
 
-/// The whole report; figures are links to `figures/ID.svg`.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));
     paragraph(&mut out, &escaped(&report.subtitle));
@@ -61,7 +58,7 @@ fn card(out: &mut String, run: &RunCard) {
     );
 }
 
-/// Events are listed below the first of the figures that have the same.
+/// Events shared by several figures are listed once.
 fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mark]>) {
     writeln!(out, "## {}\n", escaped(&section.title)).unwrap_or_default();
     for block in &section.blocks {
@@ -92,7 +89,6 @@ fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mar
     }
 }
 
-/// One table; numbers to the right.
 pub fn table(table: &Table) -> String {
     let mut out = String::new();
     let head = |column: &Column| match column.unit.as_str() {
@@ -143,14 +139,14 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
     }
 }
 
-/// One line that Markdown shows as it is: no markup, no HTML, no link, no end of a table's cell.
+/// Escapes markup, HTML, links and cell ends.
 fn escaped(text: &str) -> String {
     let text = clean(text);
     let mut out = String::with_capacity(text.len());
     for (index, letter) in text.char_indices() {
         let special = match letter {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
-            // Within a word GitHub leaves these alone, and addresses stay readable.
+            // GitHub ignores these within a word.
             '_' => {
                 let (before, after) = (
                     text[..index].chars().next_back(),
@@ -160,7 +156,7 @@ fn escaped(text: &str) -> String {
                     && after.is_some_and(char::is_alphanumeric))
             }
             '#' | '+' | '-' | '=' => text[..index].trim().is_empty(),
-            // A number at the beginning would start a list.
+            // A leading number would start a list.
             '.' | ')' => {
                 let before = text[..index].trim_start();
                 let ends = text[index + 1..]

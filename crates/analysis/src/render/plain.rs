@@ -1,13 +1,10 @@
-//! A table for the terminal.
-
 use super::text::{clean, number};
 use crate::report::model::{Cell, Table};
 
-/// Above this, three digits of a p-value say enough; below, its size does.
+/// Below this, only the magnitude of a p-value matters.
 const SMALLEST_P: f64 = 0.001;
 
-/// Lines under the titles of the columns. An estimate is followed by its interval; a value that is missing is `-`. Units
-/// are for the caption.
+/// An estimate is followed by its interval; a missing value is `-`.
 pub fn plain(table: &Table) -> String {
     let mut titles = Vec::new();
     let mut rows = vec![Vec::new(); table.rows.len()];

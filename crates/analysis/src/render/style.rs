@@ -1,17 +1,15 @@
-//! Which colour, dash and weight a line has: an arm keeps its colour and dash in every figure, a run its weight.
+//! An arm keeps its colour and dash in every figure, a run its weight.
 
 use std::collections::BTreeMap;
 
 use super::text::escaped;
 use crate::report::model::{Block, Chart, Line, Report, Timeline};
 
-/// Colours there are; beyond them they start again.
 pub(crate) const COLOURS: usize = 8;
 
-/// Tints of phases there are.
 pub(crate) const TINTS: usize = 13;
 
-/// Which tint a phase has in every report, by a part of its name.
+/// The fixed tint of each phase, by a part of its name.
 const PHASES: [(&str, usize); TINTS] = [
     ("tip", 2),
     ("catch", 0),
@@ -31,17 +29,14 @@ const PHASES: [(&str, usize); TINTS] = [
 /// As in `stroke-dasharray`; the first is solid.
 pub(crate) const DASHES: [&str; 5] = ["", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
-/// Of lines, thickest first.
+/// Line widths, thickest first.
 pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
-/// How one line, bar or point looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SeriesStyle {
-    /// Index of the colour; `None` is neutral grey (limits, what belongs to no run).
+    /// Index of the colour; `None` is neutral grey (limits, lines of no run).
     pub colour: Option<usize>,
-    /// Index into [`DASHES`].
     pub dash: usize,
-    /// Index into [`WEIGHTS`].
     pub weight: usize,
 }
 
@@ -52,7 +47,6 @@ impl SeriesStyle {
         weight: 1,
     };
 
-    /// The n-th of things that only have to differ.
     pub(crate) const fn nth(index: usize) -> Self {
         Self {
             colour: Some(index % COLOURS),
@@ -61,36 +55,29 @@ impl SeriesStyle {
         }
     }
 
-    /// The class that gives it its colour.
     pub(crate) fn class(self) -> String {
         self.colour
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
-    /// The dashes of its line.
     pub(crate) fn dashes(self) -> &'static str {
         DASHES[self.dash % DASHES.len()]
     }
 
-    /// The width of its line.
     pub(crate) fn thickness(self) -> f64 {
         WEIGHTS[self.weight % WEIGHTS.len()]
     }
 }
 
-/// The looks of everything that has a name in a report.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesStyles {
     runs: BTreeMap<String, SeriesStyle>,
-    /// By the name of a run or an arm; with the attribute that says whose it is.
     names: BTreeMap<String, (SeriesStyle, String)>,
     arms: Vec<String>,
-    /// Names of phases by tint.
     phases: BTreeMap<String, usize>,
 }
 
 impl SeriesStyles {
-    /// Arms in the order of their first run.
     pub fn of(report: &Report) -> Self {
         let mut styles = Self::default();
         let mut sizes: Vec<usize> = Vec::new();
@@ -137,7 +124,7 @@ impl SeriesStyles {
         styles
     }
 
-    /// Gives a phase the tint that it has in every report, another one where that is taken.
+    /// Gives a phase its fixed tint, or another one if that is taken.
     fn tint(&mut self, name: &str) {
         if self.phases.contains_key(name) {
             return;
@@ -160,7 +147,6 @@ impl SeriesStyles {
         self.phases.insert(name.to_owned(), tint);
     }
 
-    /// The arms, in order.
     pub(crate) fn arms(&self) -> &[String] {
         &self.arms
     }
@@ -169,7 +155,7 @@ impl SeriesStyles {
         self.runs.get(id).copied()
     }
 
-    /// The class of a band: a pale one for shading behind lines, a stronger one for a strip.
+    /// The class of a band: pale for shading behind lines, stronger for a strip.
     pub(crate) fn band(&self, name: &str, strip: bool) -> String {
         let index = self.phases.get(name).copied().unwrap_or(0);
         match (name == "gap", strip) {
@@ -180,7 +166,7 @@ impl SeriesStyles {
         }
     }
 
-    /// Of series that are known by run, else by a name that is a run's or an arm's, else by their place.
+    /// Looks up each series by run, then by name, then by index.
     pub(crate) fn series<'a>(
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
@@ -195,8 +181,7 @@ impl SeriesStyles {
             .collect()
     }
 
-    /// The attribute by which the page hides what belongs to a run or an arm, known by run or by name; with its leading
-    /// space, empty where it is nobody's.
+    /// HTML attribute by which the page hides elements of a run or an arm; with a leading space.
     pub(crate) fn owner(&self, name: &str, run: &str) -> String {
         match self.names.get(name) {
             _ if !run.is_empty() => of_run(run),
@@ -205,7 +190,6 @@ impl SeriesStyles {
         }
     }
 
-    /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
     pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
         let mut runs = timeline
             .series
@@ -220,8 +204,8 @@ impl SeriesStyles {
         }
     }
 
-    /// Of the lines of one timeline. Where each run has one line the runs' looks; where a single run has several, one
-    /// for each; where several runs have several, the run's colour and a dash for each.
+    /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
+    /// and a dash per line.
     pub(crate) fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let several = !each_run_once(lines);
@@ -254,7 +238,6 @@ impl SeriesStyles {
     }
 }
 
-/// The attribute by which the page hides what belongs to a run; with its leading space, empty without a run.
 pub(crate) fn of_run(run: &str) -> String {
     if run.is_empty() {
         String::new()
@@ -263,7 +246,6 @@ pub(crate) fn of_run(run: &str) -> String {
     }
 }
 
-/// Whether no run has two of these lines.
 pub(crate) fn each_run_once(lines: &[Line]) -> bool {
     let mut runs: Vec<&str> = lines
         .iter()

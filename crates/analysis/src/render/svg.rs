@@ -1,5 +1,5 @@
-//! Figures as SVG: the same drawing as a file of its own (light, with a background) and inside the page (whose style
-//! sheet gives the colours). Why not a library: `docs/decisions/0012`.
+//! Figures as SVG, standalone or inside the page. `docs/decisions/0012` says why this is not a
+//! library.
 
 use std::fmt::{self, Write as _};
 
@@ -15,24 +15,20 @@ mod legend;
 mod matrix;
 mod timeline;
 
-/// Colours of a file, as the page's style sheet has them for light.
+/// The colours of the page's light style.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
 
-/// Where a drawing goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
-    /// A file of its own, with title, background and style.
     File,
-    /// The page, in a column as wide as usual.
     Wide,
-    /// The page on a telephone.
     Narrow,
 }
 
-/// The figure drawn; the same bytes for the same figure and looks. Valid XML whatever its texts are.
+/// Equal input gives equal bytes; valid XML for any text.
 pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
     let width = match index {
         Surface::File | Surface::Wide => 800.0,
@@ -61,22 +57,18 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
     sheet.finish(&figure.title, index)
 }
 
-/// A drawing that grows downwards.
 pub(super) struct Sheet {
     body: String,
-    /// In user units, which are pixels at natural size.
     pub(super) width: f64,
-    /// Where the next part begins.
     pub(super) y: f64,
 }
 
 impl Sheet {
     pub(super) fn add(&mut self, what: fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
         writeln!(self.body, "{what}").unwrap_or_default();
     }
 
-    /// A line of text in 12 px; `anchor` is `start`, `middle` or `end`.
+    /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
     pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (N(x), N(y), escaped(text));
         self.add(format_args!(
@@ -123,7 +115,7 @@ impl Sheet {
     }
 }
 
-/// A coordinate: at most two decimals, none that say nothing.
+/// A coordinate with at most two decimals, without trailing zeros.
 pub(super) struct N(pub(super) f64);
 
 impl fmt::Display for N {

@@ -1,13 +1,8 @@
-//! Words and numbers as people read them, the same in every format.
-
 pub(crate) use faultline_text::{clean, escaped, number};
 
-/// How values of a unit are shown when the largest has this size: what one shown unit is, and its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shown {
-    /// So much of the data's unit is one shown unit.
     pub one: f64,
-    /// After the number; empty for plain numbers.
     pub suffix: &'static str,
 }
 
@@ -56,18 +51,14 @@ pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
     }
 }
 
-/// How a time is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     Hours,
-    /// Minutes and seconds.
     Minutes,
-    /// Hours, minutes and seconds.
     Full,
 }
 
 impl Clock {
-    /// What a reader needs to know to tell half an hour from half a minute.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hours => "h:mm",
@@ -77,7 +68,7 @@ impl Clock {
     }
 }
 
-/// Seconds on a clock: `1:05`, `65:30`, `1:05:30`.
+/// `1:05`, `65:30`, `1:05:30`.
 pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     let whole = seconds.abs().round();
     let sign = if seconds < 0.0 && whole > 0.0 {
@@ -97,7 +88,7 @@ pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     }
 }
 
-/// Roughly how wide a line of text is, in units of its font size; rather too wide than too narrow.
+/// Approximate width in font sizes, rather too wide.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
@@ -112,7 +103,7 @@ pub(crate) fn width(text: &str) -> f64 {
         .sum()
 }
 
-/// The text, or as much of it as fits into so many font sizes, ending in an ellipsis.
+/// Cuts a text with an ellipsis to a width in font sizes.
 pub(crate) fn fitted(text: &str, max_width: f64) -> String {
     let text = clean(text);
     if width(&text) <= max_width {

@@ -1,11 +1,9 @@
-//! Fewer points that draw the same line. No number of a report is computed from them.
+//! Reduces points for drawing only.
 
-/// A piece of an unbroken line.
 pub(crate) type Piece = Vec<(f64, f64)>;
 
-/// At most about `4 * buckets` points that give the same picture at that resolution: of each of so many equal stretches
-/// of time the first, the smallest, the largest and the last value. A missing value breaks the line. Whether anything
-/// was left out is the second.
+/// Keeps the first, smallest, largest and last value of each of `buckets` time ranges. Returns
+/// whether points were left out.
 pub(crate) fn thin(x: &[f64], y: &[Option<f64>], buckets: usize) -> (Vec<Piece>, bool) {
     let points = x
         .iter()

@@ -1,9 +1,6 @@
-//! What all formats say in the same words.
-
 use super::text::{Clock, clean, duration, number};
 use crate::report::model::{Cell, Mark, Report, Timeline, VerdictKind};
 
-/// How sure the verdict is.
 pub(crate) fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {
         VerdictKind::Described => "Described, not tested",
@@ -13,7 +10,6 @@ pub(crate) fn standing(report: &Report) -> &'static str {
     }
 }
 
-/// The same as a key for style sheets.
 pub(crate) fn standing_key(report: &Report) -> &'static str {
     match report.verdict.standing {
         VerdictKind::Described => "described",
@@ -23,7 +19,6 @@ pub(crate) fn standing_key(report: &Report) -> &'static str {
     }
 }
 
-/// What the cards are, as a heading.
 pub(crate) fn cards(report: &Report) -> String {
     if report.cards.is_empty() {
         "Runs".to_owned()
@@ -32,7 +27,6 @@ pub(crate) fn cards(report: &Report) -> String {
     }
 }
 
-/// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Linked {
@@ -75,12 +69,10 @@ pub(crate) fn interval(cell: &Cell) -> Option<String> {
     ))
 }
 
-/// Whether a cell holds a number.
 pub(crate) fn is_number(cell: &Cell) -> bool {
     matches!(cell.inner(), Cell::Number { .. } | Cell::Estimate { .. })
 }
 
-/// The events of a timeline in order of time, with the time as words.
 pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     let mut marks: Vec<_> = timeline
         .marks

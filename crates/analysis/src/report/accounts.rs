@@ -1,5 +1,4 @@
-//! The accounts caches: read cache, write cache, index, background jobs. The study asks for the same analysis of the
-//! accounts cache as of the program cache.
+//! The accounts caches, analysed like the study's program cache.
 
 use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{GIB, figure, number, table};
@@ -11,10 +10,9 @@ use crate::run::Signal;
 use faultline_stats::smooth::{Window, moving_average};
 use faultline_stats::summary::{self, Summary};
 
-/// Samples of the moving averages.
 const SMOOTHED: usize = 100;
 
-/// Arms whose misses per slot differ by less say nothing about the cost of a miss.
+/// Arms whose misses per slot differ by less show nothing about the cost of a miss.
 const FEWEST_MISSES: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
@@ -137,7 +135,7 @@ const JOBS: &[Quantity] = &[
     quantity("Flush", "s", 3, |s, n| increase(s, n, Signal::JobFlush)),
 ];
 
-/// The chapter; `None` if no run has a word of the read cache, as without datapoints.
+/// `None` if no run has data of the read cache.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let known = |subject: &Subject<'_>| {
@@ -251,7 +249,6 @@ fn per_slot(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<
     )
 }
 
-/// Of the accounts looked up in the read cache.
 pub(crate) fn hit_ratio(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
     let hits = increase(subject, numbers, Signal::ReadCacheHits)?;
     ratio(
@@ -260,17 +257,15 @@ pub(crate) fn hit_ratio(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64>
     )
 }
 
-/// Misses of the read cache by replayed slot.
 pub(crate) fn misses_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
-/// Largest size of the index in memory, in bytes.
 pub(crate) fn index_bytes(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
     level(subject, numbers, Signal::IndexBytes).max
 }
 
-/// Mean of the time in which replay loaded accounts, in µs, summed over threads.
+/// In µs, summed over threads.
 pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
     let times: Vec<Option<f64>> = replayed(subject.run, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64))
@@ -278,7 +273,7 @@ pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Op
     summary::summary(&times).mean
 }
 
-/// By arms: by how much the load time of a slot differs, for each miss by which the arms differ.
+/// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
     let mean = |arm: &str, of: fn(&Subject<'_>, &Numbers) -> Option<f64>| {
         let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
@@ -318,7 +313,6 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
     any(&listed).then_some(Block::Table(listed))
 }
 
-/// The hit ratio of each run over the size of its read cache.
 fn size_against_hits(subjects: &Subjects<'_>) -> Option<Block> {
     let of_run = |subject: &Subject<'_>| {
         let size = level(subject, &subject.usual, Signal::ReadCacheBytes)

@@ -1,11 +1,8 @@
-//! A table of quantities by run, and the same by arm.
-
 use super::cells::{count, number, table};
 use super::model::{Block, Cell, Table};
 use super::subject::{Part, Subject, Subjects};
 use crate::measure::Numbers;
 
-/// A column: title, unit, decimals, and the value of a run in a part of it.
 pub(crate) struct Quantity {
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
@@ -13,7 +10,6 @@ pub(crate) struct Quantity {
     pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
-/// Shorthand for a list of quantities.
 pub(crate) const fn quantity(
     title: &'static str,
     unit: &'static str,
@@ -28,18 +24,15 @@ pub(crate) const fn quantity(
     }
 }
 
-/// What a table of quantities is called and says.
 pub(crate) struct Head<'h> {
     pub(crate) id: &'h str,
     pub(crate) title: &'h str,
     pub(crate) note: &'h str,
-    /// Of which part of the run.
     pub(crate) part: Part,
-    /// Why a number may be missing.
     pub(crate) why: fn(&Subject<'_>) -> &'static str,
 }
 
-/// A row a run; and, where arms have several runs, a second table with a row an arm.
+/// If arms have several runs, adds a table with one row per arm.
 pub(crate) fn tables(
     subjects: &Subjects<'_>,
     head: &Head<'_>,

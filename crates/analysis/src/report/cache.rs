@@ -206,12 +206,11 @@ fn with_filter(subjects: &Subjects<'_>) -> &'static str {
     }
 }
 
-/// The last value of a level.
 pub(crate) fn capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
-/// The highest level at which an eviction pass began.
+/// The highest level at the start of an eviction pass.
 pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
     run.points
         .cache
@@ -221,10 +220,9 @@ pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
         .max()
 }
 
-/// A series of bars: its name and what it shows.
 type Counted = (&'static str, fn(&Numbers) -> &Summary);
 
-/// By arm, as the study draws it: means over runs, each run counting once.
+/// As in the study: means over runs with equal weight.
 fn bars(subjects: &Subjects<'_>) -> Vec<Block> {
     let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
     let draw = |id: &str, title: &str, label: &str, parts: &[Counted], scale: f64| {

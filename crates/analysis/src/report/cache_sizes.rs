@@ -1,20 +1,16 @@
-//! The program cache at other sizes, of runs with a trace.
-
 use super::cells::{figure, number, table, text, without_missing};
 use super::model::{Block, Cell, Chart, Curve, Curves, Section};
 use super::subject::{Subject, Subjects};
 use faultline_cache::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
 
-/// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
 const NO_SIZES: &str = "the trace does not have the sizes of programs";
 
-/// A run with what its trace says.
 type Predicted<'a> = (&'a Subject<'a>, &'a Prediction);
 
-/// The chapter; `None` if no run has anything of the program cache.
+/// `None` if no run has data of the program cache.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let with_cache: Vec<&Subject<'_>> = subjects
         .all
@@ -64,7 +60,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     (!blocks.is_empty()).then_some(Section { id, title, blocks })
 }
 
-/// How to get one.
 fn no_trace(files: &[&str]) -> Option<String> {
     let first = files.first()?;
     let these = match files.len() {
@@ -110,7 +105,6 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
     Block::Table(table)
 }
 
-/// What the numbers mean for a run; with its name where there are several.
 fn in_words((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
     let reasons = forecast.reasons.join("; ");
@@ -231,7 +225,6 @@ fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
     }
 }
 
-/// One figure for each quantity that a run has.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {

@@ -1,5 +1,3 @@
-//! What weakens the conclusions: a closed list, with remedies.
-
 use super::cache::capacity;
 use super::cells::duration;
 use super::comparison::lower;
@@ -14,7 +12,6 @@ use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved
 use faultline_stats::summary::fewest_for;
 use faultline_text::moment;
 
-/// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
     let caveat_text = |caveat: Caveat| model::Caveat {
         what: caveat.what(),
@@ -65,10 +62,9 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::C
     caveats
 }
 
-/// What is the matter with one run.
 struct Single {
     run: String,
-    /// Without the run's name and the full stop.
+    /// Without the run's name and the final full stop.
     what: String,
     remedy: &'static str,
 }
@@ -87,13 +83,11 @@ impl Single {
     }
 }
 
-/// Runs that a caveat names at most.
 const NAMED: usize = 6;
 
-/// What is the matter, and with which runs.
 type RemedyGroup = (String, Vec<String>);
 
-/// Those with the same remedy as one: what is the same of several runs is said once.
+/// Merges equal caveats of several runs.
 fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
     let mut kinds: Vec<(&'static str, Vec<RemedyGroup>)> = Vec::new();
     for Single { run, what, remedy } in singles {
@@ -127,7 +121,7 @@ fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
     kinds.into_iter().map(caveat).collect()
 }
 
-/// Names of runs, `all` being how many there are; of many the first ones and how many more.
+/// `all` is the number of all runs.
 fn listed(runs: &[String], all: usize) -> String {
     if all > 1 && runs.len() == all {
         return "Every run".to_owned();
@@ -199,7 +193,6 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     found
 }
 
-/// The least and the most of the arms' mean TPS.
 fn load(subjects: &Subjects<'_>) -> Caveat {
     let means: Vec<f64> = (subjects.arms.iter())
         .filter_map(|arm| {
@@ -260,7 +253,6 @@ fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
     })
 }
 
-/// With what would remove each.
 fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
     let run = subject.name.clone();
     let lifecycle = &subject.measured.lifecycle;
@@ -303,7 +295,7 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
             observed,
         });
     }
-    // Where the time at the tip is compared already, that is no remedy.
+    // No remedy if the time at the tip is compared already.
     let remedy = |caveat: &Caveat| match caveat {
         Caveat::NotAtTip { .. } if part == Some(Part::Steady) => {
             "Read the averages together with what became of each run: they take the time off the tip as it was."
@@ -322,7 +314,7 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
         .collect()
 }
 
-/// Intervals that do not keep their promise, all in one: the chapter of replay times has a table of them.
+/// The chapter of replay times lists them.
 fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
     let mut metrics: Vec<(&'static str, Vec<String>)> = Vec::new();
     for subject in &subjects.all {
@@ -355,7 +347,6 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
     })
 }
 
-/// A run that kept up for so short a time that this says little.
 fn shortly(subject: &Subject<'_>) -> Option<Single> {
     subject
         .measured
@@ -374,7 +365,6 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-/// A run of which a quantile of replay times is asked and too few slots were replayed for it.
 fn few_slots(subject: &Subject<'_>) -> Option<Single> {
     let (slots, needed) = (
         subject.usual.replay.iter().flatten().count(),
@@ -390,7 +380,7 @@ fn few_slots(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-/// A run that is in no average, since it never executed anything and others did.
+/// A run that executed nothing while others did.
 fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
     (!subjects.counts(subject)).then(|| Single {
         run: subject.name.clone(),
@@ -399,7 +389,6 @@ fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-/// When the wall clock was set.
 fn clock_set(subject: &Subject<'_>) -> Option<Single> {
     let run = subject.run;
     let caveat_text = |step: &ClockStep| {

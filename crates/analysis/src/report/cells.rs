@@ -1,16 +1,13 @@
-//! Cells, tables and how a number or a time is written.
-
 use super::model::{Block, Cell, Column, Figure, Table};
 use crate::run::ClockStep;
 use faultline_text::number as grouped;
 
-/// Bytes of a GiB.
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// A number; without one, why.
+/// `why` explains a missing value.
 pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
-        // The sum of nothing is -0.
+        // An empty sum is -0.
         Some(value) => Cell::Number {
             value: value + 0.0,
             decimals,
@@ -19,7 +16,6 @@ pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     }
 }
 
-/// A count of things of which there always is one.
 pub fn count(value: usize) -> Cell {
     Cell::Number {
         value: value as f64,
@@ -27,7 +23,6 @@ pub fn count(value: usize) -> Cell {
     }
 }
 
-/// Words; without any, why.
 pub fn text(words: Option<&str>, why: &str) -> Cell {
     match words.filter(|words| !words.is_empty()) {
         Some(words) => Cell::Text(words.to_owned()),
@@ -35,7 +30,6 @@ pub fn text(words: Option<&str>, why: &str) -> Cell {
     }
 }
 
-/// An empty table. `columns` are titles with their units.
 pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
     let column = |(title, unit): &(&str, &str)| Column {
         title: (*title).to_owned(),
@@ -50,7 +44,7 @@ pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Tab
     }
 }
 
-/// Without the columns that miss every value; the note says once which, and why.
+/// The note names the dropped columns and the reason.
 pub fn without_missing(mut table: Table) -> Table {
     let why = |index: usize| -> Option<String> {
         let of_row = |row: &Vec<Cell>| match row.get(index) {
@@ -104,7 +98,7 @@ pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) 
     })
 }
 
-/// Small letters, digits and single dashes; never empty.
+/// Lower-case letters, digits and single dashes; never empty.
 pub fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase) {

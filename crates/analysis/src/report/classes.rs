@@ -1,13 +1,10 @@
-//! Histograms whose runs share their classes.
-
 use super::model::{Chart, Counts, Histogram};
 use super::subject::{Subject, Subjects};
 use faultline_stats::histogram as classes;
 
-/// More classes than this are not told apart on a page.
 const MOST_CLASSES: usize = 60;
 
-/// Counts of all runs by the same classes, which end at the quantile `upto` of all values. `None` without values.
+/// The last class ends at the quantile `upto` of all values.
 pub(crate) fn histogram(
     subjects: &Subjects<'_>,
     x_label: &str,
@@ -41,7 +38,7 @@ pub(crate) fn histogram(
     (!chart.series.is_empty() && chart.edges.len() > 1).then_some(Chart::Histogram(chart))
 }
 
-/// Small whole numbers get a class each, since a class of 1.3 of them means nothing.
+/// Small integers get one class each.
 fn edges(values: &[Option<f64>], upto: f64) -> Vec<f64> {
     let top = faultline_stats::summary::quantile(values, upto).unwrap_or(0.0);
     let whole = values
@@ -66,7 +63,6 @@ fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Count
     }
 }
 
-/// Whether the small counts would vanish beside the large ones.
 fn spread(series: &[Counts]) -> bool {
     let counts = || {
         series

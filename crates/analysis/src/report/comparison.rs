@@ -1,4 +1,4 @@
-//! Arms against one another: the run is the unit, the effect with its interval comes first.
+//! Compares arms, with the run as statistical unit.
 
 use super::cells::{count, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
@@ -9,28 +9,23 @@ use super::subject::Subjects;
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
 use faultline_text::number as grouped;
 
-/// One arm against the reference.
 #[derive(Clone)]
 pub(crate) struct Pair {
-    /// The arm that the other is compared with: the first that has values of the primary metric.
+    /// The first arm with values of the primary metric.
     pub(crate) reference: String,
     pub(crate) other: String,
-    /// By the primary metric.
     pub(crate) primary: Comparison,
-    /// By all others, Holm-adjusted.
+    /// Holm-adjusted.
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
-    /// Metrics that are not compared, and why.
     refused: Vec<(&'static str, String)>,
     per_second: bool,
 }
 
 impl Pair {
-    /// The unit of what is compared.
     pub(crate) fn unit(&self, scalar: &Scalar) -> String {
         pace::unit(scalar, self.per_second)
     }
 
-    /// Why the metric is not compared; `None` if it is.
     pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
         let mut refused = self.refused.iter();
         refused
@@ -39,7 +34,6 @@ impl Pair {
     }
 }
 
-/// Why arms are not compared, each reason once.
 pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
     let mut reasons: Vec<&str> = pairs
         .iter()
@@ -49,7 +43,6 @@ pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// The arm that all others are compared with, and those; `None` without arms.
 pub(crate) fn reference<'a>(
     subjects: &'a Subjects<'_>,
     primary: &Scalar,
@@ -57,7 +50,6 @@ pub(crate) fn reference<'a>(
     subjects.against(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-/// In percent, without a fraction where there is none.
 pub(crate) fn margin(settings: &Settings) -> String {
     let percent = 100.0 * settings.margin;
     grouped(
@@ -70,7 +62,6 @@ pub(crate) fn margin(settings: &Settings) -> String {
     )
 }
 
-/// Every arm against the first that has values of the primary metric.
 pub(crate) fn pairs(
     subjects: &Subjects<'_>,
     primary: &'static Scalar,
@@ -107,8 +98,8 @@ pub(crate) fn pairs(
     pairs
 }
 
-/// All tests of secondary metrics are one family. Tests of the primary metric are a family of their own if there are several
-/// arms to compare with.
+/// The secondary metrics are one family of tests. With several arms, so are the tests of the
+/// primary metric.
 fn adjust(pairs: &mut [Pair], settings: &Settings) {
     let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
     arms::conclude_family(&mut primary, settings);
@@ -135,7 +126,7 @@ fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// Why it is not the first arm that the others are compared with; nothing where it is.
+/// Empty if the first arm is the reference.
 fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
     let before: Vec<&str> = subjects
         .arms
@@ -153,7 +144,6 @@ fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) ->
     )
 }
 
-/// The chapter; `None` if there is nothing to compare.
 pub(crate) fn section(
     subjects: &Subjects<'_>,
     primary: &'static Scalar,
@@ -366,7 +356,7 @@ fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
     }
 }
 
-/// The first letter small, but for abbreviations.
+/// Lower-cases the first letter, except for abbreviations.
 pub(crate) fn lower(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
@@ -377,13 +367,12 @@ pub(crate) fn lower(title: &str) -> String {
     }
 }
 
-/// [`words`], or why there is nothing to say.
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
     pair.refusal(scalar)
         .map_or_else(|| words(comparison, scalar), str::to_owned)
 }
 
-/// What may be said of two arms, in words. "Better" and "worse" only where a difference is shown.
+/// "Better" and "worse" only if a difference is shown.
 pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
@@ -405,7 +394,6 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     }
 }
 
-/// Which way, in a word.
 pub(crate) fn direction_words(direction: Direction) -> &'static str {
     match direction {
         Direction::Lower => "lower",

@@ -1,4 +1,4 @@
-//! How much memory is proven to have been enough for a run, from its recording alone. Never the least: less was not tried.
+//! The memory proven sufficient by a recording. Not the minimum: less was not tried.
 
 use super::cells::{GIB, bytes, number, table, text};
 use super::model::{Block, Cell};
@@ -6,28 +6,22 @@ use super::subject::{Subject, Subjects};
 use crate::measure::{self, Numbers, Span, within};
 use crate::run::Signal;
 
-/// A process that was followed so soon after it started, in seconds, was recorded from its start on.
+/// A process followed within this many seconds counts as recorded from its start.
 const FROM_START: f64 = 60.0;
 
-/// A limit that was so many times as high at another time was not one limit.
+/// A limit that varied by more than this factor was not one limit.
 const MOVED: f64 = 1.001;
 
-/// What one run proves.
 #[derive(Debug, Default, PartialEq)]
 struct Enough {
-    /// Bytes; `None` if nothing is proven.
     proven: Option<f64>,
-    /// Highest of what cannot be reclaimed, in bytes.
     unreclaimable: Option<f64>,
-    /// Page cache when both together were highest, in bytes.
+    /// At the peak of both together, in bytes.
     cache: Option<f64>,
-    /// Refaults at the tip, in pages.
     refaults: Option<f64>,
-    /// What cannot be said, a part of a sentence each.
     not: Vec<String>,
 }
 
-/// A sentence for the only run, and a table; nothing where no run was at the tip.
 pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     let at_tip = subjects
         .all
@@ -138,7 +132,6 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     }
 }
 
-/// Whether each process was followed from its start on.
 fn from_start(subject: &Subject<'_>) -> bool {
     let all = &subject.run.processes;
     let soon = |process: &crate::run::Process| {
@@ -149,7 +142,7 @@ fn from_start(subject: &Subject<'_>) -> bool {
     !all.is_empty() && all.iter().all(soon)
 }
 
-/// Highest unreclaimable memory, page cache where both together were highest, and that sum.
+/// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
 fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = subject.run;
     let cache = measure::combine(
@@ -172,7 +165,7 @@ fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Op
     )
 }
 
-/// What a counter rose by; `None` if it was not recorded, or too seldom.
+/// `None` if it was not recorded, or too rarely.
 fn total(subject: &Subject<'_>, signal: Signal, steady: &Numbers) -> Option<f64> {
     let growth = measure::growth(subject.run, signal, steady.window);
     (growth.seconds > 0.0).then_some(growth.increase)

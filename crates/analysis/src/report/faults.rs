@@ -1,4 +1,4 @@
-//! Page faults (the study's Figures 8 and 9), who takes them, refaults and pressure.
+//! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
 use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{figure, number, table};
@@ -14,12 +14,10 @@ use faultline_stats::smooth::{Window, moving_average};
 
 const SMOOTHED: usize = 100;
 
-/// Pools that are listed of each run.
 const MOST_POOLS: usize = 15;
 
 const DRAWN_POOLS: usize = 8;
 
-/// One value a tick.
 type Values = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
 
 const RATES: &[Quantity] = &[

@@ -1,5 +1,5 @@
-//! Arms that ran at the same time on one host: the A/A pair, one arm run twice, shows what is no effect of an arm. Its
-//! difference is the floor below which no difference between arms is called real.
+//! Simultaneous arms on one host. The difference of an A/A pair (one arm run twice) is the floor:
+//! smaller differences are not called real.
 
 mod pressure;
 
@@ -19,10 +19,8 @@ use faultline_text::number as grouped;
 
 pub(crate) use pressure::pressure;
 
-/// A number with both ends of its interval.
 type Ends = (f64, f64, f64);
 
-/// Two arms, or an arm and itself, by one quantity over all turns.
 struct Row {
     quantity: &'static Quantity,
     index: usize,
@@ -31,9 +29,9 @@ struct Row {
     turns: usize,
     difference: Ends,
     ratio: Option<Ends>,
-    /// With an interval of 90 %; of the A/A pair.
+    /// With a 90 % interval.
     ratio_90: Option<Ends>,
-    /// Why the turn's interval is unreliable. Set only if the difference uses that interval.
+    /// Set only if `difference` uses the interval of a single turn.
     unreliable: Option<Reliability>,
 }
 
@@ -48,14 +46,13 @@ impl Row {
     }
 }
 
-/// What arms differ by over all pairs of runs, and the floor below it where an A/A pair shows one.
 pub(crate) struct Floor {
     rows: Vec<Row>,
     margin: f64,
 }
 
 impl Floor {
-    /// `None` unless an A/A pair, or two pairs of runs of the same arms, have slots in common.
+    /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
         let mut rows: Vec<Row> = Vec::new();
         for matched in &paired.matched {
@@ -74,7 +71,6 @@ impl Floor {
                 ));
             }
         }
-        // The pair comes first: it says how to read the rest.
         rows.sort_by_key(|row| (row.index, !row.twins()));
         let floor = Floor {
             rows,
@@ -87,7 +83,7 @@ impl Floor {
         self.rows.iter().any(Row::twins)
     }
 
-    /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
+    /// The largest difference that the A/A pair allows for a quantity.
     fn floor(&self, index: usize) -> Option<f64> {
         let twins = self
             .rows
@@ -98,7 +94,7 @@ impl Floor {
             .reduce(f64::max)
     }
 
-    /// Whether all of the interval lies beyond the floor; `None` without a floor.
+    /// Whether the whole interval is beyond the floor.
     fn decision(&self, row: &Row) -> Option<Decision> {
         let floor = self.floor(row.index)?;
         let twins = self.rows.iter().filter(|other| other.twins());
@@ -118,14 +114,13 @@ impl Floor {
         Some(self.decision(row)?.shown().is_some())
     }
 
-    /// Whether the A/A pair is shown to be the same within the margin.
     fn equivalent(&self, row: &Row) -> bool {
         let within = |(_, low, high): Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
         let same = row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0);
         same && row.unreliable.is_none()
     }
 
-    /// What is called a difference, but does not exceed what the A/A pair shows of the same quantity or metric, is not shown.
+    /// Withdraws differences that do not exceed those of the A/A pair.
     pub(crate) fn humble(&self, pairs: &mut [Pair], subjects: &Subjects<'_>, primary: &Scalar) {
         for pair in pairs {
             let names = (pair.reference.clone(), pair.other.clone());
@@ -158,7 +153,7 @@ impl Floor {
         rows.find(|row| row.is_about(scalar))
     }
 
-    /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
+    /// `None` if arms have no slots in common.
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let arms = || self.rows.iter().filter(|row| !row.twins());
@@ -194,7 +189,6 @@ impl Floor {
         Some((headline, standing))
     }
 
-    /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
     pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let twins = || self.rows.iter().filter(|row| row.twins());
@@ -213,7 +207,7 @@ impl Floor {
         Some((headline, standing))
     }
 
-    /// A sentence each for the A/A pair and for every arm, by the quantities that are times; none without an A/A pair.
+    /// One sentence for the A/A pair and for every arm; none without an A/A pair.
     pub(crate) fn points(&self) -> Vec<String> {
         let times = self
             .rows
@@ -246,7 +240,7 @@ impl Floor {
             .collect()
     }
 
-    /// A sentence for every two arms, of pairs of runs that were not made at the same time; none beside an A/A pair.
+    /// For runs made at different times; empty with an A/A pair.
     pub(crate) fn together(&self) -> Vec<String> {
         let rows = || {
             self.rows
@@ -288,7 +282,7 @@ impl Floor {
                 .trim_end_matches(".0")
                 .to_owned();
             return match (self.equivalent(row), row.ratio_90) {
-                // Slots of the same turn are not turns: what another one would have shown is open.
+                // Slots of one turn do not replace turns.
                 (true, Some((ratio, low, high))) if row.turns < RUNS_FOR_A_TEST => format!(
                     "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
                      of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
@@ -327,7 +321,6 @@ impl Floor {
         }
     }
 
-    /// The chapter's table and what it means.
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let columns = [
             ("What", ""),
@@ -353,7 +346,7 @@ impl Floor {
         vec![Block::Text(text.to_owned()), Block::Table(listed)]
     }
 
-    /// Of runs that were not made at the same time, or without an A/A pair, there is no floor and no verdict.
+    /// No floor and no verdict without an A/A pair, or for runs made at different times.
     fn without_floor(&self, listed: Table) -> Table {
         let note = "Means over slots that both runs of a pair have, the other minus the reference. Of two pairs the interval holds both; \
                     from three on the pair is the unit (Student's t), so that how runs differ by themselves is in it.";
@@ -406,7 +399,7 @@ impl Floor {
 fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
     let first = of.first()?;
     let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
-    // A ratio is not there where the reference has none of it: then it says nothing of all turns together.
+    // A ratio is absent if the reference has none of the quantity.
     let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
     let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
     Some(Row {
@@ -422,7 +415,8 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
     })
 }
 
-/// From [`RUNS_FOR_A_TEST`] turns on, the interval is not made from theirs. If all slots are equal, the zero difference is reliable.
+/// From [`RUNS_FOR_A_TEST`] turns on, the turns' own intervals are unused. If all slots are equal,
+/// the zero difference is reliable.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     let none = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
     let unreliable = |turn: &&Estimate| !turn.reliable.is_reliable() && !none(turn);
@@ -430,7 +424,7 @@ fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
 }
 
-/// Of one turn its own interval, of two what holds both, of more that of the turns.
+/// With fewer than [`RUNS_FOR_A_TEST`] turns, the hull of their intervals.
 fn together(
     turns: &[Estimate],
     level: f64,
@@ -445,7 +439,7 @@ fn together(
     Some((values.iter().sum::<f64>() / values.len() as f64, low, high))
 }
 
-/// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
+/// The largest difference within an A/A pair.
 fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let value = |subject: &Subject<'_>| pace::compared(subjects, scalar, subject);
     let twins = subjects

@@ -1,4 +1,4 @@
-//! The machines (the study's Figures 1, 2 and 5), the validator and its folders.
+//! The machines (the study's Figures 1, 2 and 5), validators and folders.
 
 use super::cells::{GIB, number, table, text};
 use super::model::{Block, Cell, Section, Table};
@@ -33,7 +33,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     }
 }
 
-/// A row a fact, a column a run.
 fn facts(
     subjects: &Subjects<'_>,
     id: &str,
@@ -83,7 +82,7 @@ fn facts(
     Block::Table(listed)
 }
 
-/// Rows of several things a run. A run whose things are those of the run before is not repeated.
+/// A run equal to the previous one is not repeated.
 fn things<T: PartialEq>(
     subjects: &Subjects<'_>,
     mut listed: Table,

@@ -1,4 +1,4 @@
-//! Arms that differ in memory: what is enough lies between two limits that were tried.
+//! Brackets the sufficient memory limit between two tried limits.
 
 use super::cells::{GIB, bytes, count, number, table};
 use super::model::{Block, Cell, Table};
@@ -6,26 +6,23 @@ use super::subject::{Subject, Subjects};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::number as grouped;
 
-/// Limits closer together than this are one limit on two machines.
+/// Limits within this ratio count as one limit on two machines.
 const ONE_LIMIT: f64 = 1.05;
 
-/// What arms with different limits show.
 pub(crate) struct Limits {
     bracket: Bracket,
-    /// Arms that the plan of their experiment gave no limit. The host's memory is none that was tried.
+    /// Arms without a planned limit. The host's memory is no tried limit.
     without: Vec<Without>,
-    /// Whether the runs did the same work and ended by themselves, and had no tip to keep up with.
+    /// Whether the runs replayed a fixed range.
     replays: bool,
 }
 
-/// An arm without a limit.
 struct Without {
     arm: String,
-    /// Whether each of its runs kept up.
     kept_up: Vec<Option<bool>>,
 }
 
-/// The bracket; `None` unless the runs had different limits.
+/// `None` unless the runs had different limits.
 pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut without: Vec<Without> = Vec::new();
@@ -54,7 +51,7 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     })
 }
 
-/// What the plan gave a run, or what it was recorded with where there is no plan.
+/// The limit in the plan, or the recorded one without a plan.
 fn limit_of(subject: &Subject<'_>) -> Option<u64> {
     match &subject.run.from_experiment {
         Some(from_experiment) => from_experiment.limit,
@@ -62,7 +59,7 @@ fn limit_of(subject: &Subject<'_>) -> Option<u64> {
     }
 }
 
-/// Whether two arms had one limit, or none: then what they differ by is something else.
+/// Whether both arms had the same limit, or none.
 pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
     let all: Vec<Option<u64>> = subjects
         .of(one)
@@ -84,7 +81,6 @@ impl Without {
     }
 }
 
-/// In sentences: what was enough, what failed, and whatever there is to say beside.
 pub(crate) fn sentences(
     Limits {
         bracket,
@@ -138,7 +134,7 @@ pub(crate) fn sentences(
     sentences
 }
 
-/// Small limits differ by less than a tenth of a GiB.
+/// Small limits can differ by less than a tenth of a GiB.
 fn limit_words(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {

@@ -1,4 +1,4 @@
-//! Memory (the study's Figures 6, 7 and 10), the limit and the headroom.
+//! Memory (the study's Figures 6, 7 and 10), limit and headroom.
 
 use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{GIB, figure, number, table};
@@ -144,7 +144,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     }
 }
 
-/// Whose limit it was, and who else used its memory.
 fn binding_levels(subjects: &Subjects<'_>) -> Block {
     let columns = [
         ("Run", ""),
@@ -255,10 +254,9 @@ fn timelines(subjects: &Subjects<'_>) -> Vec<Block> {
     .collect()
 }
 
-/// Names of the correlation matrix, in the study's order.
+/// In the study's order.
 pub(crate) const CORRELATED: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
-/// Pearson's correlations of a run's ticks.
 pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let series = &subject.measured.series;
     let values = [

@@ -1,101 +1,82 @@
-//! A report as data: what is written, before anybody asks how it looks. The renderers (HTML, SVG, Markdown, CSV) see
-//! nothing else, and no renderer computes a number.
+//! A report as data. Renderers see only this and compute no number.
 
 use serde::Serialize;
 
-/// Everything a report says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Of the page.
     pub title: String,
-    /// One line under it: what was compared, or which run it is.
     pub subtitle: String,
     pub verdict: Verdict,
-    /// The runs, in the order in which all tables and figures show them.
+    /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
-    /// What a reader must know before believing the verdict.
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// What [`Report::runs`] are, as a heading; `Runs` if empty.
+    /// Heading above [`Report::runs`]; `Runs` if empty.
     pub cards: String,
-    /// The program's version, for the foot of the page.
     pub made_by: String,
 }
 
-/// The answer in plain words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verdict {
     pub headline: String,
-    /// What supports it, a sentence each, the primary metric first.
     pub points: Vec<String>,
-    /// How sure it is, which picks its colour and its word.
     pub standing: VerdictKind,
 }
 
-/// How sure a verdict is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
-    /// One run, or one run per arm: described, not tested.
+    /// One run, or one run per arm: not tested.
     #[default]
     Described,
-    /// A difference that the test of the primary metric supports.
     Differs,
     /// Equivalent within the margin, by an equivalence test.
     Equivalent,
-    /// Tested, and neither a difference nor equivalence is shown.
     Inconclusive,
 }
 
-/// One run, as a card and as a row of legends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RunCard {
-    /// Unique and short: legends, file names, anchors (`[a-z0-9-]+`).
+    /// Also in file names and anchors (`[a-z0-9-]+`).
     pub id: String,
-    /// For people: `512 GiB, run 1`.
     pub name: String,
-    /// The arm it belongs to; runs of one arm share a colour.
+    /// Runs of one arm share a colour.
     pub arm: String,
-    /// Facts in reading order: file, validator version, when, how long, limit, how it ended.
+    /// In reading order.
     pub facts: Vec<(String, String)>,
 }
 
-/// Something that weakens a conclusion, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Caveat {
-    /// What is the matter, with the numbers of these runs.
     pub what: String,
-    /// What would remove it.
     pub remedy: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Section {
-    /// Anchor, `[a-z0-9-]+`.
     pub id: String,
     pub title: String,
     pub blocks: Vec<Block>,
 }
 
-/// A piece of a chapter.
+/// A part of a chapter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
-    /// A paragraph of plain text.
     Text(String),
     Table(Table),
     Figure(Figure),
 }
 
-/// A table. Every row has as many cells as there are columns.
+/// Every row has as many cells as there are columns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// Anchor and file name of the CSV, `[a-z0-9-]+`.
+    /// Anchor and file name, `[a-z0-9-]+`.
     pub id: String,
     pub title: String,
-    /// Below it: definitions, sources, what is left out. May be empty.
+    /// Definitions, sources and omissions.
     pub note: String,
-    /// Heads of the columns; the first column names the rows.
+    /// The first column names the rows.
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
 }
@@ -103,7 +84,6 @@ pub struct Table {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Column {
     pub title: String,
-    /// Its unit; empty for plain numbers and words.
     pub unit: String,
 }
 
@@ -111,35 +91,27 @@ pub struct Column {
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
     Text(String),
-    /// A number, shown with so many decimals; CSV has all digits.
+    /// Shown with `decimals`; CSV has all digits.
     Number {
-        /// In the column's unit.
         value: f64,
         decimals: u8,
     },
-    /// An estimate with its confidence interval.
     Estimate {
-        /// In the column's unit.
         value: f64,
         low: f64,
         high: f64,
-        /// Shown of all three.
         decimals: u8,
     },
-    /// Not known, and why in a few words.
     Missing(String),
-    /// Another cell that leads to a page.
     Linked {
         cell: Box<Cell>,
-        /// Where it leads: relative to the page.
+        /// Relative to the page.
         to: String,
-        /// A word that stands out; empty without one.
         mark: String,
     },
 }
 
 impl Cell {
-    /// The cell without where it leads.
     pub fn inner(&self) -> &Cell {
         match self {
             Cell::Linked { cell, .. } => cell.inner(),
@@ -148,13 +120,10 @@ impl Cell {
     }
 }
 
-/// A figure. Its data is in the units its axes say.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// Anchor and file name of the SVG, `[a-z0-9-]+`.
     pub id: String,
     pub title: String,
-    /// Below it: what one sees, definitions, what is left out.
     pub caption: String,
     pub chart: Chart,
 }
@@ -162,102 +131,79 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
-    /// Lines over time; interactive in HTML.
     Timeline(Timeline),
-    /// Counts by class of value, one set of bars per series.
     Histogram(Histogram),
-    /// One value per category and series.
     Bars(Bars),
     Curves(Curves),
-    /// A matrix of numbers from -1 to 1.
     Matrix(Matrix),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// Of the horizontal axis: seconds since the run's origin, which the caption or this label names.
+    /// Seconds since the run's origin.
     pub x_label: String,
-    /// Of the vertical axis, with its unit.
+    /// Vertical axis, with its unit.
     pub y_label: String,
-    /// The unit alone, for the tooltip: `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
+    /// `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
     pub unit: String,
     pub series: Vec<Line>,
-    /// Phases and gaps. Of one run: drawn as shading over the whole height. Of several runs (their [`Band::run`]s
-    /// differ): each run's as a thin strip of its own, since shadings on top of each other say nothing.
+    /// Phases and gaps. One run: shading. Several runs: one thin strip each, because overlapping
+    /// shading is unreadable.
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
-    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Line {
     pub name: String,
-    /// Which run's, by [`RunCard::id`]; empty where it is not one run's (a limit).
+    /// The [`RunCard::id`]; empty if it belongs to no run (a limit).
     pub run: String,
     /// Seconds since the origin, ascending.
     pub x: Vec<f64>,
-    /// As many values; `None` where there is none, which breaks the line.
+    /// As long as `x`; `None` breaks the line.
     pub y: Vec<Option<f64>>,
 }
 
-/// A stretch of time with a name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Band {
-    /// From, in seconds since the origin.
     pub from: f64,
     pub to: f64,
-    /// The phase, or `gap`.
     pub name: String,
-    /// Which run's, by [`RunCard::id`].
     pub run: String,
 }
 
-/// A moment with a name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Mark {
-    /// In seconds since the origin.
     pub at: f64,
     pub name: String,
-    /// Which run's, by [`RunCard::id`].
     pub run: String,
 }
 
-/// Counts by class of value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Histogram {
     pub x_label: String,
     pub y_label: String,
-    /// Ends of the classes, ascending: one more than there are classes.
     pub edges: Vec<f64>,
-    /// Counts, one set a series.
     pub series: Vec<Counts>,
-    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
-/// Counts of one series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counts {
     pub name: String,
-    /// By [`RunCard::id`], or empty.
+    /// The [`RunCard::id`], or empty.
     pub run: String,
-    /// One for each class.
     pub counts: Vec<f64>,
-    /// Values above the last class, left out for legibility and said so.
+    /// Number of values above the last class.
     pub above: f64,
 }
 
-/// One value per category and series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Bars {
-    /// Of the vertical axis, with its unit.
     pub y_label: String,
-    /// Along the horizontal axis.
     pub categories: Vec<String>,
-    /// One set of bars a series.
     pub series: Vec<BarSeries>,
-    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
@@ -267,40 +213,32 @@ pub struct BarSeries {
     pub values: Vec<Option<Bar>>,
 }
 
-/// A value and, where there is one, its interval.
 pub type Bar = (f64, Option<(f64, f64)>);
 
-/// Values over sizes of something, on a logarithmic axis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Curves {
-    /// Of the horizontal axis: what has the sizes.
     pub x_label: String,
-    /// Of the vertical axis, with its unit.
     pub y_label: String,
-    /// The unit alone: `B`, or empty. Bytes are shown as KiB, MiB and so on.
+    /// `B`, or empty.
     pub unit: String,
     pub series: Vec<Curve>,
-    /// In the legend, what [`Curve::recorded`] is; `recorded` if empty.
+    /// Legend text for [`Curve::recorded`]; `recorded` if empty.
     pub point: String,
 }
 
-/// One line over sizes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Curve {
     pub name: String,
-    /// By [`RunCard::id`], or empty.
+    /// The [`RunCard::id`], or empty.
     pub run: String,
-    /// Sizes, ascending, with their values.
     pub points: Vec<(f64, Bar)>,
-    /// The size that was recorded and its value, which stands out.
+    /// The recorded size and its value.
     pub recorded: Option<(f64, f64)>,
 }
 
-/// A matrix of numbers from -1 to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Matrix {
-    /// Of rows and columns alike.
     pub names: Vec<String>,
-    /// Row by row; `None` where there is none (a constant has no correlation).
+    /// `None` without a value (a constant has no correlation).
     pub values: Vec<Vec<Option<f64>>>,
 }

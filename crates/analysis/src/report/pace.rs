@@ -1,5 +1,5 @@
-//! Slot times and consensus of arms. What is counted by slot or by transaction cannot be compared where they differ: a shorter
-//! slot holds less work, and votes of Alpenglow are no transactions.
+//! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
+//! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
 use super::cells::duration;
 use super::scalars::{Per, Scalar};
@@ -9,10 +9,9 @@ use faultline_stats::caveat::Caveat;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
-/// Slot times are alike up to this ratio. The steps by which mainnet-beta shortened its slots are larger.
+/// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
 const ALIKE: f64 = 1.1;
 
-/// The shortest and the longest slot time of these runs, in seconds; `None` if no run shows one.
 fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
     let mut seconds = runs.filter_map(|subject| subject.measured.lifecycle.slot_seconds);
     let first = seconds.next()?;
@@ -41,7 +40,8 @@ fn names(consensus: &BTreeSet<&str>) -> String {
     consensus.iter().copied().collect::<Vec<_>>().join(" and ")
 }
 
-/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` if nothing proved a protocol.
+/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
+/// protocol.
 pub(crate) fn protocols(run: &Run) -> Option<String> {
     let ((_, first), changes) = run.consensus.split_first()?;
     let changes = changes
@@ -55,7 +55,6 @@ pub(crate) fn slot_time(subject: &Subject<'_>) -> Option<String> {
     slot_seconds(std::iter::once(subject)).map(span)
 }
 
-/// Why a metric of two arms is not compared; `None` if it is.
 pub(crate) fn refusal(
     subjects: &Subjects<'_>,
     reference: &str,
@@ -103,8 +102,7 @@ fn remedy(scalar: &Scalar) -> &'static str {
     }
 }
 
-/// A value of a run as it is compared. With `--per-second`, what is counted by slot is divided by the run's slot time, and a
-/// distance in slots is multiplied by it.
+/// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared(
     subjects: &Subjects<'_>,
     scalar: &Scalar,
@@ -119,7 +117,6 @@ pub(crate) fn compared(
     }
 }
 
-/// The unit of what is compared.
 pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     match scalar.per {
         Per::Slot if per_second => format!("{}/s", scalar.unit),
@@ -128,7 +125,6 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     }
 }
 
-/// Arms whose slot times or protocols differ.
 pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let arms = || subjects.arms.iter();
     let seconds: Vec<(String, (f64, f64))> = arms()

@@ -1,4 +1,4 @@
-//! Runs that replayed the same slots: the network's load cancels out.
+//! Compares runs slot by slot: the network's load cancels out.
 
 use super::cells::{count, table};
 use super::comparison::reference;
@@ -10,34 +10,28 @@ use crate::run::ReplayedSlot;
 use faultline_stats::block::{Estimate, Plan};
 use faultline_stats::paired::{Effect, Pairs, join};
 
-/// With fewer slots in common there is nothing to pair.
+/// Minimum number of common slots for a pair.
 const FEWEST: usize = 100;
 
-/// Likewise where it is known that two runs belong together.
+/// For runs that are known to belong together.
 const FEWEST_KNOWN: usize = 30;
 
-/// Rows of a table at most.
 const MOST: usize = 24;
 
-/// Pairs of runs at most.
 const MOST_PAIRS: usize = 60;
 
-/// Slots whose contents are the same in both runs, of all slots that both have; below this the numbers are the same by chance,
-/// as two test clusters both count from 0.
+/// Below this share of equal slots, equal numbers are chance: two test clusters both count from 0.
 const SAME: f64 = 0.95;
 
-/// What is paired by slot.
 pub(crate) struct Quantity {
     pub(crate) name: &'static str,
-    /// Its unit; empty for counts.
     pub(crate) unit: &'static str,
     pub(crate) decimals: u8,
-    /// Metrics of runs begin with one of these if they are about the same.
+    /// Prefixes of related run metrics.
     pub(crate) metrics: &'static [&'static str],
     of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
 }
 
-/// All that is paired.
 pub(crate) static QUANTITIES: [Quantity; 6] = [
     Quantity {
         name: "Replay time",
@@ -67,7 +61,6 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
     }),
 ];
 
-/// A count that only the log of a replay tells slot by slot.
 const fn logged(
     name: &'static str,
     metrics: &'static [&'static str],
@@ -92,33 +85,28 @@ fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) ->
         .collect()
 }
 
-/// What a pair of runs says of a quantity.
 pub(crate) struct Matched {
-    /// Place in [`QUANTITIES`].
     pub(crate) quantity: usize,
     pub(crate) reference: String,
-    /// The other's; the same for an A/A pair.
+    /// Equal to the reference for an A/A pair.
     pub(crate) other: String,
-    /// The other minus the reference, slot by slot.
+    /// Other minus reference, slot by slot.
     pub(crate) effect: Effect,
-    /// The ratio of sums with an interval of 90 %, which is what two one-sided tests of 5 % need; of A/A pairs only.
+    /// With a 90 % interval, for two one-sided tests of 5 %. Only for A/A pairs.
     pub(crate) ratio_90: Option<Estimate>,
 }
 
-/// Whether runs of different arms replayed the same slots, and what follows.
 pub(crate) struct Paired {
-    /// Runs of other arms that have a partner in the reference.
+    /// Runs of other arms with a partner in the reference.
     pub(crate) rows: usize,
-    /// Whether all of them have.
+    /// Whether all of them have one.
     pub(crate) complete: bool,
-    /// Every pair's effects, A/A pairs included.
     pub(crate) matched: Vec<Matched>,
     times: Table,
     counts: Table,
 }
 
 impl Paired {
-    /// The tables; nothing if no runs could be paired.
     pub(crate) fn blocks(self) -> Vec<Block> {
         [self.times, self.counts]
             .into_iter()
@@ -164,9 +152,9 @@ impl Paired {
     }
 }
 
-/// Pairs each run of the other arms with the run of the reference that belongs to it: the one of the same turn where runs were
-/// made at the same time, the same replicate where a fixed range was replayed, else the one with which it has most slots in
-/// common, and among equals the one at the same place. The second run of an A/A pair is paired with the first.
+/// Pairs each run with a reference run of the same turn or, for a fixed range, of the same
+/// replicate. Otherwise with the one with most common slots; among equals, by index. The second run
+/// of an A/A pair is paired with the first.
 pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
     let Some((reference, others)) = reference(subjects, primary) else {
@@ -247,7 +235,7 @@ fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candid
         .collect()
 }
 
-/// What runs that belong together have in common: the turn, or of a replay the replicate. `None` where nothing says so.
+/// Experiment and turn (for a replay, replicate).
 fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
@@ -258,7 +246,6 @@ fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     Some((label("experiment"), label(key)?))
 }
 
-/// The run of the reference with the same slots, if there is one.
 fn partner<'s, 'r>(
     references: &'s [Candidate<'s, 'r>],
     other: &Subject<'_>,
@@ -312,7 +299,7 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
-        // An interval that covers less than it says would show what is not shown.
+        // Too low coverage could show a false difference.
         Some(Estimate {
             value, reliable, ..
         }) if !reliable.is_reliable() => Cell::Number { value, decimals },

@@ -1,11 +1,8 @@
-//! What releases are compared by: the numbers of the report, a closed list.
-
 use super::scalars::{OF_RELEASES, SCALARS, Scalar};
 use super::subject::Subjects;
 use crate::run::Run;
 use faultline_stats::block::Plan;
 
-/// In the order of the table.
 const METRICS: &[&str] = &[
     "rss-at-tip",
     "anon-at-tip",
@@ -21,10 +18,9 @@ const METRICS: &[&str] = &[
     LEAST_RAM,
 ];
 
-/// What a search has found: the only metric that no run has by itself.
+/// Only a search has it, no single run.
 pub const LEAST_RAM: &str = "least-ram";
 
-/// The metrics by which releases are compared, in the order of the table.
 pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
     METRICS.iter().filter_map(|id| {
         SCALARS
@@ -34,8 +30,7 @@ pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
     })
 }
 
-/// The [`metrics`] of each of these runs, which are compared with one another: all are taken from the same part of a run, that
-/// of the report. `None` is what was not recorded.
+/// All from the same part of the run.
 pub fn values(runs: &[Run]) -> Vec<Vec<Option<f64>>> {
     let subjects = Subjects::new(runs, &Plan::default(), &[]);
     let part = subjects.compared();

@@ -1,60 +1,49 @@
-//! What runs are compared by: one number a run each, a closed list.
-
 use super::accounts;
 use super::cells::GIB;
 use super::subject::Subject;
 use crate::measure::Numbers;
 
-/// Which way is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     Lower,
     Higher,
-    /// Neither by itself.
+    /// Neither direction is good by itself.
     Neither,
 }
 
-/// What a number is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Per {
-    /// By slot, or by batch: a bank reports one.
+    /// Per slot, or per batch: a bank reports one.
     Slot,
     /// A distance in slots.
     Slots,
-    /// By transaction, votes included.
+    /// Per transaction, votes included.
     Transaction,
-    /// By time, or by nothing else.
+    /// Per time, or an absolute number.
     Time,
 }
 
-/// A number a run.
 #[derive(Debug)]
 pub struct Scalar {
-    /// For the command line.
     pub id: &'static str,
     pub title: &'static str,
     pub unit: &'static str,
-    /// How many are shown.
     pub decimals: u8,
-    /// Which way is good.
     pub better: Better,
-    /// What it is counted by.
     pub(crate) per: Per,
     pub definition: &'static str,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
 impl Scalar {
-    /// Of a run, in a part of it; `None` if it was not recorded.
+    /// `None` if it was not recorded.
     pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
         (self.of)(subject, numbers).filter(|value| value.is_finite())
     }
 }
 
-/// The metric that decides unless another one is named.
 pub const DEFAULT: &str = "replay-p95";
 
-/// The metric with this name.
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)
 }
@@ -69,7 +58,6 @@ macro_rules! scalars {
 }
 
 scalars! {
-    /// Every metric, in the order of the tables.
     pub SCALARS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "as above" = |_, n| n.replay_quantile(0.5);
@@ -96,7 +84,6 @@ scalars! {
 }
 
 scalars! {
-    /// Further metrics by which releases are compared.
     pub(crate) OF_RELEASES:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);

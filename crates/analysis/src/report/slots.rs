@@ -1,5 +1,3 @@
-//! Replay time per slot and the distance to the tip.
-
 use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{figure, table};
 use super::classes::histogram;
@@ -129,7 +127,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     }
 }
 
-/// Intervals of single runs that do not keep their promise.
 fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
     let note = "Of the table above. Independent values: what the run is worth, as values near each other are alike.";
     let mut listed = table(

@@ -1,5 +1,3 @@
-//! The runs of a report: their names, arms, order and numbers.
-
 use super::cells::slug;
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
@@ -8,26 +6,20 @@ use faultline_stats::block::{self, Estimate, Plan};
 use faultline_text::number as grouped;
 use std::collections::BTreeMap;
 
-/// One run of a report.
 pub(crate) struct Subject<'a> {
     pub(crate) run: &'a Run,
-    /// What follows from it.
     pub(crate) measured: Measured,
-    /// Of the whole run.
     pub(crate) all: Numbers,
-    /// From the first execution on; of the whole run if nothing was executed.
+    /// From the first execution; the whole run without one.
     pub(crate) usual: Numbers,
-    /// From the first tick at the tip on.
     pub(crate) steady: Option<Numbers>,
-    /// Numbers with an interval of their own, in the order of [`ESTIMATED`].
     pub(crate) estimates: [Option<Estimate>; 4],
-    /// Anchor and file name; unique.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arm: String,
 }
 
-/// Numbers of a run that have an interval of their own.
+/// Metrics with an interval within one run.
 pub(crate) const ESTIMATED: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",
@@ -35,25 +27,22 @@ pub(crate) const ESTIMATED: [&str; 4] = [
     "Program cache time per batch",
 ];
 
-/// A part of a run at the tip that is at least this long stands for the run, in seconds.
+/// A run with this time at the tip, in seconds, is represented by that time.
 pub(crate) const LONG_ENOUGH: f64 = 600.0;
 
-/// The runs of a report, by arm.
 pub(crate) struct Subjects<'a> {
     /// In the order of the report: by arm, then as given.
     pub(crate) all: Vec<Subject<'a>>,
-    /// Names of the arms, in the order of the report. The second runs of A/A pairs are in none of them: they would count
-    /// their arm twice.
+    /// Without second runs of A/A pairs, which would count their arm twice.
     pub(crate) arms: Vec<String>,
-    /// What is counted by slot is compared as a rate.
+    /// Per-slot metrics are compared as rates.
     pub(crate) per_second: bool,
 }
 
-/// What is added to the name of an arm for the second runs of its A/A pair.
 pub(crate) const TWIN: &str = " (A/A)";
 
 impl<'a> Subjects<'a> {
-    /// Measures the runs and puts them in order: that of these arms, if they are given.
+    /// `order` names the arms, if given.
     pub(crate) fn new(runs: &'a [Run], plan: &Plan, order: &[String]) -> Self {
         let arms = arms(runs, order);
         let mut all: Vec<Subject<'a>> = Vec::with_capacity(runs.len());
@@ -94,13 +83,11 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    /// The same runs, with or without rates in place of what is counted by slot.
     pub(crate) fn compared_per_second(self, per_second: bool) -> Self {
         Subjects { per_second, ..self }
     }
 
-    /// The arm that the others are compared with, and those: the first that has what is compared, so that one which has
-    /// nothing hides no comparison of the others; the first of all if none has. `None` without arms.
+    /// The reference is the first arm that `has` values, or the first arm if none has.
     pub(crate) fn against(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
@@ -111,7 +98,6 @@ impl<'a> Subjects<'a> {
         Some((reference, others.map(String::as_str).collect()))
     }
 
-    /// The only run; `None` if there are none or several.
     pub(crate) fn single(&self) -> Option<&Subject<'a>> {
         if let [one] = self.all.as_slice() {
             Some(one)
@@ -120,13 +106,13 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    /// Whether a run is in averages and comparisons: one that never executed anything is not, where others did.
+    /// A run that executed nothing is excluded if others executed something.
     pub(crate) fn counts(&self, subject: &Subject<'_>) -> bool {
         subject.executed() || !self.all.iter().any(Subject::executed)
     }
 
-    /// Which part of the runs is compared: the time at the tip, if every run that counts was there for ten minutes or half of
-    /// its time; else the time from the first execution on.
+    /// The time at the tip if every counted run was there for ten minutes or half its time.
+    /// Otherwise from the first execution.
     pub(crate) fn compared(&self) -> Part {
         let long = |subject: &Subject<'_>| {
             let (all, steady) = (
@@ -143,7 +129,6 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    /// The runs of an arm.
     pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
@@ -171,7 +156,6 @@ fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
     }
 }
 
-/// How sure a run is of its own numbers, in the order of [`ESTIMATED`].
 fn estimates(
     run: &Run,
     measured: &Measured,
@@ -201,18 +185,16 @@ fn estimates(
 }
 
 impl Subject<'_> {
-    /// From the first execution to the first tick at the tip, in seconds; `None` if either is not known.
+    /// From first execution to first tick at the tip, in seconds.
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
         Some((self.measured.lifecycle.at_tip? - first).max(0.0))
     }
 
-    /// Whether a transaction of it was recorded, or the slots of a replay.
     fn executed(&self) -> bool {
         self.measured.windows.executing.is_some() || !self.run.replayed.slots.is_empty()
     }
 
-    /// Why there is no quantile of replay times.
     pub(crate) fn no_quantile(&self) -> &'static str {
         if self.usual.replay.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
@@ -221,7 +203,6 @@ impl Subject<'_> {
         }
     }
 
-    /// Which of [`ESTIMATED`] have an interval that does not keep its promise, and why.
     pub(crate) fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
         let estimates = ESTIMATED.into_iter().zip(&self.estimates);
         estimates
@@ -229,7 +210,6 @@ impl Subject<'_> {
             .filter(|(_, why)| !why.is_reliable())
     }
 
-    /// Why there is no number from the validator's points.
     pub(crate) fn no_points(&self) -> &'static str {
         let points = &self.run.points;
         let none = points.cache.is_empty()
@@ -243,7 +223,6 @@ impl Subject<'_> {
         }
     }
 
-    /// Why there is no number from the kernel.
     pub(crate) fn no_samples(&self) -> &'static str {
         match (self.run.ticks.is_empty(), self.run.processes.is_empty()) {
             (true, _) => "nothing was recorded",
@@ -252,7 +231,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks of the run.
+    /// In bytes: from its experiment, else the most frequent one of the ticks.
     pub(crate) fn limit(&self) -> Option<f64> {
         if let Some(limit) = self
             .run
@@ -298,8 +277,7 @@ fn stem(file: &str) -> &str {
         .map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
 }
 
-/// In this order, if there is one. Else by number, smallest first, where all are one name with different numbers (`512 GB`,
-/// `cache-1024`); else as given.
+/// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
 fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
     let mut arms: Vec<String> = Vec::new();
     for arm in runs.iter().map(arm_of) {
@@ -331,7 +309,7 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
     order.into_iter().map(|(_, arm)| arm).collect()
 }
 
-/// What stands before the first number of a name, and that number by its unit: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
+/// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
 fn numbered(arm: &str) -> Option<(&str, f64)> {
     let (before, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest
@@ -355,18 +333,14 @@ fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
     }
 }
 
-/// Which part of a run a table is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     All,
-    /// From the first execution on.
     Usual,
-    /// From the first tick at the tip on.
     Steady,
 }
 
 impl Part {
-    /// The numbers of a run; `None` if it has no such part.
     pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
         match self {
             Part::All => Some(&subject.all),
@@ -375,7 +349,6 @@ impl Part {
         }
     }
 
-    /// In words, for a note.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Part::All => {

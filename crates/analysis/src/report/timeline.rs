@@ -1,5 +1,3 @@
-//! Lines over time, with what happened meanwhile.
-
 use super::cells::clock_step;
 use super::model::{Band, Chart, Line, Mark, Timeline};
 use super::subject::{Subject, Subjects};
@@ -7,16 +5,13 @@ use crate::measure::lifecycle::broken;
 use crate::measure::{PhaseSpan, Span};
 use crate::run::Run;
 
-/// Of a line that has a figure to itself, or shares it with one other run.
 const POINTS: usize = 2000;
 
-/// Of a line among many.
 const FEWEST: usize = 400;
 
-/// No slot advances.
 const STALL: &str = "stall";
 
-/// Events that are drawn; phases and gaps are bands.
+/// Events drawn as marks; phases and gaps are bands.
 const DRAWN: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
@@ -28,25 +23,21 @@ const DRAWN: &[(&str, &str)] = &[
     ("mark", "mark"),
 ];
 
-/// What follows the end of a run.
 pub(crate) const AFTER_THE_END: &str = "after the end";
 
-/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take up to 1 s, seconds 1 s.
+/// Points within this many seconds are connected across a daemon gap: slots take up to 1 s, seconds
+/// 1 s.
 const NEIGHBOURS: f64 = 2.0;
 
-/// More marks than this are no help.
 const MOST_MARKS: usize = 60;
 
-/// One line of a run, on the run's own axis.
 pub(crate) struct Trace {
-    /// Beside the run's name; empty where the run's name says enough.
     name: &'static str,
     x: Vec<f64>,
     y: Vec<Option<f64>>,
 }
 
 impl Trace {
-    /// One value a tick.
     pub(crate) fn ticks(
         subject: &Subject<'_>,
         name: &'static str,
@@ -68,7 +59,7 @@ impl Trace {
         trace
     }
 
-    /// Values at moments of their own, in order. The line breaks where nothing was recorded, and where no process was followed.
+    /// The line breaks at gaps and where no process was followed.
     pub(crate) fn moments(
         subject: &Subject<'_>,
         name: &'static str,
@@ -84,7 +75,7 @@ impl Trace {
             if let Some(before) = trace.x.last().copied() {
                 while away.next_if(|span| span.to <= before).is_some() {}
                 let between = away.peek().filter(|span| span.from < at);
-                // Points of the validator may lie within a gap of the daemon: those near each other belong together.
+                // The validator's points can lie within a daemon gap.
                 if between.is_some() && at - before > NEIGHBOURS {
                     trace.push(f64::midpoint(before, at), None);
                 }
@@ -100,7 +91,6 @@ impl Trace {
     }
 }
 
-/// Stretches from one tick to the next between which nothing was recorded, or no process was followed; in order.
 fn away(run: &Run) -> Vec<Span> {
     let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
     let mut away: Vec<Span> = Vec::new();
@@ -122,7 +112,7 @@ fn away(run: &Run) -> Vec<Span> {
     away
 }
 
-/// A timeline of all runs. One run is shown from its first tick on, several from each one's first execution on.
+/// A single run starts at its first tick, several runs each at its first execution.
 pub(crate) fn timeline(
     subjects: &Subjects<'_>,
     y_label: &str,
@@ -162,7 +152,6 @@ pub(crate) fn timeline(
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-/// What the horizontal axis counts.
 fn x_label(single: bool) -> &'static str {
     if single {
         "Time since the first tick"
@@ -171,7 +160,6 @@ fn x_label(single: bool) -> &'static str {
     }
 }
 
-/// Where the horizontal axis of a run begins, on the run's own.
 fn origin(subject: &Subject<'_>, single: bool) -> f64 {
     if single {
         0.0
@@ -189,7 +177,7 @@ fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
     }
 }
 
-/// Keeps the smallest and the largest of each bucket, so that no peak is lost, and every break. Few values stay as they are.
+/// Keeps the minimum and maximum of each bucket, and every break.
 fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>>) {
     let mut indices: Vec<usize> = (0..y.len()).collect();
     if y.len() > most {
@@ -199,7 +187,6 @@ fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>
             .flat_map(|from| bucket(y, from, (from + size).min(y.len())))
             .collect();
     }
-    // A break needs one point, not a row of them.
     indices.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
     (
         indices.iter().map(|&i| x[i]).collect(),
@@ -223,7 +210,7 @@ fn round(value: f64, decimals: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Seven significant digits: more than a picture shows.
+/// Seven digits, more than a figure shows.
 fn significant(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -273,17 +260,16 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     shown.map(band).collect()
 }
 
-/// Events, and the first execution.
 fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: round(at - origin, 2),
         name,
         run: subject.id.clone(),
     };
-    // Where the axis begins there, a mark says nothing.
+    // With several runs the axis starts there, so a mark adds nothing.
     let executing = subject.measured.windows.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
-    // A stall that the slots show is drawn where it began, 15 s before the daemon knew.
+    // A stall is drawn at its start, 15 s before the daemon detected it.
     let seen = |event: &crate::run::Event| {
         event.kind == "stall"
             && subject
@@ -332,7 +318,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     marks
 }
 
-/// A mark set by hand says what it is: `{"name": "..."}`, or plain text.
+/// The name of a manual mark: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &str) -> String {
     let parsed = serde_json::from_str::<serde_json::Value>(detail).ok();
     let name = parsed

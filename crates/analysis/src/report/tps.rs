@@ -10,10 +10,10 @@ use super::timeline::{Trace, timeline};
 use crate::measure::{Counted, Numbers, Second};
 use faultline_stats::smooth::{Window, moving_average};
 
-/// The line of TPS is averaged over this many seconds at least: about the time between two pushes.
+/// In seconds: about the time between two pushes.
 const SMOOTHED: usize = 10;
 
-/// A longer run is averaged over as many seconds as leave this many stretches: more are a blot.
+/// A longer run is averaged to this many points.
 const STRETCHES: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
@@ -161,7 +161,7 @@ fn distribution(subjects: &Subjects<'_>) -> Option<Block> {
     ))
 }
 
-/// The moving average of each stretch of seconds by itself: no average reaches over the time between two processes.
+/// No average spans the time between two processes.
 fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
     let average = |stretch: &[Second]| {

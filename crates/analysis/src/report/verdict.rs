@@ -1,5 +1,3 @@
-//! The first screen: the answer in plain words.
-
 use super::cells::bytes;
 use super::comparison::{Pair, direction_words, lower, margin, refusals, words};
 use super::floor::Floor;
@@ -11,12 +9,9 @@ use super::what_happened::lifecycle_sentences;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
-/// Answers of their own kind, where the runs have them.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers<'a> {
-    /// Which memory limit was enough.
     pub(crate) limits: Option<&'a Limits>,
-    /// What an A/A pair shows.
     pub(crate) floor: Option<&'a Floor>,
 }
 
@@ -74,7 +69,6 @@ fn single(subject: &Subject<'_>) -> Verdict {
     }
 }
 
-/// What a run's numbers say, a sentence each.
 fn reported(subject: &Subject<'_>) -> Vec<String> {
     let n = &subject.usual;
     let mut text = Vec::new();
@@ -169,7 +163,7 @@ fn compared(
     points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
     let floor = answers.floor.and_then(|floor| floor.headline(primary));
     let (headline, standing) = match answers.limits {
-        // A bracket tests nothing: what the primary metric's test says is a point below it.
+        // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
             let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
@@ -182,7 +176,7 @@ fn compared(
                 .collect();
             match tested.is_empty() {
                 true => (sentences.join(" "), VerdictKind::Described),
-                // Another question than the limit's, and it has an answer.
+                // Arms with equal limits have a test.
                 false => {
                     sentences.insert(0, headline(&tested, primary, settings));
                     (sentences.join(" "), standing(&tested))
@@ -256,7 +250,7 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
     }
 }
 
-/// What there is to say of arms whose runs do not differ from one another: no test can tell a difference from chance.
+/// For arms whose runs are all equal: no test can tell a difference from chance.
 fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
@@ -324,7 +318,6 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     )
 }
 
-/// `A`, `A and B`, `A, B and C`.
 fn and(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -334,7 +327,7 @@ fn and(names: &[&str]) -> String {
 }
 
 fn standing(pairs: &[Pair]) -> VerdictKind {
-    // What has no values takes nothing from what is known of the others.
+    // Arms without values do not weaken the conclusions about others.
     let pairs = || {
         pairs
             .iter()
@@ -354,7 +347,6 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
     }
 }
 
-/// The effect with its interval first, then what may be said.
 fn sentence(pair: &Pair, primary: &Scalar) -> String {
     let text = words(&pair.primary, primary);
     format!(
@@ -430,7 +422,7 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
     text
 }
 
-/// What is told of arms that are described only: numbers that a reader looks for first.
+/// Metrics shown for arms that are not tested.
 const REPORTED: [&str; 5] = [
     "cache-misses",
     "cache-time",
@@ -475,7 +467,6 @@ fn described(pairs: &[Pair]) -> Vec<String> {
     pairs.iter().filter(untested).filter_map(one).collect()
 }
 
-/// Other metrics of which a difference is shown.
 fn differing(pairs: &[Pair]) -> Vec<String> {
     let shown = |pair: &Pair| {
         let differ =

@@ -1,5 +1,3 @@
-//! What happened: phases, catch-up, how each run ended.
-
 use super::cells::{GIB, count, duration, number, table, text};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
@@ -11,10 +9,9 @@ use faultline_stats::summary::summary;
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
-/// More events than this are left out, and it is said.
 const MOST_EVENTS: usize = 200;
 
-/// More phases than this are a validator that flaps.
+/// More phases mean a validator that flaps.
 const MOST_PHASES: usize = 100;
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
@@ -37,7 +34,6 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     }
 }
 
-/// One run in sentences.
 pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = match subject.run.processes.as_slice() {
@@ -96,7 +92,6 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
     sentences
 }
 
-/// What was seen of a process that is no validator.
 fn without_validator(subject: &Subject<'_>) -> String {
     let problems = subject.run.target_problems.join("; ");
     let reported = match problems.as_str() {
@@ -107,7 +102,6 @@ fn without_validator(subject: &Subject<'_>) -> String {
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-/// When and how it ended, and what was recorded after it.
 fn the_end(subject: &Subject<'_>) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = format!(
@@ -243,7 +237,6 @@ fn phases(subjects: &Subjects<'_>) -> Table {
     );
     for subject in &subjects.all {
         let lifecycle = &subject.measured.lifecycle;
-        // The tick that found nobody any more is no phase.
         let of_time = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
@@ -369,7 +362,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
-        // Changes of phase have a table of their own.
+        // Phase changes have their own table.
         for (index, event) in subject
             .run
             .events

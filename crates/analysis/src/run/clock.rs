@@ -1,36 +1,32 @@
-//! One time axis for a recording whose wall clock may have been set meanwhile.
+//! One time axis for a recording, even if the wall clock was set.
 //!
-//! Within a session the axis is the daemon's monotonic clock. Between two sessions it is the wall clock, less all steps that
-//! were seen by then. The validator's points carry wall-clock times: they are brought back to the clock before its first step.
+//! Within a session it is the daemon's monotonic clock; between sessions the wall clock minus all
+//! steps so far. Times of points are converted to the clock before its first step.
 
 use super::ClockStep;
 use faultline_recording::{SessionRow, TickRow};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The two clocks are read one after the other: what differs by less is no step.
+/// The clocks are read one after the other, so a smaller difference is no step.
 const LEAST: i64 = 1_000_000_000;
 
-/// A push brings points that are up to this old, and a busy daemon writes a little late.
+/// A push has points up to this old, and a busy daemon writes a little late.
 const LATE: i64 = 15_000_000_000;
 
-/// Where the ticks of a recording lie on its axis, and what the wall clock showed meanwhile.
 pub(super) struct Clock {
-    /// The axis' zero: the first tick, in Unix nanoseconds.
     pub(super) origin: i64,
-    /// What to add to the uptime of each session, for Unix nanoseconds of the clock before its first step.
+    /// By session; added to the uptime, gives Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
-    /// Stretches between two steps, in order; the first begins before everything.
     stretches: Vec<Stretch>,
 }
 
-/// Time in which the wall clock was not set.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    /// Its first tick and its last, in nanoseconds of the axis.
+    /// First and last tick, in nanoseconds of the axis.
     from: i64,
     to: i64,
-    /// How far ahead of the axis the wall clock is.
+    /// Wall clock minus axis.
     ahead: i64,
 }
 
@@ -56,7 +52,7 @@ impl Clock {
                 .or_insert(offset.saturating_sub(ahead));
             let at = base.saturating_add(tick.uptime_ns).saturating_sub(origin);
             let (now, after) = (offset.saturating_sub(base), ticks.get(index + 1));
-            // A single tick that is off was read while the daemon was held up.
+            // A single deviating tick was read while the daemon was delayed.
             let lasts = after.is_none_or(|after| {
                 let later = after
                     .unix_ns
@@ -78,7 +74,7 @@ impl Clock {
         clock
     }
 
-    /// When something of this uptime happened, in seconds of the axis; by the wall clock in a session without ticks.
+    /// In seconds; by the wall clock in a session without ticks.
     pub(super) fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
         let unix = self
             .offsets
@@ -87,14 +83,12 @@ impl Clock {
         unix.saturating_sub(self.origin) as f64 / 1e9
     }
 
-    /// When a tick was, in nanoseconds of the axis.
     pub(super) fn on_axis(&self, tick: &TickRow) -> i64 {
         let base = self.offsets.get(&tick.session).copied().unwrap_or_default();
         base.saturating_add(tick.uptime_ns)
             .saturating_sub(self.origin)
     }
 
-    /// When the wall clock was set, and by how much.
     pub(super) fn steps(&self) -> Vec<ClockStep> {
         let pairs = self.stretches.iter().zip(self.stretches.iter().skip(1));
         let step = |(before, after): (&Stretch, &Stretch)| ClockStep {
@@ -104,13 +98,12 @@ impl Clock {
         pairs.map(step).collect()
     }
 
-    /// Whether wall-clock times are not those of the axis all the time.
     pub(super) fn was_set(&self) -> bool {
         self.stretches.len() > 1
     }
 
-    /// A time of the wall clock, by the clock before its first step. `seen` is when it was written down, in nanoseconds of the
-    /// axis: after a clock was set back the same wall-clock time comes twice.
+    /// To the clock before its first step. `seen` is the axis time of writing: it resolves times
+    /// that occur twice after a step backwards.
     pub(super) fn settled(&self, unix_ns: i64, seen: Option<i64>) -> i64 {
         let on_axis = |stretch: &Stretch| {
             unix_ns

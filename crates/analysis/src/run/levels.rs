@@ -1,11 +1,8 @@
-//! Which level bound the memory of a run.
-
 use faultline_catalog::metrics::memory::{BINDING, LEVEL_INFO};
 use faultline_recording::{Error, Recording, SeriesRow, TickRow};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A level that had the least headroom for a part of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BindingLevel {
     /// As in `agave_memory_headroom_bytes`.
@@ -16,7 +13,7 @@ pub struct BindingLevel {
     pub share: f64,
 }
 
-/// The levels that bound, the most frequent first. Empty if none was known, as in recordings by the old rule.
+/// Most frequent first. Empty in recordings of older versions.
 pub(super) fn binding_levels(
     recording: &Recording,
     ticks: &[TickRow],

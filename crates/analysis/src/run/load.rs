@@ -1,5 +1,3 @@
-//! From a recording to a [`Run`].
-
 use super::clock::{Clock, nanoseconds};
 use super::levels::binding_levels;
 use super::{
@@ -19,10 +17,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The start of one process is told with this much difference at most: it is reckoned from the wall clock.
+/// Start times of one process can differ by this much: they are derived from the wall clock.
 const START_TIMES_DIFFER: Duration = Duration::from_secs(2);
 
-/// Shows the phase; the first three are absent in older recordings.
+/// Older recordings lack the first three.
 const EVIDENCE: [Signal; 6] = [
     Signal::EvidenceSlot,
     Signal::EvidenceTip,
@@ -32,10 +30,6 @@ const EVIDENCE: [Signal; 6] = [
     Signal::RpcUp,
 ];
 
-/// Reads a recording: finished, still being written, or cut off.
-///
-/// # Errors
-/// Whatever [`Recording::open`] refuses, and rows that cannot be read.
 pub fn load(path: &Path) -> Result<Run, Error> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
@@ -95,7 +89,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Whether the process was followed only until the validator below it was found.
+/// Whether the process was followed only until its child, the validator, was found.
 fn is_wrapper(process: &ProcessRow, all: &[ProcessRow]) -> bool {
     let next = all
         .iter()
@@ -104,9 +98,8 @@ fn is_wrapper(process: &ProcessRow, all: &[ProcessRow]) -> bool {
         && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
 }
 
-/// What was wrong with the process at the end of its observation.
 fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<String>, Error> {
-    /// Recordings from elsewhere may have any number.
+    /// A foreign recording may have any number.
     const MAX: usize = 4;
     let followed: HashSet<i64> = ticks
         .iter()
@@ -128,7 +121,7 @@ fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Strin
         .collect())
 }
 
-/// What shows the phases of a recording: its sessions, its ticks and the signals of their evidence.
+/// Loads only sessions, ticks and the signals for the phases.
 pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
     let (sessions, rows) = (recording.sessions()?, recording.ticks()?);
     let clock = Clock::new(&sessions, &rows);
@@ -144,15 +137,13 @@ pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// When a process was first followed: at its first tick, or by the wall clock if it has none.
 fn seen(row: &ProcessRow, run: &Run) -> f64 {
     let first = run.ticks.iter().find(|tick| tick.process == Some(row.id));
     first.map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at)
 }
 
-/// As the ticks show them, and those events that tell of others.
 fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
-    /// A step of the ticks and an event are one if they are this near, in seconds.
+    /// A step and an event within this many seconds are the same.
     const NEAR: f64 = 5.0;
     let mut steps = clock.steps();
     for event in events.iter().filter(|event| event.kind == "clock_step") {
@@ -171,7 +162,6 @@ fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// The validator's points, on the axis of the ticks also where the wall clock was set.
 fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Points, Error> {
     let mut points = Points {
         cache: recording.program_cache_points()?,
@@ -204,13 +194,12 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
     Ok(points)
 }
 
-/// When each point of a table was written, in nanoseconds of the axis; in the order of the points' own times, as they are read.
+/// In nanoseconds of the axis, in the order of the points' own times.
 fn written_at(
     recording: &Recording,
     table: &str,
     ticks: &HashMap<i64, i64>,
 ) -> Result<impl Iterator<Item = Option<i64>>, Error> {
-    /// Rows at a time.
     const CHUNK: usize = 4096;
     let mut rows: Vec<(i64, Option<i64>)> = Vec::new();
     recording.rows(table, CHUNK, |chunk| {
@@ -227,7 +216,7 @@ fn written_at(
     Ok(rows.into_iter().map(|(_, seen)| seen))
 }
 
-/// Which row first told of each row's process: a daemon that was restarted, and a merge, tell of it again.
+/// Maps each row to the first one of its process, which restarts and merges repeat.
 fn same(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let one = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
@@ -254,7 +243,7 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
     let mut ticks: Vec<Tick> = Vec::with_capacity(rows.len());
     for row in rows {
         let at = clock.at(row.session, row.uptime_ns, row.unix_ns);
-        // A wall clock set back between two sessions would let time run backwards.
+        // A wall clock set back between two sessions would make time decrease.
         let at = ticks.last().map_or(at, |last| at.max(last.at));
         let process = row
             .process
@@ -269,7 +258,7 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
     ticks
 }
 
-/// The protocols in their order. Time without a sign belongs to the protocol before it.
+/// Time without evidence belongs to the previous protocol.
 fn consensus(
     recording: &Recording,
     rows: &[TickRow],
@@ -293,7 +282,6 @@ fn consensus(
     Ok(protocols)
 }
 
-/// The slot times that the daemon measured.
 fn slot_times(
     recording: &Recording,
     ticks: &[TickRow],
@@ -317,7 +305,7 @@ fn session(row: &SessionRow, run: &Run) -> Session {
     }
 }
 
-/// As its manifest has them; what it lacks is the default.
+/// From the manifest; missing fields have defaults.
 fn rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);
@@ -334,7 +322,6 @@ fn rules(row: &SessionRow) -> Rules {
     }
 }
 
-/// Of each tick, whether the process was stopped or frozen.
 fn stopped(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<bool>, Error> {
     let mut changes = recording.series_of(&STATE)?;
     changes.retain(|row| row.labels.contains("stop"));
@@ -364,7 +351,7 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
     }
 }
 
-/// One value a tick of those that are asked for; a tick without a row in the table has none.
+/// `None` for a tick without a row.
 fn signals(
     recording: &Recording,
     ticks: &[TickRow],
@@ -398,7 +385,6 @@ fn signals(
     Ok(signals)
 }
 
-/// Where each row's tick is among all ticks; both ascend.
 fn indices(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
     let mut next = 0;
     rows.iter()

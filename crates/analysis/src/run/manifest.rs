@@ -1,66 +1,51 @@
-//! What the manifests say of machine, validator and folders. Keys that are not there are not known; none is needed.
+//! Every key of the manifest is optional.
 
 use faultline_recording::{ProcessRow, SessionRow};
 use serde_json::Value;
 
-/// Machine and validator, from the first session and the first process that told what it is.
+/// From the first session and the first identified process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SystemFacts {
-    /// The recording is of the daemon's built-in stand-in: its numbers mean nothing.
+    /// The recording is of the built-in demo validator: its numbers mean nothing.
     pub demo: bool,
-    /// Facts of the machine in reading order: name of the fact and words.
+    /// In reading order.
     pub host: Vec<(&'static str, String)>,
-    /// Facts of the validator, likewise.
     pub validator: Vec<(&'static str, String)>,
     pub cpu: Option<String>,
     pub kernel: Option<String>,
-    /// The machine's memory, in bytes.
     pub memory: Option<u64>,
     pub drives: Vec<Drive>,
-    /// Where ledger, accounts and the like are.
     pub mounts: Vec<Mount>,
     pub interfaces: Vec<Interface>,
-    /// The validators' versions, each once.
     pub versions: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Drive {
-    /// `nvme0n1`.
     pub name: String,
-    /// As it calls itself.
     pub model: Option<String>,
-    /// In bytes.
     pub size: Option<u64>,
     pub rotational: Option<bool>,
-    /// The kernel's queue in front of it.
     pub scheduler: Option<String>,
 }
 
-/// A folder of the validator and the file system it is on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Mount {
-    /// `ledger`, `accounts`.
     pub what: String,
     pub path: String,
-    /// Device or whatever is mounted.
     pub source: Option<String>,
     pub disk: Option<String>,
-    /// `ext4`, `xfs`.
     pub file_system: Option<String>,
     pub options: Option<String>,
-    /// In bytes.
     pub size: Option<u64>,
-    /// In bytes, when the process was found.
+    /// When the process was found.
     pub free: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interface {
-    /// `eth0`.
     pub name: String,
     pub speed: Option<u64>,
-    /// `up`.
     pub state: Option<String>,
 }
 
@@ -70,7 +55,7 @@ impl SystemFacts {
         let session = sessions
             .first()
             .map_or(&nothing, |session| &session.manifest);
-        // A wrapped command is seen before it becomes the validator.
+        // A wrapper command is seen before the validator.
         let commands = processes
             .iter()
             .find(|process| process.manifest["validator"].is_object())
@@ -98,7 +83,6 @@ impl SystemFacts {
     }
 }
 
-/// The validator's version, with its client if that was told.
 pub(super) fn version(process: &Value) -> Option<String> {
     words(&process["validator"]["version"])
 }
@@ -107,7 +91,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A text, a number or a flag in words; `None` for anything else and for nothing.
+/// `None` for other types and empty values.
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),

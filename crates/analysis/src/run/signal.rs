@@ -1,5 +1,3 @@
-//! Which columns of a recording the analysis reads.
-
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{cgroup, daemon, host, memory, process, recorded, validator};
 
@@ -27,118 +25,76 @@ macro_rules! signals {
 
 signals! {
     RssAnon = process::RESIDENT, ["anon"];
-    /// Resident page cache mapped by the process.
     RssFile = process::RESIDENT, ["file"];
     RssShmem = process::RESIDENT, ["shmem"];
     Virtual = process::VIRTUAL, [];
-    /// Anonymous memory that is swapped out.
     Swap = process::SWAP, [];
-    /// Major faults, a counter.
     Major = process::PAGE_FAULTS, ["major"];
-    /// Minor faults, a counter.
     Minor = process::PAGE_FAULTS, ["minor"];
-    /// CPU seconds in user mode, a counter.
     CpuUser = process::CPU, ["user"];
-    /// CPU seconds in the kernel, a counter.
     CpuSystem = process::CPU, ["system"];
-    /// The limit of the level with the least headroom. By the old rule: the smallest limit.
+    /// The limit of the level with the least headroom; in older recordings the smallest limit.
     Limit = memory::EFFECTIVE_LIMIT, [];
-    /// Memory that cannot be dropped at that level.
     Unreclaimable = memory::UNRECLAIMABLE, [];
-    /// Unreclaimable memory of the parent cgroup that is not of the validator's own.
+    /// Outside the validator's cgroup.
     OthersParent = memory::LEVEL_OTHERS, ["1"];
-    /// Unreclaimable memory of the machine that is not of the validator's own cgroup.
+    /// Outside the validator's cgroup.
     OthersMachine = memory::LEVEL_OTHERS, ["machine"];
-    /// Page cache of the validator's cgroup, shared memory included.
+    /// Shared memory included.
     CgroupFile = cgroup::STAT, ["file"];
-    /// Shared memory of the validator's cgroup.
     CgroupShmem = cgroup::STAT, ["shmem"];
-    /// Refaults of anonymous pages, a counter.
     RefaultAnon = cgroup::REFAULTS, ["anon"];
-    /// Refaults of file pages, a counter.
     RefaultFile = cgroup::REFAULTS, ["file"];
-    /// Seconds in which some task waited for memory, a counter.
     MemorySome = cgroup::PRESSURE, ["memory", "some"];
-    /// Seconds in which all tasks waited for memory, a counter.
     MemoryFull = cgroup::PRESSURE, ["memory", "full"];
-    /// Seconds in which some task waited for I/O, a counter.
     IoSome = cgroup::PRESSURE, ["io", "some"];
-    /// Seconds in which all tasks waited for I/O, a counter.
     IoFull = cgroup::PRESSURE, ["io", "full"];
-    /// Seconds in which some task of the machine waited for memory, a counter.
     HostMemorySome = host::PRESSURE, ["memory", "some"];
-    /// Seconds in which some task of the machine waited for I/O, a counter.
     HostIoSome = host::PRESSURE, ["io", "some"];
-    /// Slots behind the tip.
     Behind = validator::SLOTS_BEHIND, [];
-    /// The newest slot that was processed.
     Processed = validator::SLOT, ["processed"];
-    /// The processed slot, where a source reported it since the tick before.
+    /// The processed slot, if a source reported it since the previous tick.
     EvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
-    /// The tip, likewise.
+    /// The tip, if a source reported it since the previous tick.
     EvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
-    /// Whether the process was stopped or frozen; absent in recordings of versions that kept no evidence.
+    /// Absent in recordings of versions without evidence.
     EvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
-    /// Whether JSON-RPC answered.
     RpcUp = daemon::SOURCE_UP, ["rpc"];
-    /// Seconds whose points arrived and carry no transaction, a counter.
+    /// Seconds whose points arrived without a transaction.
     ZeroTps = validator::ZERO_TPS, [];
-    /// Seconds of which no points arrived, a counter.
     UnknownTps = validator::TPS_UNKNOWN, [];
-    /// Accounts found in the read cache, a counter.
     ReadCacheHits = validator::READ_CACHE_HITS, [];
-    /// Accounts not found in it, a counter.
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
-    /// Accounts evicted from it, a counter.
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
-    /// Seconds in which it was searched, a counter.
     ReadCacheLoad = validator::READ_CACHE_TIME, ["load"];
     ReadCacheEntries = validator::READ_CACHE_ENTRIES, [];
     ReadCacheBytes = validator::READ_CACHE_BYTES, [];
-    /// Accounts loaded from the write cache, a counter.
     LoadedWriteCache = validator::ACCOUNTS_LOADED, ["write_cache"];
-    /// Accounts loaded from the read cache, a counter.
     LoadedReadCache = validator::ACCOUNTS_LOADED, ["read_cache"];
-    /// Accounts loaded from files, a counter.
     LoadedStorage = validator::ACCOUNTS_LOADED, ["storage"];
-    /// Size of the write cache.
     WriteCacheBytes = validator::WRITE_CACHE_BYTES, [];
-    /// Flushes of the write cache, a counter.
     Flushes = validator::WRITE_CACHE_FLUSHES, [];
-    /// Seconds of these, a counter.
     FlushTime = validator::WRITE_CACHE_FLUSH_TIME, [];
-    /// Bytes of these, a counter.
     FlushedBytes = validator::WRITE_CACHE_FLUSHED, [];
-    /// Accounts in the index.
     IndexEntries = validator::INDEX_ENTRIES, [];
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
-    /// Memory of the index.
     IndexBytes = validator::INDEX_BYTES, [];
-    /// Accesses to the index, by lookups and stores, that memory answered, a counter.
+    /// Lookups and stores that memory answered.
     IndexFound = validator::INDEX_LOOKUPS, ["found"];
-    /// Accesses to the index that memory did not answer, a counter.
     IndexMissing = validator::INDEX_LOOKUPS, ["missing"];
-    /// Entries of the index found on disk, a counter.
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
-    /// Seconds of these, a counter.
     DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
-    /// Size of the index on disk.
     IndexDiskIndex = validator::INDEX_DISK_BYTES, ["index"];
-    /// Size of what it holds of accounts with several versions.
+    /// Data of accounts with several versions.
     IndexDiskData = validator::INDEX_DISK_BYTES, ["data"];
-    /// Seconds in which the index was scanned for old entries, a counter.
     IndexScanTime = validator::INDEX_SCAN_TIME, [];
-    /// Seconds of cleaning, a counter.
     JobClean = validator::ACCOUNTS_JOB_TIME, ["clean"];
-    /// Seconds of shrinking, a counter.
     JobShrink = validator::ACCOUNTS_JOB_TIME, ["shrink"];
-    /// Seconds of squashing, a counter.
     JobSquash = validator::ACCOUNTS_JOB_TIME, ["squash_ancient"];
-    /// Seconds of flushing, a counter.
     JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
-    /// Capacity of the program cache, by version or configuration.
+    /// From the version or the configuration.
     CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
-    /// Capacity of the program cache, by what it did.
+    /// From the cache's behaviour.
     CapacityObserved = validator::CACHE_CAPACITY, ["observed"];
 }
 

@@ -1,5 +1,3 @@
-//! The command line of `bench compression`.
-
 use super::{OutArgs, parse_limit};
 use crate::codec::{Codec, WANTED};
 use clap::{Args, ValueEnum};
@@ -127,7 +125,6 @@ pub struct FetchArgs {
     pub repeats: u16,
 }
 
-/// The name of a codec.
 fn parse_codec(name: &str) -> Result<String, String> {
     let named = Codec::named(name).map(|_| name.to_owned());
     named.ok_or_else(|| format!("{name:?} is no codec; there are {WANTED}"))

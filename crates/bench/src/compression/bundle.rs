@@ -1,11 +1,11 @@
-//! Many small records in one blob: what is saved, with the messages that are not sent.
+//! Bundles small records, counting the messages saved.
 
 use super::measure::Packed;
 use super::outcome::{Blob, BundleRow, Interval, Overhead, plan};
 use anyhow::Context as _;
 use faultline_stats::block;
 
-/// A blob: the length of each record (LEB128) and its bytes, one after the other.
+/// The length of each record (LEB128), then its bytes.
 fn blob(records: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for record in records {
@@ -20,10 +20,6 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// One codec over blobs of `count` records each.
-///
-/// # Errors
-/// A blob does not come back as it was.
 pub(crate) fn row(
     packed: &mut Packed,
     records: &[&[u8]],
@@ -74,7 +70,7 @@ pub(crate) fn row(
     ))
 }
 
-/// The blob that compressed like no fewer and no more of them.
+/// The blob with the median ratio.
 fn middle(ubytes: &[f64], cbytes: &[f64]) -> Option<(f64, f64)> {
     let mut both: Vec<(f64, f64)> = ubytes.iter().copied().zip(cbytes.iter().copied()).collect();
     both.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));

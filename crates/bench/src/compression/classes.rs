@@ -1,11 +1,8 @@
-//! Size classes of records.
-
-/// Sizes from one limit to below the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes(Vec<usize>);
 
 impl Classes {
-    /// By the sizes at which one class ends and the next begins.
+    /// `limits` are the sizes at which classes meet.
     pub(crate) fn new(limits: &[u64]) -> Option<Classes> {
         let limits: Vec<usize> = limits
             .iter()
@@ -15,7 +12,6 @@ impl Classes {
         grows.then_some(Classes(limits))
     }
 
-    /// Every class that has records, with the places of these.
     pub(crate) fn of(&self, records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
         let mut classes = Vec::new();
         for class in 0..=self.0.len() {
@@ -37,7 +33,7 @@ impl Classes {
     }
 }
 
-/// `250-500b`, `900-1KB`, `1KB-10KB`, as in the study, where KB are 1,000 bytes.
+/// `250-500b`, `900-1KB`, `1KB-10KB`. As in the study, 1 KB is 1,000 bytes.
 fn range(from: usize, to: Option<usize>) -> String {
     let Some(to) = to else {
         return format!("{}+", short(from));

@@ -1,6 +1,5 @@
-//! `bench diff` of two runs of compression: sizes and speeds of each codec and size class.
-//!
-//! The runs had other records, so nothing is paired: each number has its own interval, and that of the ratio follows from both.
+//! Compares two compression runs. Their records differ, so nothing is paired: each number has its
+//! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
 use crate::compare::interval_words;
@@ -12,17 +11,13 @@ use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
-/// What is compared, and whether more of it is better.
 const COMPARED: [(&str, bool); 3] = [
     ("bytes left, %", false),
     ("compress, MB/s", true),
     ("restore, MB/s", true),
 ];
 
-/// The changes in words, and whether anything is worse by more than the margin in percent, or cannot be compared.
-///
-/// # Errors
-/// The runs have nothing in common.
+/// Also whether anything is worse by more than the margin in percent, or cannot be compared.
 pub(crate) fn changes(
     before: &Outcome,
     after: &Outcome,
@@ -94,7 +89,7 @@ fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
         .find(|other| other.codec == row.codec && other.range == row.range)
 }
 
-/// A number of [`COMPARED`]. What is saved may be near 0; what is left is not, and has a share that it can change by.
+/// The saved share may be near 0, so its complement is compared.
 fn value(row: &ClassRow, index: usize) -> Option<Interval> {
     let left = |of: Interval| Interval {
         value: 100.0 - of.value,
@@ -154,7 +149,6 @@ fn line(
     (cells, worse)
 }
 
-/// What only one of the runs has.
 fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
     let alone = run.classes.iter().filter(|row| of(other, row).is_none());
     alone
@@ -172,7 +166,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         of.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     };
-    // Of what files have, nothing is known.
+    // The kind of records from files is unknown.
     let kinds = before
         .kind
         .clone()
@@ -187,7 +181,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         .collect()
 }
 
-/// Codecs that other libraries, or other versions of them, have measured. Older results do not name theirs.
+/// Codecs of other libraries or versions. Older results do not name them.
 fn libraries(before: &Outcome, after: &Outcome) -> Vec<String> {
     let known = |library: &str| match library {
         "" => "not known".to_owned(),

@@ -1,7 +1,5 @@
-//! The time that records take over a real connection, with latency and bandwidth added where they are sent.
-//!
-//! One connection, requests ahead of their answers. A request is answered in order: compressed when it arrives, sent when the
-//! added latency has passed, and as slowly as the bandwidth says.
+//! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
+//! requests are pipelined.
 
 use super::outcome::{FetchColumn, FetchTable, Interval, plan};
 use crate::codec::{Codec, Coder};
@@ -14,14 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// What is written at once when the bandwidth is limited.
 const CHUNK: usize = 16 << 10;
-/// The lines of the study's table.
 const STEPS: usize = 20;
-/// Nothing of this machine's own takes longer.
+/// A local operation never takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How records are fetched.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LinkPlan {
     pub(crate) codec: Codec,
@@ -39,10 +34,6 @@ struct Fetched {
     bytes: u64,
 }
 
-/// Fetches all records with and without compression at every latency, in random order, several times.
-///
-/// # Errors
-/// A connection of this machine to itself fails, or another record comes back.
 pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
     let mut order: Vec<(usize, bool)> = (0..plan.latencies.len())
         .flat_map(|latency| [(latency, false), (latency, true)])
@@ -121,7 +112,6 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
     }
 }
 
-/// One pass over all records.
 fn fetch(
     plan: &LinkPlan,
     records: &[&[u8]],
@@ -149,7 +139,6 @@ fn fetch(
         let served = scope.spawn(move || serve(&reading, records, serving, (latency, ready)));
         let sent = scope.spawn(move || send(writing, &due, plan.bandwidth));
         let fetched = ask(&client, records, asking, plan.in_flight);
-        // The other side ends with the connection.
         let _ = client.shutdown(std::net::Shutdown::Both);
         let sides = [served.join(), sent.join()];
         let fetched = fetched?;
@@ -160,10 +149,9 @@ fn fetch(
     })
 }
 
-/// An answer and when to send it.
 type Due = (Duration, Vec<u8>);
 
-/// Reads requests, a record's number each, and makes the answers: their length and their bytes.
+/// A request is a record number; an answer is a length and bytes.
 fn serve(
     stream: &TcpStream,
     records: &[&[u8]],
@@ -187,7 +175,7 @@ fn serve(
         };
         let mut answer = u32::try_from(body.len())?.to_le_bytes().to_vec();
         answer.extend_from_slice(body);
-        // Counted from here, so that no compression is hidden behind the latency.
+        // Counted from here, so that the latency hides no compression time.
         if ready.send((clock::uptime() + latency, answer)).is_err() {
             break;
         }

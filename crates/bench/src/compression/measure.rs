@@ -1,5 +1,3 @@
-//! Sizes and speeds of codecs over records.
-
 use super::classes::Classes;
 use super::outcome::{ClassRow, Interval, plan};
 use crate::codec::{Codec, Coder};
@@ -8,27 +6,21 @@ use faultline_command::clock;
 use faultline_stats::block;
 use std::time::Duration;
 
-/// Bytes of a class that one pass of a measurement of speed compresses: what comes after them adds nothing.
+/// More bytes per pass would add nothing.
 const PASS_BYTES: usize = 1 << 20;
-/// Passes, of which the interval of a speed is made.
+/// Their spread gives the interval of a speed.
 const PASSES: usize = 12;
-/// CPU time of one pass, at least: what is shorter is repeated within the pass.
+/// Shorter passes repeat their work.
 const PASS_TIME: Duration = Duration::from_millis(2);
-/// A codec this slow is measured with fewer passes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A codec and what it made of each record.
 pub(crate) struct Packed {
     pub(crate) codec: Codec,
     pub(crate) coder: Coder,
-    /// Compressed bytes, by record.
     pub(crate) sizes: Vec<usize>,
 }
 
-/// Compresses every record, restores it and compares.
-///
-/// # Errors
-/// The codec fails on a record, or makes another one of it: which, in words.
+/// Fails if a record is not restored exactly.
 pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<Packed> {
     let (mut bytes, mut restored) = (Vec::new(), Vec::new());
     let mut sizes = Vec::with_capacity(records.len());
@@ -48,7 +40,6 @@ pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyho
     })
 }
 
-/// The rows of all codecs over the records of one class.
 pub(crate) fn rows(
     all: &mut [Packed],
     records: &[&[u8]],
@@ -62,7 +53,7 @@ pub(crate) fn rows(
     let mut speeds: Vec<Speeds> = all.iter().map(|_| Speeds::default()).collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
-    // Pass by pass in another order, so that a disturbance meets every codec.
+    // In random order, so that a disturbance affects every codec.
     for _ in 0..PASSES {
         random.shuffle(&mut order);
         for index in &order {
@@ -77,7 +68,6 @@ pub(crate) fn rows(
     rows
 }
 
-/// The rows of every class that has records, and of all of them.
 pub(crate) fn classes(
     all: &mut [Packed],
     records: &[&[u8]],
@@ -90,7 +80,6 @@ pub(crate) fn classes(
         .iter()
         .flat_map(|(range, places)| rows(all, records, (range, places), seed))
         .collect();
-    // By codec, and by size within.
     let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
     out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
     out
@@ -126,7 +115,6 @@ fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) 
     }
 }
 
-/// Million bytes per second of CPU, by pass.
 #[derive(Default)]
 struct Speeds {
     compress: Vec<Option<f64>>,
@@ -136,7 +124,6 @@ struct Speeds {
 
 impl Speeds {
     fn pass(&mut self, packed: &mut Packed, records: &[&[u8]], places: &[usize]) {
-        // Two passes at least, of whichever codec.
         if self.spent > PATIENCE && self.compress.len() >= 2 {
             return;
         }
@@ -155,7 +142,7 @@ impl Speeds {
         let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
         let coder = &mut packed.coder;
         let compress = repeated(&records, || {
-            // Every record came back before, so none is refused now.
+            // Every record was restored before.
             records
                 .iter()
                 .zip(&mut stored)
@@ -173,7 +160,7 @@ impl Speeds {
     }
 }
 
-/// Million bytes per second of CPU; `None` of nothing.
+/// In 10^6 bytes per CPU second.
 fn repeated(records: &[&[u8]], mut once: impl FnMut() -> bool) -> Option<f64> {
     let bytes: usize = records.iter().map(|record| record.len()).sum();
     let begun = clock::thread_cpu();

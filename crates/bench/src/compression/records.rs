@@ -1,4 +1,4 @@
-//! The records that are compressed: from a node, politely, or from files.
+//! Reads records to compress from a node or files.
 
 use crate::args::{CompressionArgs, Kind};
 use crate::endpoint::Endpoint;
@@ -20,42 +20,32 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// About a minute of waits in all.
+/// About a minute of waiting in total.
 const TRIES: Tries = Tries {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-/// Slots that are asked for at once, where their blocks are.
 const SLOTS: u64 = 500;
-/// JSON-RPC codes for a block that was cleaned up, is not available, or whose slot was skipped (in the ledger, in the archive).
+/// JSON-RPC codes for a missing block or a skipped slot (in the ledger, in the archive).
 const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
-/// The longest wait without a look at signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Accounts in one request.
 const ACCOUNTS: usize = 100;
-/// What is kept in memory at most.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Records in the order of their age, the oldest first.
+/// Oldest first.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Records {
     pub(crate) all: Vec<Vec<u8>>,
-    /// Where they come from, as it may be shown.
+    /// In a form that may be shown.
     pub(crate) source: String,
-    /// Transactions, blocks or accounts; `None` of files.
     pub(crate) kind: Option<&'static str>,
     pub(crate) notes: Vec<String>,
-    /// What ended the reading before there were as many as were asked for: ` by SIGINT`, `: what the node answered`.
+    /// ` by SIGINT`, `: what the node answered`.
     pub(crate) ended_by: Option<String>,
-    /// Why they are not in the file that was asked for.
     pub(crate) unsaved: Option<String>,
 }
 
-/// Reads them, and keeps them as a file if that is asked for.
-///
-/// # Errors
-/// A node or file that does not give any, in words.
 pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     let mut node = args
         .url
@@ -75,13 +65,12 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
         records.unsaved = save(path, &records.all).err().map(message_of);
     }
     if let Some(node) = node {
-        // From now on Ctrl-C ends the process: nothing that was read is lost by it any more.
+        // No read data can be lost from now on, so Ctrl-C may end the process.
         node.signals.give_back().context("signals")?;
     }
     Ok(records)
 }
 
-/// What would be asked.
 pub(crate) fn dry_run(args: &CompressionArgs) -> String {
     let Some(url) = &args.url else {
         return format!("no request; records from {}\n", shown(&args.files));
@@ -100,10 +89,7 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
     )
 }
 
-/// Keeps records as a file for `--files`.
-///
-/// # Errors
-/// It exists, or cannot be written.
+/// In the format of `--files`.
 pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     let named = || format!("--save {}", path.display());
     let part = Part::create(path).with_context(named)?;
@@ -181,7 +167,6 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
     })
 }
 
-/// Options of the method that gives records of a kind.
 fn how(kind: Kind) -> Value {
     match kind {
         Kind::Accounts => json!({"encoding": "base64", "commitment": "finalized"}),
@@ -199,7 +184,6 @@ struct Block {
 
 #[derive(Deserialize)]
 struct Transaction {
-    /// Bytes and their encoding.
     transaction: (String, String),
 }
 
@@ -234,14 +218,12 @@ struct Account {
     data: (String, String),
 }
 
-/// A node that is asked.
 struct Node {
     rpc: Rpc,
     shown: String,
     pace: Duration,
     bytes: usize,
     signals: Signals,
-    /// The signal that ends the reading.
     ended_by: Option<&'static str>,
 }
 
@@ -272,7 +254,7 @@ impl Node {
             Kind::Accounts => self.accounts(args, &mut all, most, &mut progress),
             kind => self.blocks(kind, (&mut all, &mut notes), most, &mut progress),
         };
-        // What was read before a signal or an error is kept.
+        // Data read so far is kept.
         let ended_by = match (read, self.ended_by) {
             (Ok(()), _) => None,
             (Err(_), Some(signal)) => Some(format!(" by {signal}")),
@@ -295,7 +277,6 @@ impl Node {
         })
     }
 
-    /// Newest blocks first, until there are enough records.
     fn blocks(
         &mut self,
         kind: Kind,
@@ -360,7 +341,7 @@ impl Node {
                     );
                 }
                 progress.at(0, &format!(", {} addresses", keys.len()));
-                // Many are empty, or programs' own.
+                // Many are empty or owned by programs.
                 Ok(keys.len() < most.saturating_mul(2))
             })?;
         }
@@ -391,7 +372,7 @@ impl Node {
         Ok(())
     }
 
-    /// Calls `what` with every slot that has a block, the newest finalized first, until it says that it has enough.
+    /// Newest finalized slot first; `what` returns whether to continue.
     fn each_slot(
         &mut self,
         mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>,
@@ -464,10 +445,7 @@ impl Node {
     }
 }
 
-/// A block, if the node has it. What is refused for another reason would be refused for every block.
-///
-/// # Errors
-/// That reason.
+/// `None` if the node lacks the block. Other errors would affect every block.
 fn there<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, RpcError> {
     match block {
         Err(RpcError::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),

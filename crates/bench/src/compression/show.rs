@@ -1,5 +1,3 @@
-//! A run as the study's tables, as text and as CSV.
-
 use super::outcome::{ClassRow, FetchTable, Outcome};
 use super::tables;
 use crate::parquet::Columns;
@@ -8,7 +6,6 @@ use faultline_analysis::render::plain;
 use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
 
-/// The study's tables, then what they leave out.
 pub(crate) fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
     out += &about(outcome);
@@ -35,7 +32,6 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     out
 }
 
-/// The three tables of the study, in its own form, of the first codec.
 fn study(outcome: &Outcome) -> String {
     let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else {
         return String::new();
@@ -143,7 +139,7 @@ fn fetched(fetch: &FetchTable) -> String {
     out
 }
 
-/// One line for each codec and size class; what is not known is empty.
+/// Unknown values are empty.
 pub(crate) fn csv(outcome: &Outcome) -> String {
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
@@ -168,7 +164,7 @@ pub(crate) fn csv(outcome: &Outcome) -> String {
     out
 }
 
-/// One row for each codec and size class; speeds in million bytes per second of CPU.
+/// Speeds in 10^6 bytes per CPU second.
 pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
     let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
     let text = |of: &dyn Fn(&ClassRow) -> String| {

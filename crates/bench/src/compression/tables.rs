@@ -1,5 +1,3 @@
-//! The tables of codecs, for the page and the terminal.
-
 use super::outcome::{FetchTable, Interval, Outcome};
 use crate::report_tables::words;
 use faultline_analysis::report::cells::{number, table};
@@ -28,7 +26,6 @@ fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
     words(&names.collect::<Vec<_>>().join(", "))
 }
 
-/// Every codec and size class.
 pub(crate) fn classes(outcome: &Outcome) -> Table {
     let columns = [
         ("codec", ""),
@@ -66,7 +63,6 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
     out
 }
 
-/// Records that are compressed together.
 pub(crate) fn bundles(outcome: &Outcome) -> Table {
     let columns = [
         ("codec", ""),
@@ -103,7 +99,6 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
-/// How long fetching takes at each latency.
 pub(crate) fn fetch(fetch: &FetchTable) -> Table {
     let columns = [
         ("latency", "ms"),

@@ -1,14 +1,11 @@
-//! Types of files by their names.
-
 use super::Space;
 use std::collections::BTreeMap;
 
-/// Types that are kept apart; the smallest of more are one.
+/// The smallest of the others are merged.
 const MOST_KINDS: usize = 24;
-/// Names are the node's, and kept short.
+/// Names come from the node and are cut to this length.
 const LONGEST: usize = 12;
 
-/// Space by type of file.
 #[derive(Default)]
 pub(super) struct Kinds {
     by_name: BTreeMap<String, Space>,
@@ -17,7 +14,7 @@ pub(super) struct Kinds {
 impl Kinds {
     pub(super) fn add(&mut self, name: &str, space: Space) {
         let kind = kind(name);
-        // Names without end cannot take all memory.
+        // Limits memory if names are unbounded.
         let kind = if self.by_name.len() < 10_000 || self.by_name.contains_key(&kind) {
             kind
         } else {
@@ -50,7 +47,6 @@ impl Kinds {
     }
 }
 
-/// `.sst`, `MANIFEST`, `numbered`.
 fn kind(name: &str) -> String {
     let known = [
         "MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker",
@@ -60,7 +56,7 @@ fn kind(name: &str) -> String {
         return known.to_owned();
     }
     match name.rsplit_once('.') {
-        // Accounts of Agave, and files of the kind `17.204`.
+        // Accounts files of Agave, and names such as `17.204`.
         Some((_, end)) if end.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
         Some((_, end)) if end.chars().count() <= LONGEST => {
             format!(".{}", faultline_text::clean(end))
@@ -70,7 +66,7 @@ fn kind(name: &str) -> String {
     }
 }
 
-/// Whether a name may be that of an SQLite database: its head decides.
+/// By name; the file's header decides.
 pub(super) fn may_be_sqlite(name: &str) -> bool {
     match name.rsplit_once('.') {
         Some((_, end)) => ["sqlite", "sqlite3", "db", "db3"].contains(&end),

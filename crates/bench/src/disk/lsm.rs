@@ -1,4 +1,4 @@
-//! A folder of RocksDB, Pebble or LevelDB: which engine it is, and how much is in each level.
+//! RocksDB, Pebble and LevelDB folders.
 
 use super::manifest::{Placed, Version, read};
 use super::{Database, Limit, Part};
@@ -8,22 +8,20 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Of a small file that is read whole.
 const SMALL: u64 = 1 << 20;
-/// Rows of one database; smaller ones are one.
+/// The smallest of the others are merged.
 const MOST_PARTS: usize = 120;
 
-/// By column family and level.
 pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
     let files = files(path, limit);
-    // Of a part of the files it is not known.
+    // Unknown if only part of the files was listed.
     let engine = if limit.is_over() {
         "unknown engine".to_owned()
     } else {
         engine(path, &files)
     };
     let mut problems = Vec::new();
-    // A node may begin a new manifest between two looks.
+    // A node may start a new manifest between two reads.
     let version = (0..2)
         .find_map(|_| version(path, limit).ok())
         .map_or_else(|| version(path, limit), Ok);
@@ -54,21 +52,20 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
     }
 }
 
-/// Names and lengths of the files of a folder.
 fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let file = |entry: fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
     };
-    // What is left out after that is not looked at either: to read the manifest takes too long then as well.
+    // Reading the manifest would also take too long.
     entries
         .take_while(|_| !limit.is_over())
         .filter_map(file)
         .collect()
 }
 
-/// By what its options say of themselves; LevelDB writes none.
+/// From the options file; LevelDB has none.
 fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
@@ -109,7 +106,7 @@ fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
     read(File::open(manifest)?, || !limit.is_over())
 }
 
-/// The manifest in use: Pebble names it in the name of a marker, the others in a file.
+/// Pebble names it in the name of a marker file, the others in `CURRENT`.
 fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
     let files = files(path, limit);
     let marked = files
@@ -167,7 +164,7 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
     parts
 }
 
-/// Files of tables that no level has: waiting to be deleted, or just written.
+/// Pending deletion, or just written.
 fn in_no_level<'a>(
     placed: impl Iterator<Item = &'a Placed>,
     files: &BTreeMap<String, u64>,

@@ -1,7 +1,7 @@
-//! Manifests of LevelDB, RocksDB and Pebble: a log of which tables are in which level, read as a file.
+//! Reads manifests of LevelDB, RocksDB and Pebble, which assign tables to levels.
 //!
-//! A log is blocks of 32 KiB; records do not cross them but have parts: checksum (4 bytes), length (2), kind (1) and content. A
-//! record is an edit: fields, each with its number before it. A node may be writing the last one.
+//! A log has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2), kind
+//! (1), content. A record is an edit with numbered fields. The last one may be incomplete.
 
 use anyhow::{Context as _, bail, ensure};
 use std::collections::BTreeMap;
@@ -9,37 +9,29 @@ use std::io::{ErrorKind, Read};
 
 const BLOCK: usize = 32 << 10;
 const HEAD: usize = 7;
-/// Tables of one database.
 const MOST_TABLES: usize = 5_000_000;
-/// Bytes of one edit.
 const LARGEST_EDIT: usize = 256 << 20;
-/// Fields from here on are from other versions, and have their length before them.
+/// Field numbers from here on are optional and have a length prefix.
 const IGNORABLE: u64 = 1 << 13;
 
-/// A table in a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) level: u64,
     pub(super) bytes: u64,
-    /// Number of the file that it is in, which may have others as well.
+    /// A file may contain several tables.
     pub(super) file: u64,
 }
 
-/// What a manifest says of a database.
 #[derive(Debug, Default)]
 pub(super) struct Version {
-    /// By number of the column family, 0 if there are none, and of the table.
+    /// By column family (0 without families) and table number.
     pub(super) tables: BTreeMap<(u64, u64), Placed>,
-    /// Names of column families.
     pub(super) families: BTreeMap<u64, String>,
-    /// Whether the last edit is not whole: its writer is at work, or was interrupted.
+    /// The last edit is incomplete: its writer is active or was interrupted.
     pub(super) torn: bool,
 }
 
-/// Reads a manifest, asking now and then whether there is time for more.
-///
-/// # Errors
-/// It is none, or has fields that are not known.
+/// Stops if `in_time` returns false. Fails on unknown fields.
 pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
     let mut version = Version::default();
     let (mut block, mut edit, mut edits) = (vec![0; BLOCK], Vec::new(), 0_u64);
@@ -53,7 +45,6 @@ pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::R
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
             if kind == 0 && size == 0 {
-                // Nothing more is in this block.
                 rest = &[];
                 break;
             }
@@ -111,8 +102,8 @@ impl Version {
         while !fields.0.is_empty() {
             match fields.number()? {
                 1 => drop(fields.bytes()?),
-                // Numbers of logs, files and sequences; entries of a group of edits; files that hold several tables, which are counted by
-                // these tables.
+                // Log, file and sequence numbers; edit groups; files with several tables, which are
+                // counted per table.
                 2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
                 105 => drop((fields.number()?, fields.number()?)),
                 5 => drop((fields.number()?, fields.bytes()?)),
@@ -148,7 +139,6 @@ impl Version {
     }
 }
 
-/// Fields of an edit that are not read yet.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -158,7 +148,7 @@ impl<'a> Fields<'a> {
         Ok(*first)
     }
 
-    /// Seven bits in each byte, the lowest first; the last byte is below 128.
+    /// Varint: seven bits per byte, lowest first.
     fn number(&mut self) -> anyhow::Result<u64> {
         let mut number = 0;
         for shift in (0..70).step_by(7) {
@@ -181,7 +171,7 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// A new table, as the different versions write it: level, number, size, its first and last keys, and more.
+    /// Level, number, size, keys and more, depending on the version.
     fn table(&mut self, kind: u64) -> anyhow::Result<(u64, Placed)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "a level {level}");
@@ -189,7 +179,7 @@ impl<'a> Fields<'a> {
             self.number()?;
         }
         let bytes = self.number()?;
-        // Pebble's tables may have keys of points, of ranges, or both.
+        // A Pebble table may have point keys, range keys, or both.
         let pairs = if kind == 104 && self.byte()? & 1 == 1 {
             2
         } else {
@@ -207,7 +197,7 @@ impl<'a> Fields<'a> {
         while more {
             match self.number()? {
                 1 => more = false,
-                // Pebble: a table that is a part of this file.
+                // Pebble: a virtual table that is part of this file.
                 66 => file = self.number()?,
                 _ => drop(self.bytes()?),
             }

@@ -1,10 +1,8 @@
-//! Data folders as text.
-
 use super::{Database, Disk, Part};
 use faultline_text::{bytes, count, number, size, table};
 use std::fmt::Write as _;
 
-/// As the study has it: each node's folder in total and by type of file, then what is in its databases.
+/// As in the study: totals and file types, then databases.
 pub(crate) fn text(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return String::new();
@@ -46,7 +44,7 @@ pub(crate) fn text(disks: &[Disk]) -> String {
     out + "\n"
 }
 
-/// The study's sentence: how many times the space of the smallest the largest takes.
+/// The study's ratio of the largest folder to the smallest.
 fn compared(disks: &[Disk]) -> Option<String> {
     let known: Option<Vec<(&str, u64)>> = disks
         .iter()
@@ -99,7 +97,6 @@ fn part(part: &Part) -> Vec<String> {
     ]
 }
 
-/// Node, database, engine, part, level, tables and bytes of every part of every database.
 pub(crate) fn rows(disks: &[Disk]) -> impl Iterator<Item = (&Disk, &Database, &Part)> {
     let of_disk = |disk| move |of| (disk, of);
     let databases = disks

@@ -1,7 +1,7 @@
-//! Tables of an SQLite database by the pages they have (`dbstat`).
+//! Measures SQLite tables by their pages (`dbstat`).
 //!
-//! It is opened as a file that does not change: without a lock that its node would have to wait for, without a file next to it, and
-//! without what is in its WAL. If it does change meanwhile, that is said.
+//! Opens the database as immutable: no locks, no extra files, no WAL content. A change during the
+//! read is reported.
 
 use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
@@ -14,12 +14,10 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Begins every SQLite database.
 const HEAD: &[u8; 16] = b"SQLite format 3\0";
-/// Tables and indexes that are listed; smaller ones are one.
+/// The smallest of the others are merged.
 const MOST_PARTS: usize = 60;
 
-/// Whether it has the head of one.
 pub(super) fn is_one(path: &Path) -> bool {
     let mut head = [0; 16];
     File::open(path)
@@ -28,7 +26,6 @@ pub(super) fn is_one(path: &Path) -> bool {
         && head == *HEAD
 }
 
-/// Its tables and indexes, the largest first.
 pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
     let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
@@ -131,7 +128,6 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Tables of indexes that have another name.
 fn names(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement =
         database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;

@@ -1,11 +1,10 @@
-//! The two tables that the study of encodings printed, in its own form: means with a test that takes requests for independent,
-//! and 95th percentiles.
+//! The study's two tables: means with a test that assumes independent requests, and 95th
+//! percentiles.
 
 use crate::results::{Latency, Results};
 use faultline_stats::arms::welch_test;
 use std::fmt::Write as _;
 
-/// Both tables for each arm next to the reference.
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = String::new();
     let Some((reference, others)) = results.header.arms.split_first() else {
@@ -41,7 +40,7 @@ fn table(
     let subjects = results.subjects_over(link);
     for (subject, size) in subjects.iter().copied() {
         let same = subjects.iter().filter(|(_, other)| *other == size).count();
-        // Two accounts of one size are two lines.
+        // Accounts of one size need separate lines.
         let size = match size {
             None => "unknown".to_owned(),
             Some(size) if same > 1 => format!("{size} {subject:.8}"),
@@ -76,7 +75,7 @@ fn line(cells: [&str; 4], p: Option<&str>, winner: &str) -> String {
     format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
 }
 
-/// Microseconds matter where latencies are below 10 ms.
+/// Below 10 ms, microseconds matter.
 fn shown(ms: f64) -> String {
     if ms.abs() < 10.0 {
         format!("{ms:.3}")
@@ -85,7 +84,6 @@ fn shown(ms: f64) -> String {
     }
 }
 
-/// `Base64` and `Zstd`, as in the study.
 fn short(encoding: &str) -> String {
     match encoding {
         "base64" => "Base64".to_owned(),
@@ -94,7 +92,7 @@ fn short(encoding: &str) -> String {
     }
 }
 
-/// Welch's test of all requests.
+/// Welch's test over all requests.
 pub(crate) fn p_value(results: &Results, (a, b): (usize, usize)) -> String {
     let of = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
     match welch_test(&of(a), &of(b)).map(|test| test.p) {

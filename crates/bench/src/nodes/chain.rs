@@ -1,31 +1,25 @@
-//! What the nodes of each chain are asked.
-
 use crate::plan::{HEX, RANDOM};
 use serde_json::Value;
 
-/// A method and its parameters.
 pub(super) type Question = (&'static str, &'static str);
 
-/// A kind of chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) name: &'static str,
-    /// Methods, their parameters, and whether every node must give the same result.
+    /// Method, parameters, and whether all nodes must agree.
     pub(super) methods: &'static [(&'static str, &'static str, bool)],
-    /// Those that are asked unless others are named.
     pub(super) usual: &'static [&'static str],
-    /// What all nodes are asked first, at the same moment: the newest slot or block, the newest that stays, the oldest if nodes
-    /// may not have all, what it is.
+    /// Newest slot or block, newest final one, oldest if nodes may prune, version.
     pub(super) first: [Option<Question>; 4],
-    /// What gives the hash of the first block, and of the block with that slot or number.
+    /// Of the first block, and of a given height.
     pub(super) hashes: [Question; 2],
-    /// Where the hash is in a result that is an object.
+    /// Field name if the result is an object.
     pub(super) hash: &'static str,
-    /// So many are left out below the newest that stays.
+    /// Distance to the newest final slot or block.
     pub(super) left_out: u64,
 }
 
-/// All that are known; the first unless another is named.
+/// The first is the default.
 pub(super) const CHAINS: [Chain; 3] = [
     Chain {
         name: "solana",
@@ -92,7 +86,7 @@ pub(super) const CHAINS: [Chain; 3] = [
     },
     Chain {
         name: "starknet",
-        // By name: a later specification adds parameters, and some nodes want every positional one.
+        // Named parameters, because some nodes require every positional one.
         methods: &[
             (
                 "starknet_getBlockWithTxs",
@@ -128,8 +122,7 @@ pub(super) const CHAINS: [Chain; 3] = [
     },
 ];
 
-/// Further slots that are left out for a method below the newest that stays: a hundred blocks from a slot on, with those that are
-/// skipped between them, must all be finalized on every node.
+/// Additional distance: a hundred blocks from a slot on, with skipped slots, must be finalized.
 pub(super) fn reach(method: &str) -> u64 {
     if method == "getBlocksWithLimit" {
         150
@@ -138,12 +131,11 @@ pub(super) fn reach(method: &str) -> u64 {
     }
 }
 
-/// Whether a request with these parameters has a number that is drawn.
 pub(super) fn draws(params: &str) -> bool {
     params.contains(RANDOM) || params.contains(HEX)
 }
 
-/// A slot or the number of a block, as nodes write it.
+/// In any node's notation.
 pub(super) fn height(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
@@ -152,17 +144,15 @@ pub(super) fn height(value: &Value) -> Option<u64> {
     }
 }
 
-/// The hash in a result.
 pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
     let hash = value.as_str().or_else(|| value.get(chain.hash)?.as_str())?;
     Some(match hash.strip_prefix("0x") {
-        // A number, which nodes may fill with zeros.
+        // Nodes may pad with zeros.
         Some(digits) => format!("0x{}", digits.trim_start_matches('0').to_lowercase()),
         None => hash.to_owned(),
     })
 }
 
-/// What a node says that it is.
 pub(super) fn version(value: &Value) -> Option<&str> {
     value
         .as_str()

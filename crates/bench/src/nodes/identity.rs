@@ -1,4 +1,4 @@
-//! Whether nodes are of one chain: the same first block, and the same block at one height.
+//! Checks that nodes are of one chain.
 
 use super::chain::{self, Chain, Question};
 use crate::answer::Expected;
@@ -8,13 +8,10 @@ use crate::run::Engine;
 use anyhow::{Context as _, bail};
 use faultline_text::{clean, count};
 
-/// A slot may have been skipped: so many below the newest common one are tried.
+/// A slot may be skipped, so several heights are tried.
 const HEIGHTS: u64 = 4;
 
-/// Compares the first blocks of the nodes that are the arms of `nodes`; what is known of them, in a sentence.
-///
-/// # Errors
-/// The nodes are of different chains; a signal to end.
+/// Compares the first blocks.
 pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
     first_common_hash(engine, chain, nodes, (chain.hashes[0], &[0])).map(|found| match found {
         CommonHash::Same { hash, .. } => format!("all nodes have the genesis {hash}"),
@@ -24,10 +21,7 @@ pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::R
     })
 }
 
-/// Compares a block at the end of `range`, which all nodes have.
-///
-/// # Errors
-/// As [`genesis`].
+/// Compares a block at the end of `range`.
 pub(super) fn block(
     engine: &Engine,
     chain: &Chain,
@@ -46,15 +40,12 @@ pub(super) fn block(
     })
 }
 
-/// What came of comparing the hashes that nodes give.
 enum CommonHash {
-    /// All nodes give this one of this height.
     Same { height: u64, hash: String },
-    /// A node gave none.
     Unknown { why: String },
 }
 
-/// The hash at the first height of which all nodes give one.
+/// At the first height at which all nodes have one.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
@@ -93,7 +84,6 @@ fn first_common_hash(
     Ok(CommonHash::Unknown { why })
 }
 
-/// Fails if two nodes have different hashes.
 fn ensure_same_hash(method: &str, height: u64, known: &[(&str, &String)]) -> anyhow::Result<()> {
     let Some((first, rest)) = known.split_first() else {
         return Ok(());

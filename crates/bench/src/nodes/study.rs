@@ -1,5 +1,4 @@
-//! What the study of nodes printed: total and mean time of each node and method, and by how much one is faster; then what it asked
-//! for in the end, which node is to answer which method.
+//! The study of nodes: total and mean times, and the recommended node for each method.
 
 use crate::compare::{Compared, one};
 use crate::disk;
@@ -9,21 +8,17 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
-/// What some methods took, over the rounds in which every node answered all of them well: a node that fails to give the slow answers
-/// is not the faster one.
+/// Over rounds in which every node answered all methods: failing on slow answers must not look
+/// faster.
 pub(crate) struct Load {
-    /// The method, or that it is all of them.
     pub(crate) title: String,
-    /// Name, good requests and seconds of each node.
     pub(crate) nodes: Vec<(String, u64, f64)>,
-    /// Which is the faster, how often, and what the order does to it.
     pub(crate) lines: Vec<String>,
 }
 
-/// A node's requests of one method, by round: place in the order of the run and latency in milliseconds, if it was answered well.
+/// By round: position in the run and latency in ms; `None` without a good answer.
 type RequestTimes = Vec<Option<(u64, f64)>>;
 
-/// All of it.
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
@@ -49,7 +44,6 @@ pub(crate) fn tables(results: &Results) -> String {
     out + &routed(results) + "\n"
 }
 
-/// Each method alone, then all of them.
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
     let methods = methods(results);
     let mut loads: Vec<Load> = methods
@@ -152,7 +146,7 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
 }
 
-/// How far apart the averages are: whether a node is faster is for the comparison to say.
+/// In percent. Only the comparison decides whether a node is faster.
 fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
     let (fast, slow) = (
@@ -168,8 +162,7 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     ))
 }
 
-/// Each node's average when it was the first that was asked the same in a round, and when another was asked before: what the first
-/// request leaves in caches on the way may help the second.
+/// Averages when first in a round, and otherwise: the first request may warm caches for the second.
 fn orders(nodes: &[(&String, Vec<RequestTimes>)], good: &[usize]) -> Option<String> {
     let mut lines = Vec::new();
     for (index, (node, methods)) in nodes.iter().enumerate() {
@@ -221,8 +214,8 @@ fn request_times(results: &Results, cell: usize) -> RequestTimes {
     request_times
 }
 
-/// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with intervals that hold
-/// for all of these comparisons together. A node that failed to answer, or answered otherwise than the reference, is left out.
+/// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
+/// answers are left out.
 pub(crate) fn routed(results: &Results) -> String {
     let methods = &methods(results);
     let arms = results.header.arms.len();
@@ -271,7 +264,6 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-/// The node to recommend for a method, by the differences that are shown.
 fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
@@ -330,7 +322,7 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     }
 }
 
-/// The arms that answered every request of this method, and none otherwise than the reference.
+/// Arms without failures and without differences from the reference.
 fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let arms = results.header.arms.iter().enumerate();
     let good = arms.filter(|(index, arm)| {

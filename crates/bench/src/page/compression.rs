@@ -1,5 +1,3 @@
-//! A run of `bench compression` as a report.
-
 use super::{ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
 use crate::report_tables::words;
@@ -10,7 +8,6 @@ use faultline_analysis::report::model::{
 };
 use faultline_text::{count, moment};
 
-/// All of it; the study's tables first.
 pub(crate) fn report(outcome: &Outcome) -> Report {
     let section = |id: &str, title: &str, blocks| Section {
         id: id.to_owned(),
@@ -72,7 +69,7 @@ fn saved(row: &ClassRow) -> String {
     )
 }
 
-/// Codecs by what they save; bytes are counted and not tested.
+/// By bytes saved, which are counted, not tested.
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
@@ -150,7 +147,6 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     all
 }
 
-/// Tables of the first codec, as the study has them.
 fn study(outcome: &Outcome) -> Vec<Block> {
     let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else {
         return Vec::new();
@@ -200,7 +196,6 @@ fn study(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// Seconds until so many records are there.
 fn steps(fetch: &FetchTable) -> Table {
     let heads: Vec<String> = std::iter::once("records".to_owned())
         .chain(fetch.columns.iter().flat_map(|column| {
@@ -233,7 +228,7 @@ fn steps(fetch: &FetchTable) -> Table {
 }
 
 fn bar(of: Option<&Interval>) -> Option<Bar> {
-    // An interval of too few may be of any length, and would decide the axis.
+    // An interval from few values may be huge and would set the axis.
     of.map(|of| {
         (
             of.value,

@@ -1,12 +1,9 @@
-//! What data folders take.
-
 use super::paragraphs;
 use crate::disk::{self, Disk};
 use crate::report_tables::words;
 use faultline_analysis::report::cells::{figure, number, table};
 use faultline_analysis::report::model::{BarSeries, Bars, Block, Cell, Chart};
 
-/// In total, by type of file, and by part of each database; nothing where no folder was looked at.
 pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();

@@ -1,12 +1,9 @@
-//! The study of encodings: its two tables.
-
 use crate::encoding::p_value;
 use crate::report_tables::words;
 use crate::results::{Latency, Results};
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell, Table};
 
-/// Means with a test, and 95th percentiles, of each arm next to the reference over each link.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();

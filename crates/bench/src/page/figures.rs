@@ -1,5 +1,3 @@
-//! The figures of a run of requests.
-
 use super::ids;
 use crate::compare::{Compared, comparisons, crossing, interval_words};
 use crate::results::{Results, ms};
@@ -11,14 +9,11 @@ use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
 use faultline_stats::summary;
 
-/// Distributions that a page has at most: one for each subject.
 const MOST_DISTRIBUTIONS: usize = 12;
-/// Classes of a distribution.
 const MOST_CLASSES: usize = 120;
-/// Points of a line over time.
 const MOST_POINTS: usize = 1500;
 
-/// Difference with interval over size with the crossover, where subjects have sizes; else by subject.
+/// Over size with the crossover, or by subject without sizes.
 pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
@@ -76,7 +71,6 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
     blocks
 }
 
-/// `None` of fewer than two sizes.
 fn curve(
     results: &Results,
     compared: &[Compared],
@@ -135,7 +129,6 @@ fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
     }
 }
 
-/// Latencies of each subject by arm.
 pub(super) fn distributions(results: &Results) -> Vec<Block> {
     let subjects = results.subjects();
     let ids = ids(subjects.iter().map(|(subject, _)| *subject));
@@ -191,7 +184,6 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
     blocks
 }
 
-/// Mean of some rounds that follow one another, by arm, over the time of the run.
 pub(super) fn over_time(results: &Results) -> Vec<Block> {
     let rounds = results
         .samples
@@ -244,7 +236,7 @@ fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Lin
         *begun = begun.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
-    // A round of a mix has one request of each arm; a last one may lack some.
+    // The last round may be incomplete.
     let wanted = by_round
         .iter()
         .map(|(_, latencies)| latencies.len())
@@ -273,7 +265,7 @@ fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Lin
             .flat_map(|(_, latencies)| latencies.iter().copied())
             .collect();
         let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);
-        // Rounds overlap where many are asked at the same time.
+        // Rounds of concurrent requests overlap.
         line.x
             .push(line.x.last().copied().unwrap_or(0.0).max(begun));
         line.y.push(summary::summary(&all).mean.filter(|_| whole));

@@ -1,5 +1,3 @@
-//! The study of nodes: total and mean time of each, and where each method is best sent.
-
 use super::paragraphs;
 use crate::nodes::{loads, routed};
 use crate::report_tables::words;
@@ -7,7 +5,6 @@ use crate::results::Results;
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::Block;
 
-/// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let columns = [
         ("load", ""),

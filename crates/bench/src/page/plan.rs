@@ -1,12 +1,10 @@
-//! What a plan of `bench run` shows first: all requests of each arm together.
-
 use crate::compare::compared;
 use crate::plan_file::joined;
 use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_analysis::report::model::Block;
 
-/// Latencies over all requests, and arms against the first. Nothing where there is one request only.
+/// Empty with only one request.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let Some(all) = joined(results) else {
         return Vec::new();

@@ -1,5 +1,3 @@
-//! The study of transports: how long each took for a single write and read and for many in a row.
-
 use super::paragraphs;
 use crate::report_tables::words;
 use crate::results::Results;
@@ -7,7 +5,6 @@ use crate::transport::sentences;
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell};
 
-/// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
     let columns: Vec<(&str, &str)> = std::iter::once(("", ""))

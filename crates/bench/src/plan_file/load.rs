@@ -1,4 +1,4 @@
-//! From TOML to a plan, with all mistakes at once.
+//! Parses a plan and reports all mistakes at once.
 
 use super::requests::{Answer, Request, requests};
 use super::{ENCODING, readable};
@@ -17,23 +17,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// Arms that a plan has at most.
 const MOST_ARMS: usize = 16;
 
-/// An arm of the file.
 struct FileArm {
     name: String,
     link: LinkKind,
-    /// Stands for `{encoding}`.
     encoding: Option<String>,
-    /// Is asked instead of every request's own.
+    /// Overrides that of every request.
     method: Option<String>,
 }
 
-/// Reads a plan's text; relative paths in it are relative to the folder of `file`.
-///
-/// # Errors
-/// Every mistake found.
+/// Relative paths are relative to the folder of `file`.
 pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Mistake>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top, m| {
@@ -63,7 +57,6 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), 
     read.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-/// What a plan has where it does not say.
 fn usual() -> Plan {
     Plan {
         arms: Vec::new(),
@@ -221,7 +214,7 @@ fn value_name(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-/// One of a list, as it is written between quotes in JSON.
+/// Escaped for a JSON string.
 fn item(value: &DeValue<'_>) -> Result<String, String> {
     if matches!(value, DeValue::Integer(_)) {
         return whole(value).map(|number| number.to_string());
@@ -229,7 +222,7 @@ fn item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(quoted(&text(value)?))
 }
 
-/// A text as it is written between quotes in JSON.
+/// Escaped for a JSON string.
 fn quoted(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json.strip_prefix('"')
@@ -238,7 +231,6 @@ fn quoted(text: &str) -> String {
         .to_owned()
 }
 
-/// Each line of a file that has something.
 fn lines(file: &Path) -> Result<Vec<String>, String> {
     let text = super::contents(file).map_err(|what| format!("{}: {what}", file.display()))?;
     filled(
@@ -258,7 +250,6 @@ fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
     }
 }
 
-/// Every arm asks every request.
 fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<Request>) {
     if requests.iter().any(|request| request.weight.is_some()) {
         plan.weights = requests
@@ -281,7 +272,7 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             let of_arm = arm.encoding.as_deref().and_then(Encoding::named);
             let expected = match request.answer {
                 Answer::Any => Expected::Json { same: false },
-                // There is nothing to compare with.
+                // With one arm there is nothing to compare.
                 Answer::Same => Expected::json(method, arms.len() > 1),
                 Answer::Account => {
                     Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64))

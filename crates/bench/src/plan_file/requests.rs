@@ -1,39 +1,31 @@
-//! What a plan asks.
-
 use super::{ENCODING, readable};
 use crate::answer::Encoding;
 use crate::values::{self, Value};
 use faultline_settings::{Mistakes, Table, Unique, choice, text, within};
 use serde_json::Value as Json;
 
-/// Requests that a plan has at most.
 const MOST: usize = 1000;
 
-/// What is said of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// All arms must give the same result.
     Same,
-    /// Any result will do.
     Any,
-    /// An account, whose data must be the same in every encoding.
+    /// An account with the same data in every encoding.
     Account,
 }
 
-/// A request of the file.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) name: String,
     pub(super) method: String,
-    /// With names in braces.
+    /// With placeholders in braces.
     pub(super) params: String,
     pub(super) weight: Option<u32>,
     pub(super) answer: Answer,
-    /// Of an account, by its parameters.
     pub(super) encoding: Option<Encoding>,
 }
 
-/// Reads `[[request]]`. Whether any arm has an encoding decides if that may be named.
+/// Requests may name `{encoding}` only if an arm has one.
 pub(super) fn requests(
     top: &mut Table<'_>,
     (values, encodings): (&[Value], bool),
@@ -46,7 +38,7 @@ pub(super) fn requests(
             "[[request]] is missing: say what is asked, with method and params",
         );
     }
-    // Where a value has a mistake, it is not known here.
+    // An invalid value is unknown here.
     let sound = m.is_empty();
     top.tables("request", m, |t, m| {
         let method = t.need("method", m, readable);
@@ -90,7 +82,6 @@ pub(super) fn requests(
     requests
 }
 
-/// The encoding that parameters of an account name.
 fn encoding(params: &str) -> Option<Encoding> {
     let params: Json = serde_json::from_str(params).ok()?;
     params
@@ -99,7 +90,7 @@ fn encoding(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Parameters that are JSON whatever is drawn.
+/// Must be valid JSON for any drawn value.
 fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, String> {
     let is_known = |name: &str| {
         (encodings && name == ENCODING) || values.iter().any(|value| value.name == name)
@@ -146,7 +137,6 @@ fn names(params: &str, value: &Value) -> bool {
     values::names(params).any(|name| name == value.name)
 }
 
-/// Whether it is an array or an object.
 fn is_json(params: &str) -> Result<(), String> {
     let shown: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {

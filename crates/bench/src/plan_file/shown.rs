@@ -1,5 +1,3 @@
-//! What a plan shows first: all requests of each arm together.
-
 use crate::compare::compared;
 use crate::report_tables as tables;
 use crate::results::{CellHead, Results, Sample};
@@ -7,10 +5,8 @@ use faultline_analysis::render::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What all requests are about.
 const ALL: &str = "all requests";
 
-/// Latencies over all requests, and arms against the first. Nothing where there is one request only.
 pub(super) fn together(results: &Results) -> String {
     let Some(all) = joined(results) else {
         return String::new();
@@ -28,8 +24,7 @@ pub(super) fn together(results: &Results) -> String {
     out + "\n"
 }
 
-/// The same samples with one cell for each arm: each subject of each round becomes a round, in which arms are compared. `None` where
-/// there is one request only.
+/// One cell per arm: each subject of each round becomes a round. `None` with only one request.
 pub(crate) fn joined(results: &Results) -> Option<Results> {
     if results.subjects().len() < 2 {
         return None;

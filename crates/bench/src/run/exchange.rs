@@ -1,5 +1,3 @@
-//! One request and its answer, over a connection that is kept.
-
 use crate::answer::{Decoded, Decoder};
 use crate::failure::Failure;
 use crate::http::{Link, Opened, Raw};
@@ -13,10 +11,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Bytes of an answer from which on the CPU time of decoding is measured; that of a smaller one is the time that it takes.
+/// For smaller answers, the elapsed time counts as CPU time.
 const CPU_FROM: usize = 512;
 
-/// A connection, by what is spoken over it.
 enum Connection {
     Http(Link),
     Socket(Box<Socket>),
@@ -60,19 +57,15 @@ impl Connection {
     }
 }
 
-/// One worker's connections, one for each kind in the plan.
 pub(crate) struct Connections {
     links: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
 }
 
-/// A request that was answered.
 #[derive(Debug)]
 pub(crate) struct Exchanged {
-    /// By [`crate::results::PHASES`].
     pub(crate) phases: [Duration; 6],
     pub(crate) decoded: Decoded,
-    /// CPU time of decoding.
     pub(crate) decode_cpu: Duration,
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -86,7 +79,7 @@ impl Connections {
         }
     }
 
-    /// Connects for that cell if there is no connection. One that fails is the next request's failure.
+    /// An error becomes the next request's failure.
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let index = cell.link;
         let (Some(kind), Some(connection)) = (plan.links.get(index), self.links.get_mut(index))
@@ -103,7 +96,7 @@ impl Connections {
         }
     }
 
-    /// Sends a request that was to be sent at `at`, and decodes its answer. After a failure the connection is given up.
+    /// Scheduled for `at`. A failure drops the connection.
     pub(crate) async fn exchange(
         &mut self,
         plan: &Plan,
@@ -116,7 +109,7 @@ impl Connections {
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
         if left.is_zero() {
-            // A timer that is over lets what it times begin: nothing is sent, and the connection is as good as before.
+            // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
         }
         let requested = match timeout(left, self.ask(plan, (index, cell), id, left)).await {
@@ -130,7 +123,7 @@ impl Connections {
                 return Err(failure);
             }
         };
-        // To read the clock of CPU time costs more than to decode a small answer.
+        // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= CPU_FROM).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
@@ -142,7 +135,7 @@ impl Connections {
                 .get(index)
                 .is_some_and(|kind| kind.protocol == Protocol::WebSocket)
         {
-            // What comes next may be the answer to this one.
+            // Otherwise the late answer could arrive next.
             self.links.get_mut(index).map(Option::take);
         }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);

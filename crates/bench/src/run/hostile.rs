@@ -1,5 +1,4 @@
-//! The engine against nodes that do what no node should, over HTTP/1.1, HTTP/2 and a WebSocket: each ends in an error of that request,
-//! and the next one is answered.
+//! The engine against misbehaving nodes: each request fails, and the next one succeeds.
 #![expect(
     clippy::disallowed_methods,
     reason = "the witness has threads of its own"
@@ -22,28 +21,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is done to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
-    /// It is answered.
     Good,
-    /// An error of JSON-RPC.
     Error,
-    /// An answer to another one.
     WrongId,
-    /// JSON of many arrays in one another.
     Deep,
-    /// More and more, without an end.
     Endless,
-    /// The beginning of an answer, then the end of the connection.
     Half,
-    /// The beginning of an answer, then nothing.
     Stuck,
-    /// Bytes of no protocol.
     Noise,
 }
 
-/// What each must come to, over every protocol alike.
+/// Accepted failures for every protocol.
 const DEEDS: [(Deed, &[&str]); 7] = [
     (Deed::Error, &["JSON-RPC -32602"]),
     (Deed::WrongId, &["wrong id"]),
@@ -55,7 +45,6 @@ const DEEDS: [(Deed, &[&str]); 7] = [
     (Deed::Noise, &["malformed answer", "connection closed"]),
 ];
 
-/// The body of an answer.
 fn body(deed: Deed, id: u64) -> String {
     match deed {
         Deed::Error => {
@@ -67,7 +56,7 @@ fn body(deed: Deed, id: u64) -> String {
     }
 }
 
-/// A node that does one of the deeds to every other request, in their order, and answers the others.
+/// Misbehaves on every other request, and answers the others.
 fn serve(protocol: Protocol) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -77,7 +66,6 @@ fn serve(protocol: Protocol) -> SocketAddr {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             stream.set_nodelay(true).unwrap();
-            // One connection at a time; how it ends is the client's.
             let _ = match protocol {
                 Protocol::Http2 => two(&mut stream, &mut next),
                 Protocol::WebSocket => socket(&mut stream, &mut next),
@@ -88,7 +76,6 @@ fn serve(protocol: Protocol) -> SocketAddr {
     address
 }
 
-/// Bytes up to an empty line, and what is behind it.
 fn head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
     let mut read = Vec::new();
     loop {
@@ -123,7 +110,6 @@ fn id_of(body: &[u8]) -> u64 {
         .unwrap()
 }
 
-/// Nothing, until the other side gives up.
 fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
     loop {
         more(stream, &mut Vec::new())?;
@@ -166,7 +152,6 @@ fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
     }
 }
 
-/// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -211,12 +196,11 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
 }
 
 fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std::io::Result<()> {
-    // END_HEADERS.
     stream.write_all(&frame(HEADERS, 4, number, &OK))?;
     let body = body(deed, id).into_bytes();
     match deed {
         Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
-            // No frame has more than 16,384 bytes.
+            // A frame has at most 16,384 bytes.
             for piece in body.chunks(16_000) {
                 stream.write_all(&frame(DATA, 0, number, piece))?;
             }
@@ -235,7 +219,7 @@ fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std
             stream.write_all(&[0xff; 64])?;
             Err(std::io::ErrorKind::Other.into())
         }
-        // More than an answer may have, and less than the first window.
+        // More than an answer's limit, less than the first window.
         Deed::Endless => {
             for _ in 0..3 {
                 stream.write_all(&frame(DATA, 0, number, &[b' '; 16_000]))?;
@@ -245,13 +229,12 @@ fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std
     }
 }
 
-/// A frame of a WebSocket with a text, or the first part of one.
+/// Or its first fragment.
 fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u64::try_from(payload.len()).unwrap().to_be_bytes();
     [&[first, 127][..], &length, payload].concat()
 }
 
-/// Gives the WebSocket that is asked for.
 fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
@@ -315,7 +298,7 @@ fn what_came(protocol: Protocol) {
         _ => Endpoint::read(&format!("http://{address}")),
     };
     let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
-    // Over HTTP/2 what is too large has to fit into the first window.
+    // The excess must fit into the first HTTP/2 window.
     let mut plan = Plan {
         timeout: Duration::from_secs(2),
         limit: 40_000,
@@ -340,7 +323,7 @@ fn what_came(protocol: Protocol) {
         );
     }
     assert_eq!(measured.state.stopped_by, None);
-    // An error is an answer: the connection is as good as before.
+    // An error is an answer: the connection stays usable.
     let connect = measured.samples[1].phases.unwrap()[1];
     assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
 }
@@ -370,7 +353,7 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         upgrade(&mut stream).unwrap();
-        // It never reads, so that no pong leaves.
+        // The node never reads.
         let pings = [&[0x89, 125][..], &[b'x'; 125]].concat().repeat(100);
         while stream.write_all(&pings).is_ok() {
             count.fetch_add(pings.len() as u64, Ordering::SeqCst);
@@ -389,7 +372,7 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
     let named = format!("hostile: ws://{address} sends control frames without an answer");
     assert_eq!(failure, Some(named.as_str()));
     ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
-    // Its pongs are as many as the pings; the system's buffers had the rest.
+    // The kernel's buffers took the rest.
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 32 << 20, "{sent}");
 }

@@ -1,4 +1,4 @@
-//! Work that is more than one request: one after the other, in the order of a plan.
+//! Runs operations of several requests.
 
 use super::{
     Attempted, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
@@ -16,21 +16,17 @@ use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
 impl Engine {
-    /// What connects with TLS, if the plan needs that.
     pub(crate) fn tls(&self) -> Option<TlsConnector> {
         self.tls.clone()
     }
 
-    /// Does what must be done before anything is measured. Connections that it makes do not outlive it.
-    ///
-    /// # Errors
-    /// Those of `work`; a signal to end.
+    /// Before any measurement; the connections are closed afterwards.
     pub(crate) fn first<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let pace = Pace::default();
-        // It does not look at the pace: the first signal ends it.
+        // It does not check the pace, so the first signal ends it.
         let ended = async {
             while pace.ended_by().is_none() {
                 pace.until(Duration::MAX).await;
@@ -51,10 +47,6 @@ impl Engine {
         }
     }
 
-    /// Performs every cell of every round in the order of `plan`, or those until a signal to end.
-    ///
-    /// # Errors
-    /// None but those of the runtime.
     pub(crate) fn one_by_one(
         &self,
         plan: &Plan,

@@ -1,4 +1,4 @@
-//! When the next request may be sent: after the waits that nodes ask for, and not after the run was asked to end.
+//! Delays requests as nodes demand, and ends the run.
 
 use crate::failure::Failure;
 use faultline_command::clock;
@@ -9,66 +9,62 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// A request that is refused for its rate is tried so often again.
+/// Maximum retries of a rate-limited request.
 const MOST_REFUSALS: u32 = 8;
-/// One that finds no connection or is answered with a server's error is tried so often again: it may be the request.
+/// Maximum retries after a connection or server error, which the request itself may cause.
 const MOST_ERRORS: u32 = 3;
-/// A node that has refused all requests for so long when one is given up ends the run.
+/// A node that refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
-/// The first wait after a refusal; each further one is twice as long. What a node asks for is waited, if it is longer.
+/// Doubles each time, unless the node requests more.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// The longest wait that no node asked for.
+/// Maximum wait that no node requested.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// A node that asks for a longer wait than this ends the run.
+/// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
-/// The shortest pause that is reported.
+/// Shorter pauses are not reported.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
-/// Whether the run is to end is looked at so often.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The runtime's timers are that exact; from there on who waits does so actively.
+/// Precision of the runtime's timers; the rest is active waiting.
 const TIMER: Duration = Duration::from_millis(2);
 
-/// What all who send requests have in common.
+/// Shared by all senders.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Nothing is sent before: a node asked for fewer requests.
+    /// No request is sent earlier, because a node requested a delay.
     resume: Cell<Duration>,
-    /// In an open loop, by node ([`Plan::node`](crate::plan::Plan::node)): nothing is sent there before.
+    /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
     not_before: RefCell<BTreeMap<usize, Duration>>,
-    /// By node: since when every request has been refused.
+    /// By node: since when every request was refused.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
     refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
 }
 
-/// What came of a request.
 #[derive(Debug)]
 pub(crate) struct Attempted<T> {
     pub(crate) answer: Result<T, Failure>,
-    /// When it was to be sent the last time.
+    /// Of the last attempt.
     pub(crate) at: Duration,
-    /// How often the node refused it before.
     pub(crate) refused: u32,
 }
 
-/// Which refusals are followed by the same request after a wait.
+/// Which refusals are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// All: in a closed loop.
+    /// In a closed loop.
     All,
-    /// Those for the rate: where nothing is known yet of a node.
+    /// During preparation: rate limits.
     Limits,
-    /// None: in an open loop.
+    /// In an open loop.
     None,
 }
 
 impl Pace {
-    /// No further request is to be sent. The first reason stays.
+    /// The first reason is kept.
     pub(crate) fn end(&self, by: String) {
         self.ended_by.borrow_mut().get_or_insert(by);
     }
 
-    /// Why it ends early.
     pub(crate) fn ended_by(&self) -> Option<String> {
         self.ended_by.borrow().clone()
     }
@@ -77,12 +73,11 @@ impl Pace {
         self.ended_by.borrow().is_some()
     }
 
-    /// How often nodes refused requests, by kind.
     pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
         self.refusals.borrow().clone()
     }
 
-    /// Whether a request that was to be sent to that node at `at` is not: the node wants none before a later moment.
+    /// Whether a node's requested delay forbids a request scheduled for `at`.
     pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
         self.not_before
             .borrow()
@@ -90,7 +85,7 @@ impl Pace {
             .is_some_and(|until| at < *until)
     }
 
-    /// Waits for that moment; whether a request is still to be sent then.
+    /// Returns whether to send the request.
     pub(crate) async fn until(&self, moment: Duration) -> bool {
         loop {
             let left = moment.saturating_sub(clock::uptime());
@@ -105,13 +100,11 @@ impl Pace {
         }
     }
 
-    /// Waits for as long as nodes asked for.
     pub(crate) async fn resumed(&self) -> bool {
         self.until(self.resume.get()).await
     }
 
-    /// Sends a request to that node that was to be sent at `at`, and again after a wait if the node refused it and it may be
-    /// repeated. `None` if the run ends during the wait.
+    /// Retries after a wait if allowed. `None` if the run ends meanwhile.
     pub(crate) async fn attempted<T>(
         &self,
         node: usize,
@@ -157,7 +150,6 @@ impl Pace {
         }
     }
 
-    /// Counts a refusal, and decides whether its request is sent again after so many others.
     fn is_repeated(&self, node: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
         *self
             .refusals
@@ -178,7 +170,7 @@ impl Pace {
         let most = if is_limit { MOST_REFUSALS } else { MOST_ERRORS };
         match repeat {
             Repeat::None => {
-                // Who names no wait wants none: what is due already was held up by the node, and is sent.
+                // Without a requested delay, overdue requests are still sent.
                 if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
                 {
                     let mut not_before = self.not_before.borrow_mut();
@@ -201,7 +193,7 @@ impl Pace {
     }
 }
 
-/// When requests may be sent again, after `known` and after another wait. The user is told of a wait that adds much.
+/// A long additional wait is reported.
 fn later(known: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
     let until = known.max(now + wait);

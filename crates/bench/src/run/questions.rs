@@ -1,5 +1,3 @@
-//! What is asked before anything is measured.
-
 use super::Engine;
 use super::exchange::Connections;
 use super::pace::{Pace, Repeat};
@@ -12,14 +10,10 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-/// A question by its place in the plan, and what came of it.
 type Answered = (usize, Result<Vec<u8>, Failure>);
 
 impl Engine {
-    /// Asks every cell of `plan` once, subject by subject, all arms at the same moment: what came of it, and the decoded bytes.
-    ///
-    /// # Errors
-    /// There is no memory for a decoder; a signal to end, or a node that wants no requests for long.
+    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
     pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = Rc::new(Pace::default());
         let answers = self.with_signals(
@@ -36,10 +30,6 @@ impl Engine {
         }
     }
 
-    /// [`Engine::probe`] of requests for JSON: their results.
-    ///
-    /// # Errors
-    /// A request that is not answered well.
     pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
         let node = |cell: &PlanCell| {
             plan.arms

@@ -1,4 +1,4 @@
-//! A node of which all is known beforehand: how long each answer takes, and what is wrong with it.
+//! A test server with known answer times and errors.
 #![expect(
     clippy::disallowed_methods,
     reason = "the witness has threads and a clock of its own"
@@ -11,36 +11,27 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What becomes of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reply {
-    /// A good answer after that time.
     After(Duration),
-    /// These bytes, then the end of the connection.
     Raw(String),
-    /// A body without an end.
     Endless,
-    /// Nothing, for as long as the other side waits.
     Silent,
 }
 
-/// The server; its threads end with the test's process.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    /// How long each good answer took, from the request's last byte to the answer's first.
+    /// From the request's last byte to the answer's first.
     pub(super) took: Arc<Mutex<Vec<Duration>>>,
-    /// Connections that were made.
     pub(super) connections: Arc<AtomicUsize>,
 }
 
-/// A good answer to `getAccountInfo`.
 pub(super) fn good(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#
     )
 }
 
-/// An answer of HTTP around a body.
 pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}",
@@ -49,7 +40,7 @@ pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
 }
 
 impl Server {
-    /// Answers the request with that number (from 0, of all connections) and id as `reply` says.
+    /// `reply` gets the request's number over all connections and its id.
     pub(super) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Reads results from a file that may come from anywhere.
+//! Reads results from an untrusted file.
 
 use super::{APPLICATION, FORMAT, TABLES};
 use crate::plan::MOST_REQUESTS;
@@ -10,7 +10,6 @@ use rusqlite::Row;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Cells that a file may have.
 const MOST_CELLS: usize = 100_000;
 
 const KIND: DatabaseKind = DatabaseKind {
@@ -18,19 +17,12 @@ const KIND: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-/// Reads results that were written, also those of a run that was killed or still runs.
-///
-/// # Errors
-/// It is no such file, it is damaged, or a newer version of this program wrote it.
+/// Also of a killed or unfinished run.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     let (database, header) = opened(path)?;
     content(&database, &header).with_context(|| path.display().to_string())
 }
 
-/// The header of results, and which preset they are of.
-///
-/// # Errors
-/// As [`read`].
 pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
     let (_, header) = opened(path)?;
     let preset: Preset =
@@ -146,7 +138,7 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
         let value = value
             .map(|value| u64::try_from(value).context("a time below 0"))
             .transpose()?;
-        // An hour a phase: what is longer is damaged, and sums stay sums.
+        // Longer phases are damage; with the limit, sums cannot overflow.
         ensure!(
             value.is_none_or(|value| value < 1 << 60),
             "a time that cannot be"
@@ -156,7 +148,6 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
             phases
         });
     }
-    // Nothing reads these of a request that failed.
     let failed = phases.is_none();
     Ok(Sample {
         number: whole(0)?,

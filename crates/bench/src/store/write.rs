@@ -1,4 +1,4 @@
-//! Writes results while they are measured, on a thread of its own: to wait for the disk is in no latency.
+//! Writes results on a separate thread, so that disk waits are in no latency.
 
 use super::{APPLICATION, FORMAT, TABLES};
 use crate::results::{CellHead, Header, Results, Sample};
@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-/// Stands for what ended a run until its end is written.
 const UNFINISHED: &str = "a kill, or not ended yet";
 
-/// From and to in nanoseconds, and how often, of a bucket of a cell's histogram.
+/// Cell, lower and upper end in nanoseconds, count.
 type Bucket = (usize, u64, u64, u64);
 
-/// A new file that takes what a run measures, about once a second in one transaction.
+/// Receives results about once a second, one transaction each.
 pub(crate) struct ResultsFile {
     path: PathBuf,
     sender: Sender<Message>,
@@ -28,25 +27,18 @@ pub(crate) struct ResultsFile {
 }
 
 enum Message {
-    /// The run begins: what is known of it, and where to say whether that could be written.
+    /// The channel returns whether the start was written.
     Begin(Box<Header>, Vec<CellHead>, Sender<anyhow::Result<()>>),
-    /// New samples.
     Append(Vec<Sample>, RunState),
-    /// The run has ended.
     End(Box<Header>, Vec<Bucket>),
 }
 
-/// How the file was left.
 struct WriterOutcome {
-    /// Whether a run began.
     begun: bool,
     last: anyhow::Result<()>,
 }
 
-/// Fails if there is no new file to be made at `path`, which `option` names.
-///
-/// # Errors
-/// It exists, or its folder does not.
+/// `option` names `path` in errors.
 pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
     match files::why_not_new(path) {
         Some(why) => Err(WrongUsage(format!("{option} {why}")).into()),
@@ -55,10 +47,6 @@ pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
 }
 
 impl ResultsFile {
-    /// Makes the file before the first request, so that no run is lost for its name.
-    ///
-    /// # Errors
-    /// There is such a file already, or its folder cannot be written.
     pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
         let writing = ResultsWriter::create(path)?;
         let (sender, messages) = channel();
@@ -73,10 +61,6 @@ impl ResultsFile {
         })
     }
 
-    /// Writes what is known before the first request that counts.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
         let (sender, written) = channel();
         self.send(Message::Begin(
@@ -87,15 +71,12 @@ impl ResultsFile {
         written.recv().context("the thread of --out has ended")?
     }
 
-    /// Takes new samples, and the state of the run after them. What cannot be written is said, and tried again later.
+    /// Failed writes are reported and retried.
     pub(crate) fn append(&self, samples: &[Sample], state: &RunState) {
         self.send(Message::Append(samples.to_vec(), state.clone()));
     }
 
-    /// Ends the file: with the last header, and the histograms of all cells.
-    ///
-    /// # Errors
-    /// Something of the run is not in the file.
+    /// Fails if any part of the run is missing in the file.
     pub(crate) fn finish(self, results: &Results) -> anyhow::Result<()> {
         let buckets = (0..results.cells.len())
             .flat_map(|cell| buckets(results, cell))
@@ -104,17 +85,17 @@ impl ResultsFile {
         self.ended()?.last
     }
 
-    /// Gives the file up: it is removed unless a run began.
+    /// Removes the file unless a run began.
     pub(crate) fn abandon(self) {
         let path = self.path.clone();
         if self.ended().is_ok_and(|ended| !ended.begun) {
-            // It has nothing, and was made here.
+            // Created here and empty.
             let _ = std::fs::remove_file(path);
         }
     }
 
     fn send(&self, message: Message) {
-        // A thread that has ended is an error when it is joined.
+        // An ended thread is reported by `join`.
         let _ = self.sender.send(message);
     }
 
@@ -125,10 +106,7 @@ impl ResultsFile {
     }
 }
 
-/// Writes results that are one document: the table `run` alone.
-///
-/// # Errors
-/// There is such a file already, or it cannot be written.
+/// Only the table `run`.
 pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let mut database = create(path)?;
     let mut write = || -> anyhow::Result<()> {
@@ -143,13 +121,12 @@ fn named(path: &Path) -> String {
     format!("--out {}", path.display())
 }
 
-/// A new database with its tables.
 fn create(path: &Path) -> anyhow::Result<Connection> {
     check_new("--out", path)?;
-    // A link is a file that exists: nothing is written through it.
+    // Never writes through a symbolic link.
     File::create_new(path).with_context(|| named(path))?;
     let make = || -> anyhow::Result<Connection> {
-        // Absolute, as SQLite takes a name that begins with `file:` for an address.
+        // SQLite treats a name that begins with `file:` as a URI.
         let absolute = std::path::absolute(path)?;
         let mut database =
             Connection::open_with_flags(absolute, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -163,20 +140,16 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
         Ok(database)
     };
     make().with_context(|| named(path)).inspect_err(|_| {
-        // It is ours, made a moment ago, and has nothing.
         let _ = std::fs::remove_file(path);
     })
 }
 
-/// The file as its thread has it.
 struct ResultsWriter {
     path: PathBuf,
     database: Connection,
-    /// Not written yet.
     samples: Vec<Sample>,
     header: Option<Box<Header>>,
     buckets: Vec<Bucket>,
-    /// Whether the last write failed.
     fails: bool,
 }
 
@@ -234,7 +207,7 @@ impl ResultsWriter {
         Ok(())
     }
 
-    /// Writes all that is not written yet, or nothing.
+    /// All pending data, or nothing.
     fn write(&mut self) -> anyhow::Result<()> {
         let transaction = self.database.transaction()?;
         if let Some(header) = &self.header {
@@ -252,7 +225,7 @@ impl ResultsWriter {
         Ok(())
     }
 
-    /// Says once that writing fails, and once that it works again.
+    /// Reports only changes.
     fn report_change(&mut self, written: &anyhow::Result<()>) {
         let named = named(&self.path);
         match written {
@@ -267,7 +240,6 @@ impl ResultsWriter {
     }
 }
 
-/// Why a write failed, in words.
 pub(crate) fn reason(error: &anyhow::Error) -> String {
     let code = error
         .downcast_ref()

@@ -1,7 +1,7 @@
-//! A link that is slower than the real one: what passes is held back, as if the way were longer and narrower.
+//! Simulates a slower link.
 //!
-//! Each byte arrives after half of the added time there and back, and not before the bytes in front of it have passed at the rate of
-//! the link. Neither losses nor TCP's slow start are added.
+//! Each byte arrives after half of the added round-trip time, and not before the bytes in front of
+//! it have passed at the link's rate. Loss and TCP slow start are not simulated.
 
 use faultline_command::clock;
 use faultline_text::parse_time;
@@ -14,24 +14,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Bytes on the way in one direction; as with a real link, who sends more has to wait.
+/// In flight per direction.
 const MAX_IN_FLIGHT: usize = 4 << 20;
-/// The runtime's timers are that exact; from there on it is waited actively.
+/// Precision of the runtime's timers; the rest is active waiting.
 const TIMER: Duration = Duration::from_millis(2);
-/// Bytes that pass together.
 const PIECE: usize = 1448;
 
-/// What is added to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Shape {
-    /// Time there and back.
+    /// Added round-trip time.
     pub(crate) added: Duration,
-    /// Bits a second in each direction; `None` without a limit.
+    /// Bits per second in each direction.
     pub(crate) rate: Option<f64>,
 }
 
 impl Shape {
-    /// Reads `30ms` or `30ms@20Mbit`. `None` if it is neither, or beyond what a link may be.
+    /// `30ms` or `30ms@20Mbit`.
     pub(crate) fn read(text: &str) -> Option<Shape> {
         let (added, rate) = text
             .split_once('@')
@@ -49,7 +47,6 @@ impl Shape {
         })
     }
 
-    /// Whether it adds nothing.
     pub(crate) fn is_none(&self) -> bool {
         self.added.is_zero() && self.rate.is_none()
     }
@@ -63,14 +60,11 @@ impl fmt::Display for Shape {
     }
 }
 
-/// One direction.
 #[derive(Debug)]
 struct Direction {
     shape: Shape,
     pieces: VecDeque<(Duration, Vec<u8>)>,
-    /// Bytes in `pieces`.
     buffered: usize,
-    /// When the link has passed all that was put on it.
     free: Duration,
     timer: Pin<Box<Sleep>>,
 }
@@ -100,7 +94,6 @@ impl Direction {
         self.buffered += bytes.len();
     }
 
-    /// The first piece once it has arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
         loop {
             let Some((at, _)) = self.pieces.front() else {
@@ -111,7 +104,7 @@ impl Direction {
                 break;
             }
             if left <= TIMER {
-                // What is measured is finer than the runtime's timers.
+                // Measurements are finer than the runtime's timers.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -123,7 +116,6 @@ impl Direction {
             .map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
     }
 
-    /// So many bytes of the first piece were passed on.
     fn passed(&mut self, bytes: usize) {
         self.buffered -= bytes;
         if let Some((_, piece)) = self.pieces.front_mut() {
@@ -135,7 +127,6 @@ impl Direction {
     }
 }
 
-/// A stream over such a link.
 pub(crate) struct Shaped<S> {
     stream: S,
     from_node: Direction,
@@ -153,7 +144,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
         }
     }
 
-    /// Takes what the node has sent.
     fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
         while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
@@ -168,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
         Ok(())
     }
 
-    /// Gives the node what has reached it; ready when nothing is on the way.
+    /// Ready when nothing is in flight.
     fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));

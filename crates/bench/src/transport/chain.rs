@@ -1,4 +1,4 @@
-//! What is written to and read from a node, and how it is seen that a write is done: on an EVM chain and on Solana.
+//! Writes and reads on EVM chains and Solana.
 
 use super::evm::Evm;
 use super::solana::Solana;
@@ -10,21 +10,18 @@ use faultline_command::clock;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is done once, or in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Write,
     Read,
 }
 
-/// A node's chain.
 pub(super) enum Chain {
     Evm(Evm),
     Solana(Box<Solana>),
 }
 
 impl Chain {
-    /// Does this so many times, one after the other.
     pub(super) async fn perform(
         &mut self,
         talk: &mut Talk,
@@ -42,7 +39,6 @@ impl Chain {
         done
     }
 
-    /// Whether anything is written.
     pub(super) fn writes(&self) -> bool {
         match self {
             Chain::Evm(evm) => evm.writes(),
@@ -56,7 +52,7 @@ impl Chain {
         (protocol, act, times): (Protocol, Act, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
-        // A client that asks often has its connections and subscriptions.
+        // A busy client already has connections and subscriptions.
         timeout(patience.timeout, self.ready(talk, protocol))
             .await
             .map_err(|_| Failure::Timeout)??;
@@ -64,7 +60,7 @@ impl Chain {
         let (begun, mut meter, mut apart) = (clock::uptime(), Meter::default(), Duration::ZERO);
         for index in 0..times {
             if index > 0 {
-                // A long row outlives a blockhash; to renew that is no part of what is measured.
+                // Renewal of the blockhash is not measured.
                 let paused = clock::uptime();
                 if let Chain::Solana(solana) = self {
                     solana.renew(talk).await?;

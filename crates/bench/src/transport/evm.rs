@@ -1,4 +1,4 @@
-//! Writes and reads on an EVM chain: of one storage slot, by a contract that this tool deploys on a development chain.
+//! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
@@ -24,36 +24,30 @@ use tokio::time::{sleep, timeout};
 /// ```
 const CONTRACT: &str = "36600f5760005460005260206000f35b60003560005500";
 
-/// Returns the 0x17 bytes behind its own 0x0c, which become the contract:
-/// `PUSH1 17; PUSH1 0c; PUSH1 00; CODECOPY; PUSH1 17; PUSH1 00; RETURN`.
+/// Returns the 0x17 bytes behind its own 0x0c: `PUSH1 17; PUSH1 0c; PUSH1 00; CODECOPY; PUSH1 17;
+/// PUSH1 00; RETURN`.
 const DEPLOYMENT: &str = "6017600c60003960176000f3";
 
-/// More than either needs.
 const GAS: &str = "0x30d40";
 
-/// Heads may be missed; a receipt is asked for at least so often.
+/// Heads may be missed, so the receipt is polled at least this often.
 const NO_HEAD: Duration = Duration::from_secs(1);
 
-/// Between two looks at whether the newest state is that after the last write.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
 pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
 
-/// The contract on a chain, or what is read where none may be deployed.
 pub(super) struct Evm {
-    /// The chain's id, as the node writes it.
     id: String,
-    /// Who pays, and the contract's address.
+    /// Payer and contract.
     contract: Option<(String, String)>,
-    /// What is stored.
     value: u64,
-    /// Whether a write failed, so that it may be done or not.
+    /// After a failed write, whose effect is unknown.
     unsure: bool,
 }
 
 impl Evm {
-    /// A chain that is only read.
     pub(super) fn read_only(id: &str) -> Evm {
         Evm {
             id: id.to_owned(),
@@ -63,10 +57,7 @@ impl Evm {
         }
     }
 
-    /// Deploys the contract on the chain with that id; the node signs for `payer`.
-    ///
-    /// # Errors
-    /// The node refuses, or the contract is not there in time.
+    /// The node signs for `payer`.
     pub(super) async fn deploy(
         talk: &mut Talk,
         (id, payer): (&str, &str),
@@ -89,7 +80,7 @@ impl Evm {
                     )
                     .await
                 {
-                    // A node that indexes its transactions has no receipts until it has.
+                    // A node without an index of the transaction has no receipt yet.
                     Err(Failure::Missing | Failure::Rpc(..)) => patience.next_poll().await,
                     other => return other,
                 }
@@ -109,12 +100,11 @@ impl Evm {
         })
     }
 
-    /// Whether there is something to write to.
     pub(super) fn writes(&self) -> bool {
         self.contract.is_some()
     }
 
-    /// A write failed: it may be done or not.
+    /// After a failed write, its effect is unknown.
     pub(super) fn is_unsure(&mut self) {
         self.unsure = true;
     }
@@ -134,7 +124,7 @@ impl Evm {
             self.value = number.ok_or(Failure::Wrong)?;
             self.unsure = false;
         }
-        // A node may give a receipt a moment before its newest state is that after the write.
+        // A receipt may precede the newest state.
         let writes = self.contract.is_some();
         while writes
             && self
@@ -145,7 +135,7 @@ impl Evm {
             sleep(POLL_INTERVAL).await;
         }
         if talk.connect(protocol).await? {
-            // Its address is another one: before anything is written there, it must be of the same chain.
+            // The WebSocket has another address: check its chain before any write.
             let id = talk
                 .call(protocol, "eth_chainId", &json!([]), &mut Meter::default())
                 .await?;
@@ -165,8 +155,7 @@ impl Evm {
         Ok(())
     }
 
-    /// Stores the next number, until the receipt says so. Over HTTP the receipt is asked for again and again, over a WebSocket after
-    /// each new head.
+    /// Over HTTP the receipt is polled; over a WebSocket after each new head.
     pub(super) async fn write(
         &mut self,
         talk: &mut Talk,
@@ -203,7 +192,7 @@ impl Evm {
         Ok(())
     }
 
-    /// Reads what is stored, which must be what was written; without a contract, the newest block.
+    /// Must be the written number; without a contract, reads the newest block.
     pub(super) async fn read(
         &self,
         talk: &mut Talk,

@@ -1,4 +1,4 @@
-//! Writes and reads on Solana: transfers of a few lamports from a new account of this tool, on a test cluster that gives it some.
+//! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
 use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
@@ -11,39 +11,33 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Genesis hashes of mainnet-beta, testnet and devnet: nothing is written there.
+/// Mainnet-beta, testnet and devnet, where nothing is written.
 pub(super) const PUBLIC: [&str; 3] = [
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
     "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
     "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
 ];
-/// What the tool's account gets.
 const AIRDROP: u64 = 10_000_000_000;
-/// What the account that is read has from the beginning: more than accounts need to stay.
+/// The target's initial balance, above the rent-exempt minimum.
 const FIRST: u64 = 1_000_000_000;
-/// A blockhash is valid for about a minute; within a row it is renewed as well.
+/// A blockhash is valid for about a minute.
 const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
-/// The tool's account, and the one that it pays.
 pub(super) struct Solana {
     payer: Ed25519KeyPair,
     target: [u8; 32],
-    /// Of the target, after the last transfer.
+    /// Balance of the target.
     lamports: u64,
     transfers: u64,
-    /// Whether a transfer failed, so that it may be done or not.
+    /// After a failed transfer, whose effect is unknown.
     unsure: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
-    /// Of the target, on the WebSocket.
     subscription: Value,
 }
 
 impl Solana {
-    /// A new account with lamports, which has paid the target for the first time.
-    ///
-    /// # Errors
-    /// The node gives no lamports, or a write is not done in time.
+    /// Makes the first transfer to the target.
     pub(super) async fn funded(talk: &mut Talk, patience: Patience) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
@@ -86,12 +80,11 @@ impl Solana {
         Ok(solana)
     }
 
-    /// A transfer failed: it may be done or not.
+    /// After a failed transfer, its effect is unknown.
     pub(super) fn is_unsure(&mut self) {
         self.unsure = true;
     }
 
-    /// Asks for a new blockhash when the last one gets old.
     pub(super) async fn renew(&mut self, talk: &mut Talk) -> Result<(), Failure> {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
@@ -136,7 +129,7 @@ impl Solana {
             self.unsure = false;
         }
         if protocol == Protocol::WebSocket {
-            // There a node only reports; requests go over HTTP.
+            // The WebSocket only delivers notifications.
             talk.connect(Protocol::Http).await?;
         }
         if talk.connect(protocol).await? {
@@ -149,8 +142,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Transfers some lamports, until the node has processed it. Over HTTP its status is asked for again and again, over a WebSocket
-    /// the node reports it.
+    /// Over HTTP the status is polled; over a WebSocket the node notifies.
     pub(super) async fn write(
         &mut self,
         talk: &mut Talk,
@@ -186,7 +178,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Transfers some lamports, until the change of the account is read.
+    /// Waits until the account's change is read.
     pub(super) async fn read(
         &mut self,
         talk: &mut Talk,
@@ -221,13 +213,12 @@ impl Solana {
         Ok(())
     }
 
-    /// Every transfer has another amount, and so another signature.
+    /// Different amounts give different signatures.
     fn next(&mut self) -> u64 {
         self.transfers += 1;
         self.transfers
     }
 
-    /// Asks for a signature's status until it has one.
     async fn polled(
         &self,
         talk: &mut Talk,
@@ -258,14 +249,15 @@ impl Solana {
         }
     }
 
-    /// A signed transaction that pays the target so many lamports: one instruction of the system program.
+    /// One transfer instruction of the system program.
     fn transfer(&self, lamports: u64) -> Vec<u8> {
         let mut message = vec![1, 0, 1, 3];
         message.extend_from_slice(self.payer.public_key().as_ref());
         message.extend_from_slice(&self.target);
         message.extend_from_slice(&[0; 32]);
         message.extend_from_slice(&self.blockhash);
-        // One instruction of account 2 with accounts 0 and 1 and twelve bytes: number 2, the amount.
+        // One instruction of program account 2 with accounts 0 and 1 and twelve bytes: number 2,
+        // the amount.
         message.extend_from_slice(&[1, 2, 2, 0, 1, 12, 2, 0, 0, 0]);
         message.extend_from_slice(&lamports.to_le_bytes());
         let mut transaction = vec![1];
@@ -275,7 +267,6 @@ impl Solana {
     }
 }
 
-/// Sends a transaction: its signature.
 async fn send(
     talk: &mut Talk,
     protocol: Protocol,
@@ -292,7 +283,6 @@ async fn send(
     .await
 }
 
-/// What the node reports to that subscription, once it is what is waited for.
 async fn reported(
     talk: &mut Talk,
     subscription: &Value,

@@ -1,5 +1,5 @@
-//! What the study of transports reported: how long each took for a single write and read and for many in a row, and by how much one
-//! was faster; then whether that is shown.
+//! The study of transports: times for single and repeated writes and reads, and whether the
+//! difference is significant.
 
 use crate::compare::{Compared, comparisons, interval_words, one};
 use crate::render::unreliable_suffix;
@@ -8,7 +8,6 @@ use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;
 
-/// All of it.
 pub(crate) fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
@@ -38,7 +37,6 @@ fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
     Some(results.summary(results.cell(arm, subject)?).latency?.mean)
 }
 
-/// What is shown of each subject, arm by arm.
 pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
@@ -69,7 +67,6 @@ pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
         .collect()
 }
 
-/// How many of them failed.
 fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
     results
         .cell(arm, subject)

@@ -1,5 +1,3 @@
-//! Calls over one of the ways to a node, and what of the time they took went where.
-
 use crate::answer::{Decoded, result};
 use crate::failure::Failure;
 use crate::http::{Link, Opened};
@@ -20,23 +18,18 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// How to wait for what is not there yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Between two polls.
     pub(super) poll: Duration,
-    /// For one write or read.
     pub(super) timeout: Duration,
 }
 
 impl Patience {
-    /// Waits for the next poll.
     pub(super) async fn next_poll(self) {
         sleep(self.poll).await;
     }
 }
 
-/// Where the time of several calls went, and what they moved.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// By [`crate::results::PHASES`], without the first.
@@ -47,7 +40,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of work that took that long: what was not spent in calls was spent waiting.
+    /// The time outside of calls was spent waiting.
     pub(super) fn exchanged(self, took: Duration) -> Exchanged {
         let [connect, tls, first_byte, transfer, decode] = self.spent;
         let waited = took.saturating_sub(self.spent.iter().sum());
@@ -71,24 +64,20 @@ impl Meter {
     }
 }
 
-/// Whether a message is an answer or what the node reports.
 #[derive(Deserialize)]
 struct Kind {
     method: Option<IgnoredAny>,
 }
 
-/// The connections to one node, and what it reported on its own.
 pub(super) struct Talk {
     http: LinkKind,
     websocket: LinkKind,
     tls: Option<TlsConnector>,
     limit: usize,
-    /// For one call, or to connect.
     timeout: Duration,
-    /// Those that are kept.
     links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
-    /// At most `limit` bytes of it.
+    /// At most `limit` bytes.
     news: VecDeque<Utf8Bytes>,
     id: u64,
 }
@@ -114,17 +103,14 @@ impl Talk {
         }
     }
 
-    /// Gives up all connections: after a failure nothing is known of what is still to come on them.
+    /// After a failure, late messages are possible.
     pub(super) fn give_up(&mut self) {
         self.links.clear();
         self.socket = None;
         self.news.clear();
     }
 
-    /// Makes the connection that this way keeps, if there is none; whether it is a new WebSocket, without subscriptions.
-    ///
-    /// # Errors
-    /// As [`Link::open`] and [`Socket::open`], and [`Failure::Timeout`].
+    /// Returns whether it is a new WebSocket, without subscriptions.
     pub(super) async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         let within = self.timeout;
         timeout(within, self.connected(protocol))
@@ -171,20 +157,17 @@ impl Talk {
         .await
     }
 
-    /// Forgets what the node has reported on its own until now. It is read before anything is measured that has nothing to do with it.
+    /// Drains notifications before an unrelated measurement.
     pub(super) fn forget_news(&mut self) {
         self.news.clear();
         let Some(socket) = &mut self.socket else {
             return;
         };
-        // What fails here fails again when it is used.
+        // An error occurs again at the next use.
         while let Some(Ok(_)) = socket.next().now_or_never() {}
     }
 
-    /// One call: its result, which is not null.
-    ///
-    /// # Errors
-    /// Whatever a request may fail for; [`Failure::Missing`] if its result is null.
+    /// Fails with [`Failure::Missing`] on null.
     pub(super) async fn call(
         &mut self,
         protocol: Protocol,
@@ -294,10 +277,6 @@ impl Talk {
         }
     }
 
-    /// The next thing that the node reports on its own.
-    ///
-    /// # Errors
-    /// The WebSocket ended, or what came is no JSON.
     pub(super) async fn notified(&mut self, meter: &mut Meter) -> Result<Value, Failure> {
         if let Some(news) = self.news.pop_front() {
             return serde_json::from_str(&news).map_err(|_| Failure::Malformed);

@@ -1,5 +1,5 @@
-//! Whether the user that a plan names can reach what its runs work with: a validator that may not write into its ledger
-//! ends at once, which would count as a result.
+//! Checks the plan user's file access. A validator without write access exits at once, which would
+//! count as a result.
 
 use super::Findings;
 use super::facts::HostFacts;
@@ -14,7 +14,6 @@ const READ: u32 = 4;
 const WRITE: u32 = 2;
 const PASS: u32 = 1;
 
-/// A user with all groups that the host gives him.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Who {
     name: String,
@@ -22,8 +21,7 @@ struct Who {
     groups: Vec<u32>,
 }
 
-/// What the plan's user, or this program's if it names none, cannot use, each with the reason. Only what is sure: where
-/// there is an access list, or a thing or a user is not there, nothing is said.
+/// Only certain cases: paths with an ACL, missing paths and missing users are left out.
 pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let wanted = wanted(plan);
     let Some(name) = &plan.workload.user else {
@@ -49,7 +47,7 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
-/// What runs work with, and what for. A folder that is cleared is given to the user before; one that is not has to be his.
+/// A cleared folder is given to the user before; any other must already be accessible.
 fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
     let folder = if plan.begin == Begin::AsIs {
         WRITE | PASS
@@ -123,7 +121,6 @@ impl Who {
         })
     }
 
-    /// What stands between him and a path, from the root of all folders on.
     fn shut_out(&self, path: &Path, bits: u32) -> Option<String> {
         if self.uid == 0 {
             return None;
@@ -154,7 +151,6 @@ impl Who {
         })
     }
 
-    /// What a mode lets him do.
     fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
         let shift = match () {
             () if uid == self.uid => 6,
@@ -165,7 +161,7 @@ impl Who {
     }
 }
 
-/// Whether more than the mode decides; also where nobody can say.
+/// True if unknown.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
     let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);

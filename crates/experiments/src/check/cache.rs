@@ -1,17 +1,16 @@
-//! Whether arms that set the program cache's capacity run something that listens.
+//! Checks that programs support the arms' cache capacity.
 
 use super::Findings;
 use super::facts::{HostFacts, Switch};
 use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::{Path, PathBuf};
 
-/// The program file that an arm runs, as far as the plan tells: its binary, the workload's, or the command's first word.
+/// The arm's binary, the workload's, or the command's first word.
 pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
     named.or_else(|| facts.programs.get(&first_word(plan, arm)?)?.clone().ok())
 }
 
-/// The first word of an arm's command.
 pub(super) fn first_word(plan: &Plan, arm: &Arm) -> Option<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
@@ -28,7 +27,6 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        // That it cannot be used at all is said already.
         if matches!(facts.files.get(&file), Some(Err(_))) {
             continue;
         }

@@ -1,5 +1,3 @@
-//! The configuration that a plan gives to the recorder: what the recorder itself says of it, and what matters of it here.
-
 use crate::plan::Plan;
 use faultline_record::output_of;
 use faultline_text::parse_time;
@@ -7,19 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 use toml::de::DeTable;
 
-/// How long a validator is near the tip before the daemon says so, unless told otherwise.
+/// The daemon's default.
 const USUAL_AT_TIP: Duration = Duration::from_secs(60);
-/// A longer file is no configuration.
 const LONGEST: u64 = 1 << 20;
-/// Lines of an answer that are told, and characters of each.
 const MAX_LINES: usize = 2;
 const LONGEST_LINE: usize = 120;
 
-/// What `program` says of the plan's configuration for it; `None` without one, or if it cannot be read, which is told
-/// elsewhere.
-///
-/// # Errors
-/// Its first mistakes, in the program's words.
+/// `None` without a configuration, or if it is unreadable, which is reported elsewhere.
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (program?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
@@ -63,7 +55,6 @@ fn short(line: &str) -> String {
     }
 }
 
-/// How long a validator is near the tip before the daemon says so; `None` if the configuration cannot be read.
 pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
     let Some(file) = &plan.recorder.config else {
         return Some(USUAL_AT_TIP);

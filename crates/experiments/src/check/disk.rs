@@ -1,5 +1,3 @@
-//! The room that a plan needs on disks.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
@@ -8,27 +6,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Bytes of a recording in an hour at one tick a second: 84 MiB in twelve hours (docs/PERFORMANCE.md), and a bit.
+/// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDED_HOURLY: u64 = 8 << 20;
-/// What a mainnet-beta node downloads to begin, roughly: a full and an incremental snapshot.
+/// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED: u64 = 100 << 30;
 
-/// Room that is needed somewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Need {
-    /// The folder.
     pub folder: PathBuf,
-    /// Bytes.
     pub bytes: u64,
-    /// For what, and how sure that is.
+    /// The purpose, and how certain the number is.
     pub what: String,
-    /// Whether too little room is only warned of: the number is an estimate, or a run makes room first.
+    /// A lack is only a warning: the number is an estimate, or a run frees space first.
     pub rough: bool,
-    /// Free bytes there, where known.
     pub free: Option<u64>,
 }
 
-/// What a plan needs, as far as it can be said beforehand.
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64

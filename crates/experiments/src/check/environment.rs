@@ -1,15 +1,13 @@
-//! A log filter with which the validator would not make the datapoints that the report needs.
+//! Detects log filters that suppress required datapoints.
 
 use super::Findings;
 use crate::plan::{Kind, Plan};
 use std::collections::BTreeMap;
 
-/// Sets the log level of each module, and with it which datapoints are made: one is made only where the module that
-/// makes it may log at `info`.
+/// A module creates its datapoints only if it may log at `info`.
 const LOG: &str = "RUST_LOG";
 
-/// The modules that make the datapoints of a recording, in all versions from 2.0.5 to 4.4.0. `solana_metrics` is none of
-/// them: it only prints into the log what was made.
+/// In all versions from 2.0.5 to 4.4.0. `solana_metrics` only prints existing datapoints.
 const DATAPOINTS: [&str; 6] = [
     "solana_core::replay_stage",
     "solana_core::optimistic_confirmation_verifier",
@@ -19,7 +17,7 @@ const DATAPOINTS: [&str; 6] = [
     "solana_cost_model::cost_tracker",
 ];
 
-/// The modules whose lines the report of a replay reads from its log: datapoints, frozen banks, the time in all.
+/// The log lines of a replay's report: datapoints, frozen banks, total time.
 const REPLAY_LOG: [&str; 4] = [
     "solana_metrics::metrics",
     "solana_runtime::bank",
@@ -59,13 +57,13 @@ pub(super) fn check(plan: &Plan, found: &mut Findings) {
         .for_each(|arm| inspect(format!("arm {:?}", arm.name), &arm.environment));
 }
 
-/// Whether a filter lets `info` of this module through, as env_logger reads it: directives `NAME=LEVEL`, `NAME` or
-/// `LEVEL`, separated by commas. The longest name that the module's begins with decides; of equal names the last. What is
-/// no directive is skipped, and without any directive only errors pass.
+/// env_logger's rules: directives `NAME=LEVEL`, `NAME` or `LEVEL`, separated by commas. The longest
+/// matching prefix decides; of equal names the last. Invalid directives are skipped; without any,
+/// only errors pass.
 fn takes_info(filter: &str, module: &str) -> bool {
     let mut parts = filter.split('/');
     let directives = parts.next().unwrap_or_default();
-    // One `/` begins a pattern for the lines that are printed; with more, env_logger ignores everything.
+    // One `/` begins a pattern for lines; with more, env_logger ignores everything.
     if parts.nth(1).is_some() {
         return false;
     }
@@ -78,7 +76,7 @@ fn takes_info(filter: &str, module: &str) -> bool {
         .is_some_and(|(_, info)| info)
 }
 
-/// The name of a directive, empty if it is for all modules, and whether its level lets `info` through.
+/// The name is empty for all modules.
 fn directive(text: &str) -> Option<(&str, bool)> {
     let text = text.trim();
     let (name, level) = match text.split_once('=') {
@@ -86,7 +84,7 @@ fn directive(text: &str) -> Option<(&str, bool)> {
         None if text.is_empty() => return None,
         None => takes(text).map_or((text, ""), |_| ("", text)),
     };
-    // A name alone lets everything through.
+    // A name without a level allows everything.
     let takes = if level.is_empty() {
         Some(true)
     } else {
@@ -95,7 +93,6 @@ fn directive(text: &str) -> Option<(&str, bool)> {
     takes.map(|takes| (name, takes))
 }
 
-/// Whether a level lets `info` through; `None` for what is no level.
 fn takes(level: &str) -> Option<bool> {
     let is = |known: &&str| level.eq_ignore_ascii_case(known);
     match ["info", "debug", "trace"].iter().any(is) {

@@ -1,11 +1,10 @@
-//! Whether folders are each their own, may be cleared, and are nobody's home.
+//! Folders must be distinct, clearable, and no homes.
 
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Plan};
 use std::path::{Path, PathBuf};
 
-/// The folders that a plan works in, each with what it is.
 pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = Vec::new();
     for lane in &plan.lanes {
@@ -35,7 +34,6 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             continue;
         };
         let shown = path.display();
-        // What is in its place is said below.
         if folder.blocked.is_some() {
             continue;
         }
@@ -76,7 +74,6 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// A file where a folder is to be.
 fn blocked(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut all = working(plan);
     all.push(("folder".to_owned(), &plan.folder));
@@ -95,7 +92,7 @@ fn blocked(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// What is recorded takes from the disk that the validator waits for.
+/// A recording competes for the validator's disk.
 fn neighbours(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let device = |path: &Path| facts.folders.get(path)?.device;
     let shared = |path: &Path| device(path).is_some() && device(path) == device(&plan.folder);
@@ -107,7 +104,7 @@ fn neighbours(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// Symbolic links can make one folder of two.
+/// Symbolic links can make two paths equal.
 fn apart(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut all = working(plan);
     all.push(("folder".to_owned(), &plan.folder));

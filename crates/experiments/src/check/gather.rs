@@ -1,5 +1,3 @@
-//! Looks at the host and at what a plan names. It changes nothing.
-
 use super::cache::{first_word, program_of};
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
@@ -14,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Learns what there is to know; never fails, since not knowing is a fact as well.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths: Vec<&Path> = named_folders(plan);
@@ -81,7 +78,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     facts
 }
 
-/// Every folder that runs or the experiment write to, or read a snapshot from.
+/// Folders that are written to or provide the snapshot.
 fn named_folders(plan: &Plan) -> Vec<&Path> {
     let mut all: Vec<&Path> = working(plan).into_iter().map(|(_, path)| path).collect();
     all.push(&plan.folder);
@@ -91,7 +88,7 @@ fn named_folders(plan: &Plan) -> Vec<&Path> {
     all
 }
 
-/// What limits the groups of runs: systemd makes them in slices of its own, others below this program's cgroup.
+/// systemd uses its own slices, other launchers this program's cgroup.
 fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, String> {
     let root = HostRoot::default();
     let by_systemd = launcher
@@ -116,7 +113,7 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     Ok(levels)
 }
 
-/// The files that the plan's arms run, as far as it names them: programs, scripts and what scripts are said to start.
+/// As far as the plan names them.
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
     let named = plan
         .arms
@@ -152,7 +149,6 @@ fn executable(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Files and folders that must be there already.
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let mut found = BTreeMap::new();
     let mut search = |path: &Path, check: fn(&Path) -> Result<(), String>| {
@@ -220,7 +216,6 @@ fn other_user(plan: &Plan) -> bool {
     account.is_none_or(|account| account.get(2) != Some(&own))
 }
 
-/// Homes of users that are more than a placeholder.
 fn homes() -> Vec<PathBuf> {
     let homes = accounts()
         .into_iter()
@@ -231,7 +226,6 @@ fn homes() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The lines of /etc/passwd, in fields.
 fn accounts() -> Vec<Vec<String>> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines()
@@ -250,7 +244,7 @@ fn snapshot_source(plan: &Plan) -> Option<Result<u64, String>> {
     )
 }
 
-/// What is at this path or above it, and is no folder.
+/// The path or a parent that is no folder.
 fn blocked(path: &Path) -> Option<PathBuf> {
     let there = path
         .ancestors()
@@ -258,7 +252,7 @@ fn blocked(path: &Path) -> Option<PathBuf> {
     (!there.is_dir()).then(|| there.to_owned())
 }
 
-/// The number of a block device, or of that which a file is on.
+/// Of a block device, or of a file's device.
 fn device(path: &Path) -> Result<u64, String> {
     let meta = std::fs::metadata(path).map_err(in_words)?;
     let number = if meta.file_type().is_block_device() {
@@ -266,7 +260,7 @@ fn device(path: &Path) -> Result<u64, String> {
     } else {
         meta.dev()
     };
-    // Major number 0 is of file systems without a device, such as tmpfs.
+    // Major 0 means no device, as with tmpfs.
     if rustix::fs::major(number) == 0 {
         Err("is on no block device".to_owned())
     } else {
@@ -274,7 +268,6 @@ fn device(path: &Path) -> Result<u64, String> {
     }
 }
 
-/// Why a file cannot be used.
 fn in_words(error: std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "is not there".to_owned(),

@@ -1,24 +1,15 @@
-//! The public key of a keypair file. The secret half is read past and not kept.
-
 use std::path::Path;
 
-/// Such a file is 64 numbers in JSON.
+/// 64 numbers in JSON.
 const LONGEST: u64 = 4096;
 
-/// Whether the file is a keypair.
-///
-/// # Errors
-/// It cannot be read, or is none.
 pub(super) fn check(file: &Path) -> Result<(), String> {
     public_key(file)
         .map(drop)
         .map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
 }
 
-/// The public key, in base 58.
-///
-/// # Errors
-/// The file cannot be read, or is no keypair as `solana-keygen` writes it. The reason never has anything of its content.
+/// Errors never include the file's content.
 pub(super) fn public_key(file: &Path) -> Result<String, String> {
     let no_keypair = || {
         format!(

@@ -1,5 +1,3 @@
-//! Whether the limits of arms can be set here, and mean something.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
@@ -7,9 +5,8 @@ use faultline_isolation::Abilities;
 use faultline_kernel::Level;
 use std::collections::BTreeSet;
 
-/// What the launcher is called that makes groups of version 1.
 const CGROUP_V1: &str = "cgroup v1";
-/// Kept free beside concurrent runs: a twentieth of the memory, within these bounds.
+/// A twentieth of memory, within these bounds.
 const RESERVE: (u64, u64) = (512 << 20, 8 << 30);
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
@@ -64,7 +61,7 @@ fn possible(
             format!("arm {name:?} sets swap_max, and {launcher} cannot limit swap here"),
             "leave swap_max out and switch swap off (swapoff -a)",
         ),
-        // Where there is no swap at all, none of it is used.
+        // Without swap, no limit is needed.
         Some(0) if !can.swap_max && facts.swap != Some(0) => found.refuse(
             format!("arm {name:?} shall not swap, and {launcher} cannot keep it from that here"),
             "switch swap off (swapoff -a)",
@@ -94,7 +91,7 @@ fn possible(
     }
 }
 
-/// Whether `max` meets the limits of the levels around a run first.
+/// Whether an outer limit takes effect before `max`.
 fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
     let levels = match &facts.levels {
         Ok(levels) => levels,
@@ -140,7 +137,7 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
         faultline_text::size(max),
         faultline_text::size(ram),
     );
-    // The kernel keeps some of what is built in, so a little more than it reports is still "all of it".
+    // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         found.refuse(
             format!(
@@ -185,7 +182,7 @@ fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// Runs at the same time share one host.
+/// Concurrent runs share one host.
 fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let twice = plan
         .concurrent

@@ -1,5 +1,5 @@
-//! Whether the validator of each arm has the options for the accounts caches that the arm sets. A validator that does not know an
-//! option ends at once: each run of the arm would fail.
+//! Checks that validators have the arms' options for the accounts caches. An unknown option ends a
+//! validator at once.
 
 use super::Findings;
 use super::cache::program_of;
@@ -8,7 +8,7 @@ use super::switch::search;
 use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::Path;
 
-/// Options of agave-validator for the accounts caches, which releases from 2.0.25 to 4.4.0 have them, and what to do with others.
+/// Name, releases from 2.0.25 to 4.4.0 that have it, and the remedy for others.
 const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "--accounts-db-read-cache-limit-mb",
@@ -57,7 +57,6 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Which of the options an arm's command has.
 fn given(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
@@ -76,7 +75,6 @@ fn given(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
         .collect()
 }
 
-/// Looks for the options in the programs of the arms.
 pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
     let mut found = Options::new();
     for arm in &plan.arms {
@@ -85,7 +83,7 @@ pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
         };
         let of_file = found.entry(file.clone()).or_default();
         for option in given(plan, arm) {
-            // The name of one is the beginning of another's.
+            // One name is a prefix of another.
             of_file
                 .entry(option)
                 .or_insert_with(|| search(&file, option.trim_start_matches('-'), "-mb"));
@@ -117,7 +115,6 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
-                // That it cannot be read is said already where it matters.
                 Some(Switch::There | Switch::Unreadable(_)) | None => {}
             }
         }

@@ -1,20 +1,19 @@
-//! Where the validators of a plan have their proof-of-history thread: it spins on one CPU, and whatever else runs there
-//! takes time from its slots.
+//! Finds the CPU of the proof-of-history thread. It spins, so anything else on its CPU delays
+//! slots.
 
 use crate::plan::{Arm, Kind, Lane, Plan, expand};
 use faultline_isolation::CpuSet;
 use std::collections::BTreeSet;
 
-/// Options that name the CPU, as the how-manieth of those that the process may use.
+/// The CPU is an index into those that the process may use.
 const OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",
 ];
-/// Without them.
 const USUAL: u32 = 0;
 
-/// The CPUs that the recorder of each run of the plan is to use, where `allowed` are those that it could: the plan's, or all
-/// but those of proof of history, of any arm and lane, so that they are the same in every run. `None` if it may use all.
+/// The plan's, or all except the proof-of-history CPUs of every arm and lane: the same in every
+/// run. `None` for all.
 pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     if plan.recorder.cpus.is_some() {
         return plan.recorder.cpus.clone();
@@ -47,7 +46,7 @@ fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             let own = arm.limits(lane).cpus;
             let of_group = own.as_ref().map_or(allowed, CpuSet::numbers);
             for number in numbers {
-                // Where the option is meant as the CPU's own number, that one.
+                // The option may also mean the CPU's number.
                 taken.insert(number);
                 taken.extend(
                     usize::try_from(number)
@@ -72,7 +71,7 @@ fn of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     options.flatten().collect()
 }
 
-/// The numbers after such an option in a text, which may be code of a shell.
+/// The text may be shell code.
 fn named(text: &str) -> BTreeSet<u32> {
     let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
     let mut words = text.split(separates).filter(|word| !word.is_empty());

@@ -1,5 +1,3 @@
-//! Whether what is started is there.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Plan, Severity};
@@ -7,7 +5,6 @@ use std::path::Path;
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
-        // A binary that the plan names is said below.
         let reported = facts
             .files
             .get(Path::new(named))
@@ -20,7 +17,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         }
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
-        // systemd asks further than that file.
+        // systemd requires more than this file.
         let systemd = facts
             .launcher
             .as_ref()

@@ -1,17 +1,15 @@
-//! Whether the least memory can be searched here, and what a search cannot show.
-
 use super::Findings;
 use super::facts::{HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use std::time::Duration;
 
-/// In less time a validator shows little: it pushes every 10 s, and replays some dozens of slots.
+/// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
 const SHORT: Duration = Duration::from_secs(60);
 
-/// What is recorded less often is too old for a search: it lifts its limit after five seconds without news.
+/// A search lifts its limit after five seconds without samples.
 const OFTEN: Duration = Duration::from_secs(2);
 
-/// With it the validator tells its tip whenever it is asked.
+/// Reports the tip on every request.
 const FULL_API: &str = "--full-rpc-api";
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
@@ -100,7 +98,7 @@ fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
 
 fn check_api(plan: &Plan, found: &mut Findings) {
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
-    // A script may say it itself.
+    // A script may set it itself.
     if plan.workload.binary.is_none()
         && !plan
             .workload

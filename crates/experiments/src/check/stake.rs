@@ -1,5 +1,3 @@
-//! Asks the cluster whether an identity has stake, before anything is run.
-
 use super::facts::Stake;
 use super::keypair::public_key;
 use crate::plan::{Cluster, Kind, Plan, Workload};
@@ -10,14 +8,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Public nodes limit requests: they are asked again.
+/// Public nodes limit requests.
 const TRIES: Tries = Tries {
     most: 3,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
 };
 
-/// The stake of each lane's identity, by the lane's name; nothing for a plan whose workload is no validator.
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
     ask_with(plan, TRIES)
 }
@@ -46,13 +43,11 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
     stakes
 }
 
-/// The node to query.
 fn node_url(workload: &Workload) -> Option<&str> {
     let named = workload.cluster_rpc.as_deref();
     named.or_else(|| workload.cluster?.rpc())
 }
 
-/// The result of `getVoteAccounts`.
 #[derive(Debug, Deserialize)]
 struct VoteAccounts {
     current: Vec<VoteAccount>,
@@ -82,7 +77,7 @@ impl VoteAccounts {
     }
 }
 
-/// The reasons have no more of the address than host and port: the rest may be a key.
+/// Errors only include host and port: the rest may be a key.
 fn vote_accounts(url: &str, genesis: Option<&str>, tries: Tries) -> Result<VoteAccounts, String> {
     let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
     if let Some(genesis) = genesis {

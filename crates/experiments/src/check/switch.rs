@@ -1,16 +1,14 @@
-//! Looks for the name of a variable or an option in a program file.
+//! Searches a program file for a name.
 
 use super::facts::Switch;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// How machine code begins on Linux.
 const ELF: &[u8] = b"\x7fELF";
-/// Read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Whether `name` is in the file, other than as the beginning of `name` and `except`.
+/// `name` followed by `except` does not count.
 pub(super) fn search(file: &Path, name: &str, except: &str) -> Switch {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
@@ -35,7 +33,7 @@ pub(super) fn search(file: &Path, name: &str, except: &str) -> Switch {
     searched.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
 }
 
-/// Whether `wanted` comes in what is left to read and is not followed by `except`, in constant memory.
+/// Uses constant memory.
 fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Result<bool> {
     if wanted.is_empty() {
         return Ok(true);
@@ -43,7 +41,7 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
     let mut buffer: Vec<u8> = Vec::new();
     loop {
         let read = file.by_ref().take(PIECE as u64).read_to_end(&mut buffer)?;
-        // What may go on behind this piece is decided with the next one.
+        // A match at the end of this piece is decided with the next one.
         let is_last = read == 0;
         let decided = buffer
             .len()
@@ -58,7 +56,7 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
     }
 }
 
-/// Horspool's search, which skips most places: whether `wanted` ends in the first `decided` bytes, not followed by `except`.
+/// Horspool's algorithm.
 fn found(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
     let mut step = [wanted.len(); 256];
     for (at, byte) in wanted.iter().enumerate().take(wanted.len() - 1) {

@@ -1,14 +1,10 @@
-//! Whether the host has what a run is started and looked at with.
-
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{PageCache, Plan};
 
-/// Counts pages in memory.
 const FINCORE: &str = "fincore";
-/// Becomes another user.
 const SETPRIV: &str = "setpriv";
-/// Programs of the host, all of util-linux, that a run may need.
+/// All of util-linux.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {

@@ -1,10 +1,9 @@
-//! Experiments are for validators that do not vote: stopping a validator with stake costs its owner and the cluster.
+//! Refuses voting validators: stopping one costs its owner and the cluster.
 
 use super::Findings;
 use super::facts::{HostFacts, Stake};
 use crate::plan::{Arm, Cluster, Kind, Lane, Plan, Severity};
 
-/// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const NO_STAKE: &str =
     "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
@@ -32,7 +31,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Fi
         return;
     }
     for lane in &plan.lanes {
-        // An identity that is no keypair is refused elsewhere.
+        // An invalid keypair is refused elsewhere.
         let unusable = |file| matches!(facts.files.get(file), Some(Err(_)));
         if !lane.identity.as_ref().is_some_and(unusable) {
             stake(plan, lane, facts.stakes.get(&lane.name), found);
@@ -64,7 +63,7 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) 
             );
         }
         Some(Stake::Unknown(why)) => {
-            // A cluster of one's own loses nothing, but a node that is named has to answer.
+            // A private cluster loses nothing, but a named node must answer.
             let workload = &plan.workload;
             let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
             found.add(
@@ -77,7 +76,7 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) 
     }
 }
 
-/// Whether each arm's command or environment names the identity whose stake was checked.
+/// Whether each arm uses the identity whose stake was checked.
 fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
@@ -95,7 +94,6 @@ fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
     shared.any(names) || (!plan.arms.is_empty() && plan.arms.iter().all(&mut of_arm))
 }
 
-/// Sections whose `--identity` is another one.
 fn other_identities(plan: &Plan) -> Vec<String> {
     let own = |word: &str| {
         let files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
@@ -127,13 +125,12 @@ fn other_identities(plan: &Plan) -> Vec<String> {
     sections
 }
 
-/// The words of a text, with `--option=value` as two.
+/// `--option=value` counts as two words.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '=' | '"' | '\'' | ';' | '(' | ')');
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-/// The sections of the plan that set a vote account.
 fn vote_accounts(plan: &Plan) -> Vec<String> {
     let sets = |word: &String| OPTIONS.iter().any(|option| has_option(word, option));
     let workload = &plan.workload;
@@ -159,7 +156,7 @@ fn vote_accounts(plan: &Plan) -> Vec<String> {
     sections
 }
 
-/// Whether an option is in a text as a word of its own: `--x`, `--x=1`, `"--x",`; not in `--x-y`.
+/// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     text.match_indices(option).any(|(at, _)| {

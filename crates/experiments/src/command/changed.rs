@@ -1,13 +1,8 @@
-//! A plan that was changed after the experiment had begun.
-
 use crate::plan::Plan;
 use anyhow::bail;
 use std::collections::BTreeSet;
 
-/// Refuses to go on with another plan than the one the experiment was begun with.
-///
-/// # Errors
-/// They differ, by a byte: which keys do.
+/// Names the changed keys.
 pub(super) fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
     if begun.text == now.text {
         return Ok(());
@@ -26,7 +21,6 @@ pub(super) fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
     )
 }
 
-/// Keys whose values differ, with their tables.
 fn differences(before: &str, after: &str) -> Vec<String> {
     let [before, after] =
         [before, after].map(|text| text.parse::<toml::Table>().unwrap_or_default());

@@ -1,5 +1,3 @@
-//! What a run would clear, file by file.
-
 use crate::host::folders_of;
 use crate::lock;
 use crate::plan::{Begin, Plan};
@@ -9,10 +7,7 @@ use faultline_kernel::HostRoot;
 use faultline_text::{bytes, count};
 use std::path::Path;
 
-/// Prints it; nothing is changed.
-///
-/// # Errors
-/// A folder could not be cleared now, or is in use.
+/// Fails if a folder cannot be cleared now.
 pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
     let mut printed = String::new();
@@ -26,7 +21,7 @@ pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     print(&printed).map(|()| 0)
 }
 
-/// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.
+/// Files to delete, then those to keep, sorted by name.
 fn page(folder: &Path, would: Cleared) -> String {
     let Cleared {
         files,

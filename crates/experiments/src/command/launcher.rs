@@ -1,5 +1,3 @@
-//! Which way to start programs.
-
 use crate::args::Launching;
 use crate::check::{self, LauncherFacts};
 use crate::plan::{Plan, Severity};
@@ -10,13 +8,10 @@ use faultline_isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use faultline_kernel::HostRoot;
 use std::path::Path;
 
-/// There where systemd is the first process.
+/// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// The launcher that was asked for.
-///
-/// # Errors
-/// It does not work here: why, and what to do.
+/// Fails with a remedy if it does not work here.
 pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     match which {
         Launching::Systemd => systemd(),
@@ -26,10 +21,6 @@ pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     }
 }
 
-/// The launcher with which an experiment was begun.
-///
-/// # Errors
-/// It does not work here.
 pub(super) fn named(name: &str) -> anyhow::Result<Box<dyn Launcher>> {
     launcher(if name == "systemd" {
         Launching::Systemd
@@ -46,10 +37,6 @@ fn direct() -> anyhow::Result<Box<dyn Launcher>> {
     Ok(Box::new(Direct::new(&CgroupRoots::default())?))
 }
 
-/// What is known of a launcher before a plan is run.
-///
-/// # Errors
-/// There is none that works here.
 pub fn facts(which: Launching) -> Result<LauncherFacts, String> {
     let launcher = launcher(which).map_err(|error| format!("{error:#}"))?;
     Ok(of(&*launcher))
@@ -62,10 +49,7 @@ fn of(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-/// Says what there is to say against a plan.
-///
-/// # Errors
-/// Something forbids to run it.
+/// Prints all findings.
 pub(super) fn refuse(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
     let facts = check::gather(plan, Ok(of(launcher)));
     let found = check::findings(plan, &facts, i_vote);

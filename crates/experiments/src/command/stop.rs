@@ -1,24 +1,17 @@
-//! Waiting for a runner that was asked to stop.
-
 use crate::lock::{self, Holder};
 use faultline_command::output::say;
 use faultline_text::time;
 use std::path::Path;
 use std::time::Duration;
 
-/// From look to look at it.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// What takes longer is told.
+/// Longer waits are reported.
 const MOMENT: Duration = Duration::from_secs(3);
-/// And told again, each time after so long.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Waits until nobody holds the lock any more; tells for what, and what to do if its holder cannot do anything.
-///
-/// # Errors
-/// The lock cannot be looked at.
+/// Reports what to do if the holder hangs.
 pub(super) fn wait(path: &Path) -> anyhow::Result<()> {
-    // Of time that was slept, which is less than time that has passed.
+    // Sum of sleeps: less than the elapsed time.
     let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {

@@ -1,5 +1,3 @@
-//! Results that no longer count.
-
 use crate::folder::Folder;
 use crate::journal::{Entry, Journal, Line};
 use crate::lock::Lock;
@@ -7,20 +5,14 @@ use faultline_command::clock;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// A run of an experiment, and the attempt whose result no longer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VoidRun {
     /// [`crate::schedule::Scheduled::run`].
     pub run: u32,
-    /// Of its turn.
     pub attempt: u32,
 }
 
-/// Writes into the journal of the experiment in this folder that these results no longer count. [`super::advance`] repeats
-/// their turns.
-///
-/// # Errors
-/// Another process runs the experiment, or its journal cannot be read or written.
+/// [`super::advance`] repeats their turns.
 pub fn void(folder: &Path, runs: &[VoidRun], why: &str) -> anyhow::Result<()> {
     let folder = Folder::new(folder);
     let _lock = Lock::take(&folder.lock())?;

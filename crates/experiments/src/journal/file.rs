@@ -1,12 +1,9 @@
-//! The file: lines are added at its end and never changed.
-
 use super::{Entry, Line};
 use anyhow::Context;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A journal that is written.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -15,10 +12,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A new one; that it is there is on disk when this returns.
-    ///
-    /// # Errors
-    /// It is there already, or cannot be made.
+    /// Durable on return. Fails if the file exists.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| path.display().to_string())?;
         if let Some(folder) = path.parent() {
@@ -33,10 +27,7 @@ impl Journal {
         })
     }
 
-    /// One that is there, and what is in it. A line that was cut off is removed.
-    ///
-    /// # Errors
-    /// It cannot be read or written, or [`read`] refuses it.
+    /// Removes an incomplete last line.
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
         let (lines, length) = whole(path)?;
         let file_name = || path.display().to_string();
@@ -58,10 +49,7 @@ impl Journal {
         ))
     }
 
-    /// Adds a line; it is on disk when this returns.
-    ///
-    /// # Errors
-    /// It cannot be written, as on a full disk; then nothing of it is left, as far as that can be done.
+    /// Durable on return. On failure, a partial line is removed if possible.
     pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
@@ -70,7 +58,7 @@ impl Journal {
             .write_all(&text)
             .and_then(|()| self.file.sync_data());
         if written.is_err() {
-            // Half a line is tolerated at the end only.
+            // A partial line is only tolerated at the end.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
         } else {
@@ -80,15 +68,11 @@ impl Journal {
     }
 }
 
-/// All lines. What was cut off at the end is left out.
-///
-/// # Errors
-/// There is no such file, it cannot be read, or a line in the middle is no line of a journal.
+/// Fails on an invalid line in the middle.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
     whole(path).map(|(lines, _)| lines)
 }
 
-/// The lines, and the bytes up to the end of the last one.
 fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
     let file_name = || path.display().to_string();
     let bytes = match std::fs::read(path) {
@@ -108,7 +92,7 @@ fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
     for (number, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         at += text.len();
         match parse(text) {
-            // A power cut leaves nothing good behind what is bad.
+            // After a power cut, nothing behind an invalid line is valid.
             Ok(line) if bad.is_none() => {
                 lines.push(line);
                 end = at;
@@ -131,7 +115,6 @@ fn parse(text: &[u8]) -> Result<Line, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// Whether there was no room on the disk.
 pub(crate) fn is_full(error: &anyhow::Error) -> bool {
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
     let of_io = |cause: &(dyn std::error::Error + 'static)| {
@@ -144,7 +127,6 @@ pub(crate) fn is_full(error: &anyhow::Error) -> bool {
 }
 
 impl Line {
-    /// What happened now.
     pub fn new(unix_ns: i64, entry: Entry) -> Self {
         Line { unix_ns, entry }
     }

@@ -1,5 +1,3 @@
-//! What follows from the lines of a journal: what was done, and what is next.
-
 use super::{Entry, Line, Step};
 use crate::outcome::Ending;
 use crate::schedule::{Scheduled, Turn};
@@ -7,99 +5,82 @@ use crate::search;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Where an experiment stands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
-    /// What is going to be done; `None` if not even the first line was written.
+    /// `None` if not even the first line was written.
     pub begun: Option<Begun>,
-    /// The schedule.
     pub turns: Vec<Turn>,
-    /// Attempts at each turn, by its number, in their order.
+    /// By turn number.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
-    /// How often a runner took over, and the last one's process and boot.
+    /// Runner starts; `runner` has pid and boot id of the last one.
     pub runner_starts: u32,
-    /// See there.
     pub runner: Option<(u32, String)>,
-    /// Why it was stopped, if the last runner was.
+    /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
-    /// Whether no turn is left.
     pub finished: bool,
-    /// The time of the last line, in nanoseconds since 1970; 0 without lines.
+    /// 0 without lines.
     pub last_unix_ns: i64,
 }
 
-/// The first line, but for the schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Begun {
-    /// Of the experiment.
     pub name: String,
-    /// SHA-256 of the plan's text, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub plan: String,
-    /// Where the plan's file was.
     pub file: PathBuf,
     /// Of the random order.
     pub seed: u64,
-    /// How groups are made.
     pub launcher: String,
-    /// When, in nanoseconds since 1970.
     pub unix_ns: i64,
 }
 
-/// One attempt at a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// In which life of the runner: [`JournalState::runner_starts`] at that time.
+    /// [`JournalState::lives`] at that time.
     pub life: u32,
-    /// When it began, in nanoseconds since 1970.
     pub unix_ns: i64,
-    /// Its runs by number, as far as anything was done for them.
+    /// Only runs with at least one line.
     pub runs: BTreeMap<u32, Tried>,
 }
 
-/// One attempt at a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tried {
-    /// Steps that were taken, or begun, with their times in nanoseconds since 1970.
+    /// With times in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
-    /// How it ended and when; `None` while it lasts, and for ever if it was cut off.
+    /// `None` while it runs, and if it was cut off.
     pub ended: Option<(Ending, i64)>,
-    /// What it searched; empty where the plan has no search, and before the first line of it.
+    /// Empty without a search.
     pub searched: Searched,
-    /// The result no longer counts.
     pub void: bool,
 }
 
-/// One search: of one attempt at a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Searched {
-    /// Its lines in their order, with their times in nanoseconds since 1970.
+    /// With times in nanoseconds since 1970.
     pub lines: Vec<(search::Line, i64)>,
-    /// What it came to; `None` while it lasts, and for ever if it was cut off.
+    /// `None` while it runs, and if it was cut off.
     pub answer: Option<search::Answer>,
 }
 
-/// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next<'a> {
-    /// The turn.
     pub turn: &'a Turn,
     /// From 1 on.
     pub attempt: u32,
-    /// How often it was begun in this life of the runner, and failed.
+    /// Failed attempts since the runner started.
     pub failed: u32,
 }
 
 impl JournalState {
-    /// What follows from these lines.
     pub fn of(lines: &[Line]) -> Self {
         let mut standing = JournalState::default();
         lines.iter().for_each(|line| standing.take(line));
         standing
     }
 
-    /// Takes one more line. A line about a run that was never begun changes nothing.
+    /// A line about a run that never began is ignored.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn take(&mut self, line: &Line) {
         let unix_ns = line.unix_ns;
@@ -187,7 +168,7 @@ impl JournalState {
         Some(begun.runs.entry(run).or_default())
     }
 
-    /// Searches of a run that were cut off before its newest attempt: each began anew with the next one.
+    /// Searches of earlier attempts that were cut off.
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let attempts = self
             .turn_of(run)
@@ -201,19 +182,18 @@ impl JournalState {
             .count()
     }
 
-    /// The turn that a run belongs to.
     pub fn turn_of(&self, run: u32) -> Option<&Turn> {
         self.turns
             .iter()
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// The newest attempt at a turn; `None` if it was never begun.
+    /// `None` if the turn never began.
     pub fn newest(&self, turn: &Turn) -> Option<&Attempt> {
         self.attempts.get(&turn.number)?.last()
     }
 
-    /// Whether every run of a turn has its result, from one and the same attempt: they belong together.
+    /// Whether every run has its result from the same attempt.
     pub fn is_done(&self, turn: &Turn) -> bool {
         self.newest(turn).is_some_and(|newest| {
             turn.runs
@@ -222,7 +202,7 @@ impl JournalState {
         })
     }
 
-    /// The next turn to be begun, in the order of the schedule; `None` if all have their results.
+    /// `None` if all turns have their results.
     pub fn next(&self) -> Option<Next<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let before = self
@@ -243,7 +223,7 @@ impl JournalState {
         })
     }
 
-    /// Runs that were begun and have no end, with their attempt: a runner was killed meanwhile, or lives.
+    /// Their runner was killed or still works.
     pub fn unended(&self) -> Vec<(&Scheduled, u32)> {
         let newest = self
             .turns
@@ -261,7 +241,7 @@ impl JournalState {
             .collect()
     }
 
-    /// Every run that counts, with its attempt and its end: those of turns that have all their results.
+    /// Only of complete turns.
     pub fn counted(&self) -> Vec<(&Scheduled, u32, &Ending)> {
         let done = self.turns.iter().filter(|turn| self.is_done(turn));
         let runs = done.flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)));
@@ -274,14 +254,13 @@ impl JournalState {
 }
 
 impl Searched {
-    /// Whether it began and, if nothing runs any more, came to no end.
+    /// Given that nothing runs any more.
     fn is_cut_off(&self) -> bool {
         !self.lines.is_empty() && self.answer.is_none()
     }
 }
 
 impl Attempt {
-    /// The end of a run of it, if that is a result that counts.
     pub fn result(&self, run: u32) -> Option<&Ending> {
         let run = self.runs.get(&run).filter(|run| !run.void)?;
         let (ending, _) = run.ended.as_ref()?;

@@ -1,26 +1,22 @@
-//! Whether the program cache had the capacity that the arm says: a stock binary ignores the switch silently.
+//! A stock binary silently ignores the capacity variable.
 
 use crate::outcome::Validity;
 use faultline_recording::ProgramCachePoint;
 
-/// What the points of the program cache add up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
-    /// Points.
     pub points: u64,
-    /// Most compiled entries at the start of an eviction pass; 0 if there was none. A pass comes after each load of a
-    /// program, whether or not it evicts anything.
+    /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
+    /// program, even if nothing is evicted.
     pub water_level: u64,
-    /// The same among points that tell of evictions.
+    /// Only points with evictions.
     pub water_level_evicting: u64,
-    /// New entries.
     pub insertions: u64,
-    /// Entries that eviction passes unloaded.
+    /// By eviction passes.
     pub evictions: u64,
 }
 
 impl CacheTotals {
-    /// Of these points.
     pub fn of(points: &[ProgramCachePoint]) -> Self {
         let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| {
             points.iter().filter_map(of).fold(0, u64::saturating_add)
@@ -46,15 +42,13 @@ impl CacheTotals {
     }
 }
 
-/// A pass evicts down to this share of the capacity, in percent, and only above it.
+/// A pass evicts down to this percentage of the capacity.
 const TARGET: u64 = 90;
-/// Entries by which a pass can find the cache above its target: those of batches that were loaded at the same time.
+/// Concurrent batches can exceed the target by this many entries.
 const BEYOND: u64 = 32;
 
-/// Whether the run was what it would have been with a capacity of `entries`.
-///
-/// A pass that evicts begins between nine tenths of the capacity and a little more than that. Where nothing was ever
-/// evicted, a cache of any capacity that all entries fit into does the same.
+/// Whether the run behaved like this capacity. An evicting pass begins at nine tenths of it or
+/// slightly above. Without evictions, every sufficient capacity behaves the same.
 pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
     let target = u64::from(entries) * TARGET / 100;
     let message = format!(

@@ -1,56 +1,48 @@
-//! Whether a run was recorded as long as it lasted: a daemon that stands still leaves a recording that looks whole.
+//! The recording of a stalled daemon looks complete.
 
 use crate::outcome::Outcome;
 use faultline_recording::TickRow;
 use faultline_text::{count, time};
 use std::time::Duration;
 
-/// A share of ticks that may be missing.
+/// Tolerated share of missing ticks.
 const SHARE: f64 = 0.05;
-/// A share of ticks without which a recording says nothing of its run.
+/// With a larger share missing, a recording proves nothing.
 const HALF: f64 = 0.5;
-/// Less time than this is never missed: a busy host holds anybody up for a moment.
+/// A busy host delays any process this long.
 const MOMENT: Duration = Duration::from_secs(2);
-/// A gap of more than this is one too long, or of more than so many intervals where that is longer.
+/// Maximum gap, or this many intervals if longer.
 const GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
-/// How long a run lasted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lasted {
-    /// When it began, in nanoseconds since 1970.
     pub from_unix_ns: i64,
-    /// Until it was over, on a clock that never jumps.
+    /// By the monotonic clock.
     pub length: Duration,
 }
 
 impl Lasted {
-    /// When it was over, in nanoseconds since 1970.
     pub fn until_unix_ns(self) -> i64 {
         self.from_unix_ns
             .saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 
-/// What a recording has of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Ticks that were due.
     pub due: u64,
-    /// Of these, those that are not there.
     pub missing: u64,
-    /// The longest time without a tick.
     pub longest: Duration,
-    /// From tick to tick.
     pub interval: Duration,
 }
 
 impl Recorded {
-    /// Of the ticks of one daemon, in the order of time. The clock of 1970 is asked once, for the beginning: it may jump.
+    /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
     pub fn of(ticks: &[TickRow], lasted: Lasted, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let due = u64::try_from(lasted.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
-        // The clock may jump back later on.
+        // The wall clock may jump back later.
         let after = ticks
             .iter()
             .position(|tick| tick.unix_ns > lasted.from_unix_ns)
@@ -88,7 +80,6 @@ impl Recorded {
         }
     }
 
-    /// What is missing in words, if it is too much.
     pub fn too_little(&self) -> Option<String> {
         let gap = self.longest > GAP.max(self.interval * GAP_INTERVALS);
         (gap || self.lacks(SHARE)).then(|| {
@@ -108,8 +99,8 @@ impl Recorded {
         time >= MOMENT && self.missing as f64 > share * self.due as f64
     }
 
-    /// The outcome of a run that was recorded so. One that went on to its planned end is known by its recording alone: if
-    /// most of that is missing, the run is to be repeated. Any other end is told by evidence of its own.
+    /// If most of its recording is missing, a run with a planned end is repeated. Any other end has
+    /// its own evidence.
     pub fn weighed(&self, outcome: Outcome) -> Outcome {
         match (outcome, self.too_little().filter(|_| self.lacks(HALF))) {
             (Outcome::Completed, Some(why)) => Outcome::Failed { why },

@@ -1,9 +1,8 @@
-//! The public clusters, as <https://docs.anza.xyz/clusters/available> lists them.
+//! As in <https://docs.anza.xyz/clusters/available>.
 
 use super::Cluster;
 
 impl Cluster {
-    /// A public node to query; `None` for a cluster of one's own.
     pub fn rpc(self) -> Option<&'static str> {
         match self {
             Cluster::MainnetBeta => Some("https://api.mainnet-beta.solana.com"),
@@ -13,7 +12,6 @@ impl Cluster {
         }
     }
 
-    /// `None` for a cluster of one's own.
     pub fn genesis_hash(self) -> Option<&'static str> {
         match self {
             Cluster::MainnetBeta => Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
@@ -23,7 +21,6 @@ impl Cluster {
         }
     }
 
-    /// Hosts where gossip begins; none of a cluster of one's own.
     pub fn entrypoints(self) -> &'static [&'static str] {
         match self {
             Cluster::MainnetBeta => &[
@@ -49,7 +46,7 @@ impl Cluster {
         }
     }
 
-    /// Validators whose snapshots are trusted.
+    /// Their snapshots are trusted.
     pub fn known_validators(self) -> &'static [&'static str] {
         match self {
             Cluster::MainnetBeta => &[

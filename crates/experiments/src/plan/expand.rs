@@ -1,25 +1,19 @@
-//! What placeholders stand for in one run.
-
 use super::{Arm, Lane, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a run starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
-    /// The program and its arguments.
     pub command: Vec<String>,
-    /// Its environment: the plan's, the cache's switch, and `FAULTLINE_LEDGER` and the like for scripts. `PATH`, `HOME`,
-    /// `LANG` and `SOLANA_METRICS_CONFIG` are not in it.
+    /// With `FAULTLINE_LEDGER` etc. for scripts, without `PATH`, `HOME`, `LANG` and
+    /// `SOLANA_METRICS_CONFIG`.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A placeholder that stands for nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// Whether the arm wrote it, not the workload.
+    /// In the arm, not in the workload.
     pub of_arm: bool,
-    /// Which, where, and what to write.
     pub what: String,
 }
 
@@ -29,10 +23,9 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// Placeholders that are one word of a command or several, and nothing inside one.
+/// Several words; not valid inside a word.
 const WHOLE: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
-/// Placeholders that are one word.
 const SINGLE: [&str; 12] = [
     "ledger",
     "accounts",
@@ -47,10 +40,8 @@ const SINGLE: [&str; 12] = [
     "run",
     "run_folder",
 ];
-/// Before the name of a placeholder, in a script's environment.
 const PREFIX: &str = "FAULTLINE_";
 
-/// Whether a variable is one by which scripts are told what placeholders stand for.
 pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
     let named = |name: &&str| {
         variable
@@ -60,10 +51,7 @@ pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
     SINGLE.iter().chain(&WHOLE).any(named)
 }
 
-/// The command and the environment of one run. A plan that was loaded expands for each of its arms and lanes.
-///
-/// # Errors
-/// Every placeholder that stands for nothing here.
+/// Returns all placeholders without a value as errors.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn expand(
     plan: &Plan,
@@ -152,7 +140,6 @@ pub fn expand(
     })
 }
 
-/// What each placeholder stands for; `None` where this lane or arm does not have it.
 fn values(
     plan: &Plan,
     arm: &Arm,
@@ -197,7 +184,7 @@ fn options(name: &str, values: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Puts values in place of `{name}`; `{{` and `}}` are braces.
+/// `{{` and `}}` are literal braces.
 fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,3 @@
-//! From a plan's text to a [`Plan`].
-
 mod arms;
 mod search;
 mod whole;
@@ -18,15 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// Largest plan that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Reads and parses a plan's file. Nothing that it names is looked at.
-///
-/// # Errors
-/// Every mistake found; one if the file cannot be read.
 pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
     let alone = |what: String| {
         vec![Mistake {
@@ -48,10 +41,8 @@ pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
     parse(&text, &absolute)
 }
 
-/// Parses a plan's text; relative paths in it are relative to the folder of `file`, which is absolute and need not exist.
-///
-/// # Errors
-/// Every mistake found. Where the text is no TOML, only what the parser can tell.
+/// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
+/// Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
     let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
@@ -62,7 +53,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
             text: text.to_owned(),
             ..plan
         };
-        // What follows from a mistake is none of its own.
+        // Consequences of mistakes are not reported.
         if m.is_empty() {
             whole::check(&plan, &places, m);
             search::check(&plan, places.search, m);
@@ -72,16 +63,15 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-/// The folder that relative paths are relative to.
 struct Base(PathBuf);
 
 impl Base {
-    /// A path, made absolute, without `.` and with `..` taken as written.
+    /// Absolute, without `.`; `..` is resolved lexically.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
     }
 
-    /// A program: as [`Base::path`] if it has a slash, else as it is, to be looked for in `PATH`.
+    /// Without a slash, a name for `PATH`.
     fn program(&self, text: &str) -> PathBuf {
         if text.contains('/') && !text.starts_with('{') {
             self.join(text)
@@ -103,7 +93,6 @@ impl Base {
     }
 }
 
-/// Where things of the plan are in the file, by their place in it.
 #[derive(Default)]
 struct Places {
     arms: Vec<Option<usize>>,
@@ -124,7 +113,7 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
     top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan, m);
-    // ABC CBA is whole only in pairs.
+    // Only balanced in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
     let usual = if top.has("search") { 1 } else { 3 };
     plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
@@ -184,7 +173,6 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     (plan, places)
 }
 
-/// A plan in which nothing is said.
 fn empty() -> Plan {
     Plan {
         file: PathBuf::new(),
@@ -237,7 +225,6 @@ fn empty() -> Plan {
     }
 }
 
-/// The rules for the end unless others are given.
 fn stops(kind: Kind) -> Stop {
     let follows = kind == Kind::Validator;
     Stop {
@@ -273,7 +260,7 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     ];
     let line = top.line_of("order", m);
     let given = top.take("order", m, |v| choice(v, &words));
-    // One that is wrong is told once.
+    // Reports a mistake only once.
     let forced = top
         .take("force_order", m, flag)
         .unwrap_or(top.has("force_order"));
@@ -363,7 +350,6 @@ fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut Mistakes<'_>) {
     t.set("grace", &mut stop.grace, m, time);
 }
 
-/// A time of a rule, or `"never"`.
 fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     match value.as_str() {
         Some("never") => Ok(None),
@@ -401,7 +387,7 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    // Where an arm has a mistake, its name may be none.
+    // An invalid arm may lack its name.
     let sound = m.is_empty();
     top.table("concurrent", m, |t, m| {
         let twice = t.take("twice", m, |v| {
@@ -438,7 +424,6 @@ fn at_least(time: Duration, least: Duration) -> Result<Duration, String> {
     }
 }
 
-/// A metric that reports know.
 fn metric(text: String) -> Result<String, String> {
     if scalar(&text).is_some() {
         return Ok(text);
@@ -450,7 +435,6 @@ fn metric(text: String) -> Result<String, String> {
     ))
 }
 
-/// A file that a Prometheus reads targets from.
 fn targets(file: PathBuf) -> Result<PathBuf, String> {
     let ending = file.extension().and_then(|ending| ending.to_str());
     if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
@@ -462,7 +446,6 @@ fn targets(file: PathBuf) -> Result<PathBuf, String> {
     ))
 }
 
-/// A share, written in percent.
 fn percent(number: f64) -> Result<f64, String> {
     if number > 0.0 && number < 100.0 {
         Ok(number / 100.0)

@@ -1,23 +1,18 @@
-//! How long a plan takes, by its own words.
-
 use crate::plan::{CountedFrom, Kind, Plan};
 use serde::Serialize;
 use std::time::Duration;
 
-/// From when to when the end is to be expected, in seconds from the start; runs that end early make it earlier.
+/// Runs that end early make it shorter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Estimate {
-    /// Turns, one after the other.
     pub turns: usize,
-    /// Each run executes at once, takes its whole time, and ends when asked.
+    /// Each run executes at once and takes its full time.
     pub shortest_seconds: u64,
-    /// Each run waits as long as it may. `None` where the plan sets no bound.
+    /// Each run waits as long as allowed. `None` without a bound.
     pub longest_seconds: Option<u64>,
-    /// What was added up.
     pub assumed: String,
 }
 
-/// The estimate for this number of turns.
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let times = u32::try_from(turns).unwrap_or(u32::MAX);
     let stop = &plan.stop;

@@ -1,14 +1,11 @@
-//! An outlook for the terminal.
-
 use super::{ArmOutlook, Outlook, SearchOutlook};
 use crate::check::Finding;
 use crate::plan::Severity;
 use std::time::Duration;
 
-/// Rows of the schedule that are printed; `--json` has all.
+/// `--json` has all rows.
 const SHOWN: usize = 200;
 
-/// One page.
 pub(super) fn page(outlook: &Outlook) -> String {
     let mut out = format!("{}   {}\n", outlook.name, outlook.plan.display());
     out += &format!("folder     {}\n", outlook.folder.display());
@@ -52,7 +49,6 @@ fn arms(arms: &[ArmOutlook]) -> String {
     faultline_text::table(&["arm", "what it sets"], rows.collect())
 }
 
-/// What a search does, in its order.
 fn searched(search: &SearchOutlook) -> String {
     let (from, width) = (faultline_text::size(search.from), search.width_percent);
     let seconds = [
@@ -165,7 +161,6 @@ fn findings(outlook: &Outlook) -> String {
     out
 }
 
-/// A finding for people, in one or two lines.
 pub fn finding(finding: &Finding) -> String {
     let head = match finding.severity {
         Severity::Ignore => "note",

@@ -1,5 +1,3 @@
-//! What the experiment says before its recordings do: the outcomes, what is missing, what weakens it.
-
 use super::headline::{self, invalid, runs};
 use super::search::{self, Search};
 use super::{Counted, Experiment, section};
@@ -8,10 +6,8 @@ use crate::outcome::{Outcome, Validity};
 use faultline_analysis::report::ReportContext;
 use faultline_analysis::report::model::Caveat;
 
-/// Names of runs in a sentence at most.
 const NAMED: usize = 8;
 
-/// All of it.
 pub(crate) fn context<'e>(
     experiment: &'e Experiment,
     counted: &[Counted<'e>],
@@ -41,7 +37,6 @@ pub(crate) fn context<'e>(
     }
 }
 
-/// One behind the other.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let both: Vec<String> = one.into_iter().chain(other).collect();
     (!both.is_empty()).then(|| both.join(" "))
@@ -57,7 +52,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         })
     };
     if let Some(what) = unfinished(experiment, counted) {
-        // Who cannot be asked does not run it.
+        // In any other state, nothing runs.
         let remedy = match lock::holder(&experiment.folder.lock()) {
             Ok(Holder::Process(_)) => "It is being run: report again later.",
             _ => "Go on with faultline experiment resume, and report again.",
@@ -130,7 +125,6 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     caveats
 }
 
-/// What the runner wrote down as a warning.
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
     let warning = |note: &String| {
         note.strip_prefix("warning: ")
@@ -176,7 +170,6 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String
     ))
 }
 
-/// The same words of several runs, once.
 fn together(joined: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for (words, run) in joined {

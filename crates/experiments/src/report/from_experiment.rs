@@ -1,11 +1,10 @@
-//! What an outcome means for the report: it holds over what the recording could see.
+//! Outcomes override what the recording shows.
 
 use crate::outcome::{Ending, Outcome};
 use crate::plan::{Arm, Kind};
 use faultline_analysis::run::FromExperiment;
 use faultline_isolation::{End, Evidence};
 
-/// What the experiment says of a run.
 pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
     let (kept_up, why) = answer(&ending.outcome, kind);
     FromExperiment {
@@ -25,7 +24,7 @@ pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromE
     }
 }
 
-/// Whether the run did what a run is to do; `None`: the recording decides, or nobody can.
+/// `None` if the recording decides, or if unknown.
 fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
     let no = |why: &str| (Some(false), why.to_owned());
     match outcome {
@@ -40,7 +39,7 @@ fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
             Some(false),
             format!("it ended by itself with code {code} before its time"),
         ),
-        // Somebody else's signal says nothing of the arm.
+        // A foreign signal says nothing about the arm.
         Outcome::Killed { .. } => (None, String::new()),
         Outcome::NeverExecuted => no("it executed nothing within the time the plan gives"),
         Outcome::NoProgress => no("it had no new slot for as long as the plan waits"),
@@ -48,7 +47,6 @@ fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
     }
 }
 
-/// The outcome for people.
 pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
     match outcome {
         Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
@@ -66,7 +64,6 @@ pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
     }
 }
 
-/// What kernel and systemd say, in one line.
 fn evidence(evidence: &Evidence) -> String {
     let mut parts = Vec::new();
     match evidence.end {

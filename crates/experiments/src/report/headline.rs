@@ -1,28 +1,21 @@
-//! What became of the arms, in the sentences that are read first. Each is true at any time: of arms that have not been run,
-//! of runs that ended otherwise than by a kill, and of experiments that are not finished.
+//! Sentences that hold at any time: also without runs, without kills, and before the end.
 
 use super::{Counted, Experiment};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::Kind;
 
-/// Arms that a sentence names at most.
 const NAMED: usize = 12;
 
-/// Runs of an arm, and what became of them.
 pub(crate) struct Tally<'e> {
-    /// Its name.
     pub(crate) arm: &'e str,
-    /// Runs of the schedule.
     pub(crate) planned: usize,
-    /// Whether any of them was begun.
     pub(crate) begun: bool,
-    /// How those ended that count and are compared.
+    /// Of runs that count and are compared.
     pub(crate) ends: Vec<&'e Outcome>,
-    /// Runs that count and are not compared, since they did not try what the arm says.
+    /// Runs that count but do not match their arm.
     pub(crate) left_out: usize,
 }
 
-/// In the order of the plan.
 pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
     let standing = &experiment.standing;
     let of = |arm: &'e str| {
@@ -55,20 +48,17 @@ pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -
         .collect()
 }
 
-/// Whether a run did not try what its arm says.
 pub(crate) fn invalid(one: &Counted<'_>) -> bool {
     matches!(one.ending.validity, Validity::Invalid(_))
 }
 
-/// That there are runs to come; `None` if there are not.
 pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
     let planned: usize = tallies.iter().map(|tally| tally.planned).sum();
     let there: usize = tallies.iter().map(Tally::counted).sum();
     (there < planned).then(|| format!("Not finished: {there} of {} count so far.", runs(planned)))
 }
 
-/// Which arms were killed, which ended otherwise before their time, which did not, and which have no run yet; `None` where
-/// nothing ended early.
+/// `None` if nothing ended early.
 pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
     let of = |which: fn(&Outcome) -> bool| {
         let sentences = tallies.iter().filter_map(|tally| {
@@ -148,7 +138,7 @@ pub(crate) fn by_a_rule(outcome: &Outcome) -> bool {
     )
 }
 
-/// Arms of which nothing is compared, or of which no run did what the plan asks: why, a sentence each.
+/// One sentence for each arm without compared runs, or without success.
 pub(crate) fn points(tallies: &[Tally<'_>], kind: Kind) -> Vec<String> {
     tallies
         .iter()
@@ -197,7 +187,6 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
 }
 
 impl Tally<'_> {
-    /// Runs that count.
     fn counted(&self) -> usize {
         self.ends.len() + self.left_out
     }

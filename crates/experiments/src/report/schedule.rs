@@ -1,5 +1,3 @@
-//! The schedule as it happened.
-
 use super::Experiment;
 use super::from_experiment::words;
 use crate::journal::{Attempt, Tried};
@@ -8,10 +6,9 @@ use faultline_analysis::report::cells::{count, duration, number, table};
 use faultline_analysis::report::model::{Cell, Table};
 use faultline_text::moment;
 
-/// Rows of a table at most.
 const MOST: usize = 1000;
 
-/// Every run in the order of the schedule, with the attempt that counts, or the newest.
+/// With the attempt that counts, or the newest.
 pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let columns = [
         ("Run", ""),
@@ -83,7 +80,7 @@ fn begun(attempt: &Attempt, tried: Option<&Tried>) -> i64 {
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
 }
 
-/// Attempts that do not count, with the reason; `None` if there are none.
+/// Attempts that do not count.
 pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
     let columns = [
         ("Run", ""),

@@ -1,5 +1,3 @@
-//! The chapter about a search of the least memory: what it came to, headroom against what it did, and every dwell.
-
 mod words;
 
 pub(crate) use words::headline;
@@ -15,26 +13,24 @@ use faultline_analysis::run::{Run, Signal};
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
-/// Rows of a table at most.
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// Slots of an epoch of the public clusters.
+/// Of the public clusters.
 const EPOCH: u64 = 432_000;
 
-/// One search, of the newest attempt at its run.
+/// The search of the newest attempt at a run.
 pub(crate) struct Search<'e> {
     scheduled: &'e Scheduled,
     rules: &'e plan::Search,
     searched: &'e Searched,
-    /// Searches before it that were cut off.
+    /// Earlier searches that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
-    /// Slots that were processed meanwhile, as far as they were recorded.
+    /// First and last one processed meanwhile.
     slots: Option<(u64, u64)>,
     only: bool,
 }
 
-/// A dwell that is over, and when.
 struct Dwell<'e> {
     headroom: Option<u64>,
     confirms: bool,
@@ -43,7 +39,6 @@ struct Dwell<'e> {
     unix_ns: i64,
 }
 
-/// All searches of a plan that were begun; empty of any other plan.
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
     let (plan, standing) = (&experiment.plan, &experiment.standing);
     let Some(rules) = &plan.search else {
@@ -81,7 +76,6 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     ))
 }
 
-/// The chapter; `None` if nothing was searched.
 pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
     (!blocks.is_empty()).then(|| Section {
@@ -113,14 +107,14 @@ impl<'e> Search<'e> {
             })
     }
 
-    /// Hours from the beginning of the first dwell to the last line.
+    /// From the first dwell to the last line.
     fn hours(&self) -> Option<f64> {
         let first = self.dwells().next()?;
         let (_, last) = self.searched.lines.last()?;
         Some((last.saturating_sub(first.unix_ns) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 
-    /// Of figures and tables: with the replicate, where there are several.
+    /// Includes the replicate if there are several.
     fn id(&self, id: &str) -> String {
         if self.only {
             id.to_owned()

@@ -1,5 +1,3 @@
-//! The chapter about the experiment itself: what became of each arm and each run, with the evidence.
-
 use super::from_experiment::words;
 use super::{Counted, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
@@ -7,14 +5,13 @@ use crate::plan::{Kind, Order, Plan};
 use faultline_analysis::report::cells::{GIB, count, number, table, text, without_missing};
 use faultline_analysis::report::model::{Block, Cell, Section, Table};
 
-/// The chapter.
 pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
     let mut blocks = vec![
         Block::Text(origin(experiment)),
         Block::Table(arms(&experiment.plan, counted)),
     ];
     if experiment.plan.search.is_some() {
-        // There is one arm, which sets nothing.
+        // A search has one arm without settings.
         blocks.truncate(1);
     }
     if !counted.is_empty() {
@@ -201,7 +198,6 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     ]
 }
 
-/// What was done and found on the way.
 fn notes(counted: &[Counted<'_>]) -> Option<Table> {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
     let mut listed = table(

@@ -1,5 +1,3 @@
-//! How runs are ended and judged.
-
 use super::turn::Running;
 use super::{Halt, Runner, search};
 use crate::folder::RECORDING;
@@ -14,13 +12,12 @@ use faultline_record::recorder::USUAL_INTERVAL;
 use faultline_text::time;
 use std::time::Duration;
 
-/// From look to look at what is about to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// What takes longer is told.
+/// Longer waits are reported.
 const MOMENT: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
-    /// Ends these runs together, judges them, and writes their ends.
+    /// Also journals the results.
     pub(super) fn conclude(&mut self, runs: &mut [Running], which: &[usize]) -> Result<(), Halt> {
         let mut concluded: Vec<&mut Running> = runs
             .iter_mut()
@@ -53,7 +50,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends what is left of a turn whose work was halted, as far as it goes; what halted it, or worse.
+    /// Returns the original reason, or a worse one.
     pub(super) fn abandon(&mut self, runs: &mut [Running], halt: Halt) -> Halt {
         let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
         let mut worse = None;
@@ -69,7 +66,6 @@ impl Runner<'_> {
                 run.notes
                     .push(format!("it could not be ended in order: {error:#}"));
             }
-            // Whatever still runs goes with this.
             (run.launched, run.recorder) = (None, None);
             let number = run.scheduled.run;
             let outcome = match &halt {
@@ -93,15 +89,14 @@ impl Runner<'_> {
             };
             worse = worse.or(self.write_end(run, ending).err());
         }
-        // That there is no room is known already, and says more than a line that could not be written.
+        // A full disk explains a failed write.
         match (halt, worse) {
             (Halt::StoppedBy(_) | Halt::Failed { .. }, Some(worse)) => worse,
             (halt, _) => halt,
         }
     }
 
-    /// Asks programs and all that they started to end, and waits for them as long as the plan says, or until somebody is in
-    /// a hurry.
+    /// Waits for the plan's grace period, or until a forced stop.
     fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
             search::lift(run);
@@ -143,10 +138,10 @@ impl Runner<'_> {
         }
     }
 
-    /// Ends all of a run's group and its recorder; what the group's files said at the end.
+    /// Returns the cgroup's final evidence.
     fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
         let begun = run.watch.is_some();
-        // The recorder reads the group's files as well: they stay until it has.
+        // The recorder reads the cgroup's files until it ends.
         let ended = run
             .launched
             .as_mut()
@@ -154,7 +149,7 @@ impl Runner<'_> {
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
             recorder.see_the_end();
         }
-        // What nobody scrapes any more is not missed when it ends.
+        // Removed first, so that Prometheus reports no target as down.
         if self.announced.remove(&run.scheduled.run).is_some() {
             self.announce();
         }
@@ -230,7 +225,6 @@ impl Runner<'_> {
         }
     }
 
-    /// What a run's recording says of its cache, and how much of the run it has.
     fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.system.cache(&recording)?;
@@ -259,7 +253,7 @@ impl Runner<'_> {
         run.over = true;
         self.rested = Some(self.system.now().uptime);
         match failed {
-            // Its turn is begun again, so that the others of it need not go on.
+            // The turn is repeated, so its other runs can stop.
             Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
                 Err(Halt::Failed { run: number, why })
             }

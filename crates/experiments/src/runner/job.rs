@@ -1,5 +1,3 @@
-//! What a run starts, and under which limits.
-
 use crate::folder::{self, GATE, OUTPUT, OWN};
 use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::schedule::Scheduled;
@@ -11,14 +9,12 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// Beyond all that a run may take, before a launcher that can ends it by itself.
+/// After this additional time, a capable launcher kills the run.
 const SPARE: Duration = Duration::from_secs(3600);
-/// Where users are told of.
 const PASSWD: &str = "/etc/passwd";
-/// Where programs are looked for, if this program was not told.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The job of a run's program, held back at a gate in `run_folder`.
+/// Held back at a gate in `run_folder`.
 pub(super) fn job(
     plan: &Plan,
     (arm, lane): (&Arm, &Lane),
@@ -49,7 +45,7 @@ pub(super) fn job(
     })
 }
 
-/// The beginning of a command that waits at `gate`, keeps to `cpus`, and ends with this program where that can be arranged.
+/// Waits at `gate`, sets `cpus`, and dies with this program where possible.
 pub(super) fn gated(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
@@ -73,7 +69,6 @@ pub(super) fn gated(
     Ok(command)
 }
 
-/// What an arm may use in a lane.
 pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
     Limits {
         memory_max: arm.memory_max,
@@ -84,7 +79,6 @@ pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
     }
 }
 
-/// The whole environment of a user's program.
 pub(super) fn environment(
     user: Option<&str>,
     given: BTreeMap<String, String>,
@@ -122,7 +116,7 @@ fn home<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
         .filter(|home| !home.is_empty())
 }
 
-/// Whose files are to be that a user's program writes; `None` where it runs as this program's user.
+/// `None` for this program's user.
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let Some(user) = user else { return Ok(None) };
     let passwd = std::fs::read_to_string(PASSWD).context(PASSWD)?;
@@ -142,8 +136,7 @@ fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
     })
 }
 
-/// Makes the folder of a run, and the one in it that its program may write into: where recorder and launcher write,
-/// nobody else does.
+/// Only recorder and launcher may write outside of the program's subfolder.
 pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
     let own = folder.join(OWN);
     let own_name = || own.display().to_string();
@@ -156,14 +149,14 @@ pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<(
     }
 }
 
-/// Longer than any run of the plan takes; `None` where it may wait for ever for its first transaction.
+/// `None` if the wait for the first transaction is unlimited.
 fn longest(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
     let before = match (plan.workload.kind, stop.counted_from) {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // A search counts its time from the tip on, and a start may take as long.
+    // Its time counts from the tip, and the start may take as long.
     let (before, length) = match &plan.search {
         Some(search) => (before.max(search.most), search.most),
         None => (before, stop.duration),
@@ -171,7 +164,6 @@ fn longest(plan: &Plan) -> Option<Duration> {
     Some(before + length + stop.grace + SPARE)
 }
 
-/// Labels of a run's recording.
 pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, String)> {
     let mut all = vec![
         ("experiment", plan.name.clone()),

@@ -1,5 +1,3 @@
-//! The host, as it is.
-
 mod cool;
 mod observer;
 mod recorder;
@@ -26,12 +24,9 @@ use faultline_text::{bytes, count};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Signals are waited for in pieces of this length.
 const PIECE: Duration = Duration::from_millis(900);
-/// Of what was not deleted, so many are named.
 const NAMED: usize = 3;
 
-/// This host.
 pub struct Real {
     launcher: Box<dyn Launcher>,
     signals: Signals,
@@ -40,10 +35,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// With this way to start programs. From here on signals do not end this program.
-    ///
-    /// # Errors
-    /// The system refuses to tell of signals.
+    /// From here on, signals do not end this program.
     pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
         let signals = Signals::listen().context("signals cannot be heard")?;
         Ok(Real {
@@ -76,7 +68,7 @@ impl System for Real {
             return;
         };
         for signal in received {
-            // A terminal that is closed stops nothing that runs for days.
+            // A closed terminal does not stop an experiment.
             if let Some(name) = signal.stops() {
                 let force = self.stop_request.is_some();
                 let by = self
@@ -177,7 +169,7 @@ impl System for Real {
             named("; left alone: ", &dropped.left)
         );
         let mut cooled = cool::cooled(lines, cold::residency(&warm));
-        // Else the first run is charged for the programs, and those after it are not.
+        // Otherwise only the first run is charged for reading the programs.
         if plan.page_cache == PageCache::DropFiles {
             let warmed = program_files(plan)
                 .into_iter()
@@ -216,7 +208,7 @@ impl System for Real {
         if seen.points > 0 {
             return Ok(seen);
         }
-        // A replay ends before it has pushed its points; its log has them too.
+        // A replay exits before it has pushed its points; its log has them too.
         Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
     }
 
@@ -230,7 +222,6 @@ impl System for Real {
     }
 }
 
-/// What was deleted.
 fn cleared_in_words(cleared: &folders::Cleared) -> String {
     let retained_names = named("; kept ", &cleared.retained);
     format!(
@@ -240,7 +231,6 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
     )
 }
 
-/// The first of these, each with its reason, behind `what`; nothing without any.
 fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named: Vec<String> = all
         .iter()

@@ -1,4 +1,4 @@
-//! A search beside its run: readings go in, limits and lines of the journal come out.
+//! Feeds readings to a search, applies its limits and journals its lines.
 
 use super::searching::{Searching, relimit};
 use super::turn::Running;
@@ -9,11 +9,9 @@ use crate::search::{Act, Line, Verdict};
 use crate::watch::Why;
 use anyhow::Context;
 
-/// How the note begins that is made once of marks that a recorder does not take.
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
 impl Runner<'_> {
-    /// Begins the search of a run whose plan has one.
     pub(super) fn begin_search(&mut self, run: &mut Running) -> anyhow::Result<()> {
         let Some(rules) = self.plan.search.clone() else {
             return Ok(());
@@ -31,7 +29,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// One look of a search; nothing where there is none, or it is over.
+    /// Nothing without a search, or after its end.
     pub(super) fn search(&mut self, run: &mut Running) -> Result<(), Halt> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
@@ -74,7 +72,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes down in which dwell a validator ended by itself, if it did in one under a limit.
+    /// Only if that dwell was under a limit.
     pub(super) fn ends_in_search(&mut self, run: &mut Running) -> Result<(), Halt> {
         let searching = run
             .search
@@ -109,8 +107,7 @@ impl Runner<'_> {
     }
 }
 
-/// Lifts the limit of a search that is ended early, or could not be lifted at its end: what is squeezed would hardly hear that it is to end. What cannot be lifted
-/// is told.
+/// Under pressure a process hardly reacts to signals. A failure is reported.
 pub(super) fn lift(run: &mut Running) {
     let may_reach_limit = run.search.as_ref().is_some_and(Searching::may_reach_limit);
     let Some(launched) = run.launched.as_mut().filter(|_| may_reach_limit) else {
@@ -123,8 +120,7 @@ pub(super) fn lift(run: &mut Running) {
     }
 }
 
-/// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as. One that
-/// was not tried is none.
+/// Name and kind. A void dwell has none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
     let Line::Dwell {
         headroom,
@@ -150,7 +146,6 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     Some((format!("{size}: {outcome}"), kind))
 }
 
-/// A line for whoever watches.
 fn in_words(line: &Line) -> String {
     let size =
         |headroom: Option<u64>| headroom.map_or("no limit".to_owned(), faultline_text::bytes);

@@ -1,5 +1,3 @@
-//! What a search keeps beside its run.
-
 use super::system::Observer;
 use crate::plan::{Plan, Search};
 use crate::search::{Answer, Machine, Reading};
@@ -7,24 +5,20 @@ use anyhow::Context;
 use faultline_isolation::{Evidence, Launched};
 use std::time::Duration;
 
-/// From look to look of a search.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Slots behind the tip up to which a daemon calls a validator near it, unless its configuration says another number.
+/// The daemon's default distance in slots up to which a validator is near the tip.
 const AT_TIP: u64 = 32;
-/// What fails may fail for so long before it ends a run of hours: systemd that is started again does not answer for a while.
+/// A restarting systemd does not answer for a while.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The kernel cuts limits down to whole pages, which have at most so many bytes.
+/// Maximum page size: the kernel rounds limits down to pages.
 const PAGE: u64 = 64 << 10;
 
-/// Since when the system has failed to do what it was asked for; `None` if it did it the last time.
+/// Since when operations have failed; `None` if the last one succeeded.
 #[derive(Debug, Default)]
 pub(super) struct RpcError(Option<Duration>);
 
 impl RpcError {
-    /// What came of it; `None` if it failed, and not for long yet.
-    ///
-    /// # Errors
-    /// It has failed for too long.
+    /// `None` for a recent failure. Fails if errors last too long.
     pub(super) fn bear<T>(
         &mut self,
         now: Duration,
@@ -48,21 +42,19 @@ impl RpcError {
     }
 }
 
-/// A search that is going on.
 pub(super) struct Searching {
     pub(super) machine: Machine,
     pub(super) observer: Box<dyn Observer>,
-    /// What it came to, once it is over.
     pub(super) answer: Option<Answer>,
-    /// How often its group was out of memory so far.
+    /// OOM events so far.
     out_of_memory: u64,
-    /// The limit that could not be moved when it was to be.
+    /// A limit change that failed.
     owed: Option<Option<u64>>,
     error: RpcError,
 }
 
 impl Searching {
-    /// Limits are `hard` if a write into a full group fails.
+    /// Whether a write into a full cgroup fails.
     pub(super) fn begin(
         plan: &Plan,
         rules: Search,
@@ -81,11 +73,7 @@ impl Searching {
         })
     }
 
-    /// What is known at this moment, and the evidence behind it. Nothing is known while its limit is not where it
-    /// was to be: a dwell shows nothing then.
-    ///
-    /// # Errors
-    /// That has lasted for too long.
+    /// The reading is empty while the limit is not as requested: a dwell then shows nothing.
     pub(super) fn read(
         &mut self,
         now: Duration,
@@ -98,7 +86,7 @@ impl Searching {
             self.owed = None;
         }
         let Some(evidence) = self.error.bear(now, sampled_evidence)? else {
-            // Who holds the group need not answer for its files and the recording to be read.
+            // If the launcher does not answer, files and recording are still readable.
             let seen = moved.then(|| self.observer.read(now));
             return Ok((
                 seen.unwrap_or(Reading {
@@ -118,12 +106,12 @@ impl Searching {
         ))
     }
 
-    /// Moves the limit, or tries again with the next look.
+    /// The next poll retries a failure.
     pub(super) fn relimit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
         self.owed = relimit(launched, bytes).err().map(|_| bytes);
     }
 
-    /// Whether its group waits because it is full, or was out of memory since the last look.
+    /// It waits because it is full, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
@@ -131,7 +119,8 @@ impl Searching {
         count("under_oom") > 0 || now > before
     }
 
-    /// Whether there may be a limit: while it goes on, and if the last one could not be lifted.
+    /// Whether a limit may be in effect: during the search, and if the last one could not be
+    /// lifted.
     pub(super) fn may_reach_limit(&self) -> bool {
         !self.is_over() || self.owed.is_some()
     }
@@ -141,7 +130,6 @@ impl Searching {
     }
 }
 
-/// What the recorder's configuration says.
 fn at_tip(plan: &Plan) -> u64 {
     let text = plan
         .recorder
@@ -155,11 +143,8 @@ fn at_tip(plan: &Plan) -> u64 {
         .unwrap_or(AT_TIP)
 }
 
-/// Moves the limit and looks whether it holds. One that is higher than asked is no error: version 1 refuses to take what it
-/// cannot reclaim, and the search asks again.
-///
-/// # Errors
-/// The system refuses, or something else holds.
+/// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
+/// unreclaimable memory, and the search asks again.
 pub(super) fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()> {
     let applied = launched.relimit(bytes)?;
     let holds = match (bytes, applied) {

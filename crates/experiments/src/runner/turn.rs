@@ -1,5 +1,3 @@
-//! One turn: its runs are prepared, begun together and watched.
-
 use super::searching::{self, RpcError, Searching};
 use super::system::{Order, Recorder};
 use super::{Halt, Runner, job};
@@ -18,14 +16,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// From look to look at what runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// From look to look at what is waited for before a run.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Less room than this on the disk of the experiment's folder, in bytes, and nothing can be recorded.
+/// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
-/// A run that is being made.
 pub(super) struct Running {
     pub(super) scheduled: Scheduled,
     pub(super) attempt: u32,
@@ -33,28 +28,23 @@ pub(super) struct Running {
     pub(super) lane: Lane,
     pub(super) folder: PathBuf,
     pub(super) notes: Vec<String>,
-    /// What its program is given.
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) launched: Option<Box<dyn Launched>>,
     pub(super) recorder: Option<Box<dyn Recorder>>,
     pub(super) watch: Option<Watch>,
-    /// The search, where the plan has one.
     pub(super) search: Option<Searching>,
-    /// How long looks at its group have failed.
+    /// Errors of reading its cgroup.
     pub(super) error: RpcError,
-    /// Why it is ended, and what the evidence was when that was decided.
+    /// With the evidence at that decision.
     pub(super) why: Option<(Why, Evidence)>,
-    /// Whether the last look found that its first process had ended by itself, and others of its group had not.
+    /// At the last poll, its first process had exited, but others in its cgroup had not.
     pub(super) lingers: bool,
-    /// Why it cannot be said that it began cold.
+    /// Why its page cache may not be cold.
     pub(super) not_cold: Option<String>,
-    /// How long it lasted, once it is over.
     pub(super) lasted: Option<Lasted>,
-    /// Whether its end is written.
     pub(super) over: bool,
 }
 
-/// What one look at a run finds.
 enum Found {
     Runs,
     /// Its time is up, and it still runs.
@@ -62,19 +52,16 @@ enum Found {
     Over,
 }
 
-/// What the system says of a run.
 struct JobState {
     ended: Option<End>,
     evidence: Evidence,
-    /// Whether something of it was killed for its memory.
     killed: bool,
-    /// How its recorder ended, and its last words.
+    /// With its last output.
     recorder_ended: Option<(End, String)>,
-    /// Whether nothing of it is left; not asked while its first process runs.
+    /// Not checked while its first process runs.
     empty: bool,
 }
 
-/// Asks everything before anything is concluded, so that a system that does not answer is borne at one place.
 fn ask(run: &mut Running) -> anyhow::Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
@@ -97,7 +84,6 @@ fn ask(run: &mut Running) -> anyhow::Result<JobState> {
 }
 
 impl Runner<'_> {
-    /// Makes every run of a turn.
     pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), Halt> {
         self.write(Entry::TurnBegun {
             turn: turn.number,
@@ -149,7 +135,6 @@ impl Runner<'_> {
         })
     }
 
-    /// What an error of one run means for the turn.
     pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
         let why = format!("{error:#}");
         if journal::is_full(error)
@@ -163,7 +148,6 @@ impl Runner<'_> {
         Halt::Failed { run, why }
     }
 
-    /// Writes down the step of one run that is taken now.
     pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), Halt> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
         self.write(Entry::Step { run, attempt, step })
@@ -202,7 +186,6 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Whether the plan has this step at all.
     fn is_planned(&self, step: Step) -> bool {
         match step {
             Step::Clear => self.plan.begin != Begin::AsIs,
@@ -307,7 +290,7 @@ impl Runner<'_> {
         Ok(Vec::new())
     }
 
-    /// Waits for the cool-down, and for a host that is fit; what there is to say about it.
+    /// Also waits for the cool-down.
     fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, Halt> {
         while let Some(rested) = self.rested {
             let left = self
@@ -354,7 +337,6 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether somebody asks to stop.
     pub(super) fn heed(&self) -> Result<(), Halt> {
         match self.system.stop_request() {
             Some(request) => Err(Halt::StoppedBy(format!("stopped by {}", request.by))),
@@ -362,8 +344,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
-    /// ended together.
+    /// A run that ends early leaves the others running. Those whose time is up are ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
         let pause = if self.plan.search.is_some() {
             searching::POLL_INTERVAL
@@ -374,7 +355,8 @@ impl Runner<'_> {
         loop {
             self.heed()?;
             self.system.wait(pause);
-            // A search looks more often than whether it still runs: under systemd each look is a question to PID 1.
+            // A search polls more often: under systemd each check for the end is a request to PID
+            // 1.
             let now = self.system.now().uptime;
             let looks = now.saturating_sub(observed_at) >= POLL_INTERVAL;
             if looks {
@@ -421,7 +403,7 @@ impl Runner<'_> {
             recorder_ended,
             empty,
         } = match run.search {
-            // Hours are not lost to a moment in which the system does not answer.
+            // Hours of work must survive a short error.
             Some(_) => match run.error.bear(self.system.now().uptime, state)? {
                 Some(seen) => seen,
                 None => return Ok(Found::Runs),
@@ -444,14 +426,14 @@ impl Runner<'_> {
             );
         }
         if ended.is_some() && !killed {
-            // What writes its output or the like may need a moment to see that it has ended.
+            // A log writer may need a moment to exit.
             let lingered = std::mem::replace(&mut run.lingers, !empty);
             if run.lingers && !lingered {
                 return Ok(Found::Runs);
             }
         }
         if ended.is_some() || killed {
-            // What the recording does not have yet is in the evidence.
+            // The evidence has what the recording does not have yet.
             return Ok(Found::Over);
         }
         let seen = self

@@ -1,6 +1,3 @@
-//! What a search does next.
-
-/// What a dwell is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aim {
     Reference,
@@ -9,7 +6,7 @@ pub(super) enum Aim {
 }
 
 impl Aim {
-    /// Over what cannot be reclaimed, in bytes; `None`: no limit.
+    /// In bytes; `None` without a limit.
     pub(super) fn headroom(self) -> Option<u64> {
         match self {
             Aim::Reference => None,

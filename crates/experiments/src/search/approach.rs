@@ -1,23 +1,23 @@
-//! The limit from second to second: from above and in small steps, since one large step reclaims more than it has to; and
-//! what lifts it at once.
+//! Moves the limit in small steps, because a large one reclaims more than necessary. Detects
+//! dangers that lift it at once.
 
 use super::{Act, BLIND, LOST, Reading, SILENT, STALLED};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// From limit to limit.
 const SECOND: Duration = Duration::from_secs(1);
-/// A limit that holds is asked for again only after so long: moving it is work for PID 1 under systemd.
+/// Interval of setting an effective limit again: under systemd it is work for PID 1.
 const AGAIN: Duration = Duration::from_secs(10);
-/// A limit that is too low by more than this part of the headroom does not wait for its second.
+/// A limit that is too low by more than this fraction of the headroom is raised at once.
 const RAISED: u64 = 32;
-/// A limit is at most lowered to so much of the last one.
+/// A limit is lowered to at least this share of the last one.
 const LOWERED: f64 = 0.94;
-/// The next step waits until no more than this share of the limit is in use above it.
+/// The next step waits until memory is at most this multiple of the limit.
 const OVER: f64 = 1.005;
-/// So much of the limit in use, and the kernel does not hold it: version 1 may refuse one, and `memory.high` may be exceeded.
+/// From this multiple, the kernel does not enforce the limit: cgroup v1 may refuse it, and
+/// `memory.high` may be exceeded.
 const EXCEEDED: f64 = 1.02;
-/// A limit is lowered by at most so much at once: whoever lowers it, PID 1 under systemd, reclaims what is above it meanwhile.
+/// Maximum decrease: the writer, PID 1 under systemd, reclaims the excess meanwhile.
 const STEP: u64 = 1 << 30;
 /// Stalls are averaged over this time, ...
 const STALLS: Duration = Duration::from_secs(10);
@@ -25,28 +25,26 @@ const STALLS: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const WINDOW: Duration = Duration::from_secs(10);
-/// The kernel counts memory in pages, and cuts limits down to them.
+/// The kernel rounds memory limits down to pages.
 const PAGE: u64 = 4096;
 
-/// The limit that holds, and the last seconds.
 #[derive(Debug)]
 pub(super) struct Approach {
     window: Duration,
     limit: Option<u64>,
     headroom: Option<u64>,
     set: Duration,
-    /// When the limit was last moved a whole step down: where it follows memory, it is not on its way any more.
+    /// When last lowered by a whole step. A limit that only follows memory has arrived.
     lowered: Option<Duration>,
-    /// When unreclaimable memory and slots behind were last read.
+    /// When memory and slots behind were last read.
     seen: Option<Duration>,
-    /// When something else was missing than slots behind in a fresh tick, if anything was: since then only it is silent.
+    /// The last reading that was not silent.
     last_answer: Duration,
-    /// The last second of unreclaimable memory.
     unreclaimable: VecDeque<(Duration, u64)>,
-    /// The largest rise of it within a second, at the tip.
+    /// Largest rise within a second, at the tip.
     burst: u64,
     refaults: VecDeque<(Duration, u64)>,
-    /// When, and the stalls until then: since there is a limit, or since there is none.
+    /// Times and total stalls since the limit was set or lifted.
     stalls: VecDeque<(Duration, Duration)>,
 }
 
@@ -67,7 +65,6 @@ impl Approach {
         }
     }
 
-    /// When the limit was last moved a whole step down; `None` if it was not.
     pub(super) fn lowered(&self) -> Option<Duration> {
         self.lowered
     }
@@ -76,7 +73,7 @@ impl Approach {
         self.limit
     }
 
-    /// Takes a reading; why the limit has to be lifted, if there is one and it has.
+    /// Returns why the limit must be lifted.
     pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
         keep(
             &mut self.unreclaimable,
@@ -138,18 +135,16 @@ impl Approach {
         }
     }
 
-    /// What rose before the tip is forgotten.
     pub(super) fn begin(&mut self) {
         (self.burst, self.unreclaimable) = (0, VecDeque::new());
     }
 
-    /// The largest rise of unreclaimable memory within a second, at the tip.
     pub(super) fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// Lowers the limit once a second at most, and raises it at every look that asks for much more; whether it is where it is to
-    /// be. One that does not move is asked for again each second while something else holds, else every ten.
+    /// Lowers the limit once a second and raises it at once. Returns whether it has arrived. An
+    /// unchanged limit is set again each second while another one is in effect, else every ten.
     pub(super) fn step(
         &mut self,
         headroom: Option<u64>,
@@ -168,7 +163,7 @@ impl Approach {
         let target = page(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
         if self.limit.is_none() {
-            // What was stalled or silent without it is not its doing.
+            // Not caused by the limit.
             self.stalls.clear();
             (self.seen, self.last_answer) = (Some(reading.at), reading.at);
         }
@@ -177,7 +172,7 @@ impl Approach {
             Some(limit) if target > limit.saturating_add(headroom / RAISED) => target,
             Some(limit) if reading.at.saturating_sub(self.set) < SECOND => return limit == target,
             Some(limit) if target >= limit => target,
-            // What was asked for before has not been reclaimed yet.
+            // The last step has not been reclaimed yet.
             Some(limit) if memory as f64 > OVER * limit as f64 => limit,
             Some(limit) => {
                 let step = page((limit as f64 * (1.0 - LOWERED)) as u64).min(STEP);
@@ -200,7 +195,7 @@ impl Approach {
         next == target
     }
 
-    /// Whether memory is above where the limit is to be, be it on its way or refused.
+    /// Whether memory exceeds the target, because the limit is still moving or was refused.
     pub(super) fn is_exceeded(&self, reading: &Reading) -> bool {
         let target = reading
             .unreclaimable
@@ -211,7 +206,6 @@ impl Approach {
             .is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
     }
 
-    /// Lifts the limit; said again, it is lifted again.
     pub(super) fn lift(&mut self, acts: &mut Vec<Act>) {
         if self.limit.is_some() {
             acts.push(Act::Limit(None));
@@ -220,7 +214,7 @@ impl Approach {
         self.stalls.clear();
     }
 
-    /// Share of the last seconds that all tasks waited for memory, in percent.
+    /// PSI `full` of the last seconds, in percent.
     pub(super) fn stalled(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
         let passed = now
@@ -229,7 +223,7 @@ impl Approach {
         Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
-    /// Refaults a second, over the last seconds.
+    /// Per second.
     pub(super) fn refaults(&self) -> Option<f64> {
         let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
         let seconds = last.checked_sub(*first)?.as_secs_f64();
@@ -237,7 +231,6 @@ impl Approach {
     }
 }
 
-/// Adds a value, and removes what is older than `window`.
 fn keep(
     values: &mut VecDeque<(Duration, u64)>,
     window: Duration,
@@ -253,7 +246,7 @@ fn keep(
     }
 }
 
-/// In whole pages.
+/// Rounds down to whole pages.
 pub(super) fn page(bytes: u64) -> u64 {
     bytes / PAGE * PAGE
 }

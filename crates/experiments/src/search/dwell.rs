@@ -1,37 +1,33 @@
-//! One dwell: what was seen of it, and what it shows.
-
 use super::evidence::{Evidence, Verdict};
 use super::reference::References;
 use super::{BLIND, Reading, SILENT};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Parts of a dwell: the first and the last are compared, and a busy host is looked for in a window of one part.
+/// The first and last part are compared; a window of one part detects a busy host.
 const PARTS: u32 = 8;
-/// A part is at least so long: in a shorter one a single look, or one late wake-up, is a large share.
+/// In a shorter part, a single poll or late wake-up is a large share.
 const PART: Duration = Duration::from_secs(1);
-/// So many slots count for how long replay takes, ...
+/// Quantile of replay times that is compared with a reference.
 const QUICK: f64 = 0.95;
-/// ... which may be so many times as long as in a reference.
+/// The quantile may be this multiple of the reference's.
 const SLOWER: f64 = 1.2;
-/// More slots behind at the end than at the beginning is worse.
 const WORSE: f64 = 1.0;
-/// Threads of replay that wait for a CPU for more than this share of the time that they could run, ...
+/// Share of runnable time that replay threads wait for a CPU on a busy host, ...
 const BUSY: f64 = 0.05;
-/// ... and, for what they ran, so many times as long as in a reference, show a busy host.
+/// ... if the ratio of waiting to running is also this multiple of the reference's.
 const BUSIER: f64 = 2.0;
-/// A cluster with less than this share of a reference's slots is slow, and following it is easy.
+/// With a smaller share of a reference's slots the cluster is slow, and following it is easy.
 const SLOW: f64 = 0.95;
-/// Slots are counted over this time at least: what a recording says is up to a second old, which matters in a shorter one.
+/// Minimum time for counting slots: a recording is up to a second old.
 const RATE: Duration = Duration::from_secs(30);
-/// Replay times of less than this share of a reference's slots say too little of replay: pushes bring them late.
+/// Replay times of a smaller share of a reference's slots say too little: pushes deliver them late.
 const FEW: f64 = 0.25;
-/// A limit that was exceeded in more than this share of the looks did not hold.
+/// A limit exceeded in more polls was not effective.
 const EXCEEDED: f64 = 0.1;
-/// Without a reading for so long, nobody knows what happened.
+/// A longer time without a reading makes the dwell void.
 const GAP: Duration = Duration::from_secs(2);
 
-/// A dwell that lasts.
 #[derive(Debug)]
 pub(super) struct Dwell {
     began: Duration,
@@ -39,21 +35,22 @@ pub(super) struct Dwell {
     first: Reading,
     last: Reading,
     seen: Duration,
-    /// When something else was missing than slots behind in a fresh tick, or nothing was.
+    /// The last reading that was not silent.
     last_answer: Duration,
-    /// Longest time between two readings, or without slots behind or memory in them; not that of a silent validator.
+    /// Between two readings, or without slots behind or memory. Silence of the validator does not
+    /// count.
     gap: Duration,
-    /// Whether the validator was silent for too long while its recorder was at work.
+    /// The validator was silent while its recorder worked.
     silent: bool,
     most: Option<u64>,
     beginning: (u64, u64),
     end: VecDeque<(Duration, u64)>,
     replay: Vec<f64>,
     full: Option<f64>,
-    /// Waited and ran so far, over one part.
+    /// Waited and run times, over one part.
     cpu: VecDeque<(Duration, Duration, Duration)>,
     waited: Option<f64>,
-    /// Looks, and those at which memory was above the limit.
+    /// Polls, and those above the limit.
     looks: (u32, u32),
 }
 
@@ -117,7 +114,7 @@ impl Dwell {
         {
             self.end.pop_front();
         }
-        // What was replayed before it began was under another limit.
+        // Earlier slots were under another limit.
         let own = reading
             .replays
             .iter()
@@ -130,12 +127,10 @@ impl Dwell {
         };
     }
 
-    /// Takes how long all tasks have last waited for memory, in percent.
     pub(super) fn stalls(&mut self, percent: Option<f64>) {
         self.full = most(self.full, percent);
     }
 
-    /// Takes whether memory is above the limit.
     pub(super) fn exceeds(&mut self, limit: bool) {
         self.looks = (self.looks.0 + 1, self.looks.1 + u32::from(limit));
     }
@@ -153,7 +148,7 @@ impl Dwell {
         {
             self.cpu.pop_front();
         }
-        // What is shorter than a part says little, unless there is nothing else.
+        // A shorter range than a part says little.
         let first = self
             .cpu
             .front()
@@ -163,8 +158,8 @@ impl Dwell {
         }
     }
 
-    /// Share of the time that the threads of replay waited, over the newest part: of the time that they could run, and of the
-    /// time that passed if they hardly ran. A millisecond that a thread with little to do was woken late makes nothing late.
+    /// Share that replay threads waited in the newest part: of runnable time, or of elapsed time if
+    /// they hardly ran. A late wake-up of an idle thread delays nothing.
     fn share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.cpu.front()?, self.cpu.back()?);
@@ -176,7 +171,7 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// Share of the time that the threads of replay waited, in the busiest part; in all of it if it is shorter.
+    /// In the busiest part, or over a shorter dwell.
     fn waited(&self) -> Option<f64> {
         self.waited.or_else(|| self.share())
     }
@@ -185,9 +180,8 @@ impl Dwell {
         self.lasted() >= self.length
     }
 
-    /// Whether more slots were replayed slowly than may be in all of it: it has failed then, whatever comes, and only costs a longer
-    /// recovery. Not before the cluster's slots can be counted. One that is void on a busy host lasts: the host may be busy no more
-    /// when it is over.
+    /// More slots were slow than a whole dwell allows, and the rest would only prolong the
+    /// recovery. On a busy host the dwell continues, because the host may become quiet.
     pub(super) fn has_failed(&self, usual: &References) -> bool {
         let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else {
             return false;
@@ -217,7 +211,7 @@ impl Dwell {
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay.sort_unstable_by(f64::total_cmp);
-        // The nearest rank.
+        // Nearest-rank method.
         let rank = (QUICK * self.replay.len() as f64).ceil() as usize;
         Evidence {
             seconds,
@@ -242,7 +236,7 @@ impl Dwell {
         }
     }
 
-    /// Of a dwell under a limit, which was lifted for the reason in `danger` if there is one.
+    /// `danger` is the reason if the limit was lifted.
     pub(super) fn verdict(
         mut self,
         at_tip: u64,
@@ -271,7 +265,7 @@ impl Dwell {
                 "the cluster made {now:.2} slots a second, in the references {usual:.2}"
             ));
         }
-        // One that kept up on a busy host would have kept up on a quiet one.
+        // On a quiet host it would have kept up too.
         if !fails.is_empty() {
             void.extend(busy(evidence.waited, usual));
         } else if long
@@ -301,7 +295,7 @@ impl Dwell {
         (verdict, evidence)
     }
 
-    /// Of one without a limit: it keeps up, or shows nothing.
+    /// Without a limit: kept up or void.
     pub(super) fn reference(
         mut self,
         at_tip: u64,
@@ -323,7 +317,7 @@ impl Dwell {
         (verdict, evidence)
     }
 
-    /// What is not known and would have to be.
+    /// Names required data that is missing.
     fn unknown(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.gap > GAP {
@@ -366,12 +360,11 @@ fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
     })
 }
 
-/// Time waited for a time that they ran, of the share of both that they waited: a share cannot double where it is a half already.
+/// Converts a share waited into waiting per running time: a share of a half cannot double.
 fn for_what_ran(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 
-/// The larger one.
 fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }

@@ -1,20 +1,17 @@
-//! How fast unreclaimable memory grows: no limit is enough for ever if it does not settle.
+//! If unreclaimable memory does not settle, no limit is enough forever.
 
 use super::Reading;
 use std::time::Duration;
 
-/// Samples that are kept: at most so many, evenly over the whole time.
 const MOST: usize = 256;
 
-/// Unreclaimable memory over the time at the tip, thinned out.
 #[derive(Debug)]
 pub(super) struct Growth {
     began: Option<Duration>,
     every: Duration,
     samples: Vec<(f64, f64)>,
-    /// When the newest sample was taken.
     sampled: Option<Duration>,
-    /// Of every reading, not of the samples alone.
+    /// Of all readings.
     newest_and_highest: Option<(u64, u64)>,
 }
 
@@ -31,7 +28,7 @@ impl Default for Growth {
     }
 }
 
-/// A straight line: `base + slope * seconds`, in bytes.
+/// `base + slope * seconds`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     pub(super) base: f64,
@@ -65,12 +62,11 @@ impl Growth {
         }
     }
 
-    /// The newest reading, and the highest of all.
     pub(super) fn newest(&self) -> Option<(u64, u64)> {
         self.newest_and_highest
     }
 
-    /// The line by Theil and Sen, which single jumps do not move; `None` with fewer than ten samples.
+    /// Theil-Sen, robust against jumps; `None` with fewer than ten samples.
     pub(super) fn line(&self) -> Option<Line> {
         if self.samples.len() < 10 {
             return None;
@@ -96,7 +92,7 @@ impl Growth {
 }
 
 impl Line {
-    /// In bytes, so many seconds after the first sample.
+    /// In bytes, after the first sample.
     pub(super) fn at(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }

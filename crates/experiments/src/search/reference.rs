@@ -1,11 +1,8 @@
-//! What is usual without a limit.
-
 use super::evidence::Evidence;
 
-/// References that count: a cluster's load changes over hours.
+/// A cluster's load changes over hours.
 const NEWEST: usize = 3;
 
-/// The dwells without a limit that kept up.
 #[derive(Debug, Default)]
 pub(super) struct References(Vec<Evidence>);
 
@@ -22,7 +19,7 @@ impl References {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
-    /// Slots whose replay time was known, a second; `None` if there were none.
+    /// Replayed slots per second.
     pub(super) fn replayed(&self) -> Option<f64> {
         self.replay()?;
         self.median(|evidence| {
@@ -42,13 +39,13 @@ impl References {
         self.median(|evidence| evidence.cluster)
     }
 
-    /// Slots behind as usual at the end of one, rounded up.
+    /// Usual number at the end, rounded up.
     pub(super) fn behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.behind_last)
             .map(|behind| behind.ceil() as u64)
     }
 
-    /// Of the newest ones that have it; the upper one of two.
+    /// Of two middle values, the upper one.
     fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
         let mut values: Vec<f64> = self.0.iter().rev().take(NEWEST).filter_map(of).collect();
         values.sort_unstable_by(f64::total_cmp);

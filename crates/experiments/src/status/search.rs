@@ -1,5 +1,3 @@
-//! How far a search has come.
-
 use super::since_1970;
 use crate::journal::Searched;
 use crate::plan::Search;
@@ -8,36 +6,29 @@ use faultline_stats::staircase::{Staircase, Wanted};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Trials do not end the interval that is shown.
+/// The displayed interval has no limit of trials.
 const ENDLESS: usize = usize::MAX;
 
-/// How far a search has come.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchStatus {
-    /// Dwells that are over.
     pub dwells: Dwells,
-    /// The interval of 90 % for the least headroom so far, in bytes; `None` until one failed.
+    /// 90 %, in bytes; `None` until a dwell failed.
     pub bracket: Option<(u64, u64)>,
-    /// The headroom that is tried now, in bytes; `None` without a limit.
+    /// In bytes; `None` without a limit.
     pub headroom: Option<u64>,
-    /// For how long, in seconds; `None` if it is not going on.
+    /// Of the current dwell.
     pub seconds: Option<u64>,
-    /// Earlier searches of this run that were cut off.
     pub cut_off: usize,
-    /// What it came to; `None` while it lasts.
     pub answer: Option<Answer>,
 }
 
-/// Dwells by what they showed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Dwells {
     /// Without a limit.
     pub references: u32,
-    /// Under a limit.
     pub kept_up: u32,
-    /// Under a limit.
     pub failed: u32,
-    /// Showed nothing and were repeated, with and without a limit.
+    /// Repeated, with or without a limit.
     pub void: u32,
 }
 
@@ -100,7 +91,8 @@ impl SearchStatus {
         }
     }
 
-    /// In a line: `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1 void, 4 references`.
+    /// `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1
+    /// void, 4 references`.
     pub(super) fn in_words(&self) -> String {
         let size = faultline_text::bytes;
         let mut all = Vec::new();

@@ -1,11 +1,8 @@
-//! A status for the terminal.
-
 use super::{RunStatus, State, Status};
 use crate::outcome::Ending;
 use faultline_text::{moment, table, time};
 use std::time::Duration;
 
-/// The page at this time since 1970.
 pub(super) fn page(status: &Status, now: Duration) -> String {
     let mut page = format!("{}   {}\n", status.name, status.folder.display());
     page += &format!("state      {}\n", state(&status.state));

@@ -1,5 +1,3 @@
-//! Whether the validator kept up with the tip.
-
 use super::{KeptUp, Lifecycle};
 use crate::measure::span::Span;
 use crate::measure::timeline::Stall;
@@ -8,14 +6,12 @@ use faultline_phase::{Phase, TipTime};
 use faultline_text::{moment, time};
 use std::time::Duration;
 
-/// A validator that runs this long without reaching the tip has not kept up; the study's caught up within two hours.
+/// A validator that needs longer has not kept up. The study's needed up to two hours.
 const CATCH_UP_LIMIT: f64 = 7200.0;
 
-/// Why a run that the kernel ended did not keep up.
 const OOM: &str = "the kernel's OOM killer killed it";
 
-/// The answer, from a course that has everything else. Time of which it is not known decides nothing: the answer is `None` as
-/// long as it depends on that.
+/// `None` as long as the answer depends on time without data.
 pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     let Some(time) = lifecycle
         .at_tip
@@ -69,7 +65,7 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     }
 }
 
-/// Of a run that was never at the tip, or at its last tick only.
+/// For a run that was never at the tip, or at its last tick only.
 fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     let is_known = lifecycle.phase_of.iter().any(Option::is_some);
     let everything = Span {
@@ -101,8 +97,8 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     }
 }
 
-/// The time since `from` in which a process was followed or was to be restarted, and which was recorded; `None` if there is none.
-/// A validator that was asked to end answers nothing while it does: that time is not in it.
+/// Recorded time since `from` with a followed process or a pending restart, without requested
+/// shutdowns; `None` without any.
 fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let stopped = run
         .from_experiment
@@ -124,7 +120,6 @@ fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     (time != TipTime::default()).then_some(time)
 }
 
-/// The longest stall in words, and how many more there are.
 fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
     let longest = stalls
         .iter()

@@ -1,5 +1,3 @@
-//! Sections, tables and figures as the template wants them.
-
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -12,10 +10,9 @@ use super::super::words;
 use super::{csv_address, run_names};
 use crate::report::model::{Block, Cell, Chart, Figure, Report, Section, Table, Timeline};
 
-/// Letters of words that stay in one line: a date with its time, the name of a run.
+/// Texts up to this length stay on one line: a date with its time, the name of a run.
 const SHORT: usize = 24;
 
-/// Rows of a table that is longer than a window.
 const LONG: usize = 30;
 
 #[derive(Debug, Serialize)]
@@ -41,7 +38,6 @@ struct TableView {
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
     csv: String,
-    /// Whether it scrolls in a box of its own height.
     long: bool,
 }
 
@@ -56,7 +52,6 @@ struct ColumnView {
 struct CellView {
     text: String,
     interval: Option<String>,
-    /// Where it leads; empty if nowhere.
     to: String,
     mark: String,
     class: &'static str,
@@ -67,9 +62,8 @@ struct FigureView {
     id: String,
     title: String,
     caption: String,
-    /// Says that the interactive chart has fewer points than there are values; empty otherwise.
+    /// Note about points left out; empty otherwise.
     thinned: String,
-    /// Place in the page's data; `None` for what is not interactive.
     chart: Option<usize>,
     wide: String,
     narrow: String,
@@ -83,7 +77,6 @@ struct EventView {
     run: String,
 }
 
-/// Makes the views, counting the timelines.
 pub(super) struct Blocks<'a> {
     styles: &'a SeriesStyles,
     names: BTreeMap<&'a str, String>,
@@ -171,7 +164,7 @@ impl<'a> Blocks<'a> {
 }
 
 fn table(table: &Table) -> TableView {
-    // A column of numbers is to the right, its head too; a reason for a missing one does not make it one of words.
+    // Columns of numbers are right-aligned, also with missing values.
     let numeric = |index: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(index));
         cells.clone().any(words::is_number)

@@ -1,5 +1,3 @@
-//! The data of the interactive timelines, as JSON inside the page.
-
 use anyhow::Context as _;
 use serde_json::{Number, Value, json};
 
@@ -8,10 +6,9 @@ use super::super::text::{clean, fitted};
 use super::super::thin::{Piece, thin};
 use crate::report::model::{Block, Chart, Figure, Report, Timeline};
 
-/// Points that a page holds, so that a browser opens it at once.
+/// Points in one page, so that a browser opens it quickly.
 const POINTS: usize = 600_000;
 
-/// So many points at most of each line: fewer where there are many lines.
 pub(super) fn points_a_line(report: &Report) -> usize {
     let lines: usize = timelines(report)
         .map(|(_, timeline)| timeline.series.len())
@@ -19,7 +16,7 @@ pub(super) fn points_a_line(report: &Report) -> usize {
     (POINTS / lines.max(1)).clamp(1_600, 12_000)
 }
 
-/// JSON that no text can break out of: it has no `<`, `>` or `&`.
+/// JSON without `<`, `>` or `&`, so that no text can break out of it.
 pub(super) fn script(
     report: &Report,
     styles: &SeriesStyles,
@@ -116,14 +113,14 @@ fn colour(styles: &SeriesStyles, run: &str) -> String {
     styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class()
 }
 
-/// Times in whole milliseconds and values to six digits, more than a screen shows; a `null` between two pieces.
+/// Whole ms and six digits, more than a screen shows. A `null` separates two pieces.
 fn arrays(pieces: &[Piece]) -> (Value, Vec<Value>) {
     let mut times: Vec<i64> = Vec::new();
     let mut values = Vec::new();
     for piece in pieces {
         if let (Some(last), Some((next, _))) = (times.last().copied(), piece.first()) {
             let next = milliseconds(*next);
-            // Half way, or a moment after the last point where they are too near for a half.
+            // The midpoint, or a moment after the last point.
             times.push(last.midpoint(next).max(last + 1));
             values.push(Value::Null);
         }
@@ -138,7 +135,6 @@ fn arrays(pieces: &[Piece]) -> (Value, Vec<Value>) {
     (spaced(&times), values)
 }
 
-/// Evenly spaced times as their rule, others one by one.
 fn spaced(times: &[i64]) -> Value {
     match times {
         [first, second, ..]
@@ -161,7 +157,7 @@ fn six_digits(value: f64) -> Value {
 }
 
 fn milliseconds(seconds: f64) -> i64 {
-    // Beyond this a script's numbers are not whole any more.
+    // JavaScript numbers are not exact integers beyond this.
     whole((seconds * 1000.0).round().clamp(-9e15, 9e15))
 }
 

@@ -1,5 +1,3 @@
-//! One value per category and series, with its interval.
-
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::{escaped, fitted, number, width};
@@ -44,7 +42,6 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     legend::draw(sheet, &entries);
 }
 
-/// Where the slot of a category begins, and how wide it is.
 fn slot(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
     let (index, of) = (index as f64, chart.categories.len().max(1) as f64);
     let wide = (frame.right - frame.left) / of;
@@ -109,7 +106,7 @@ fn whisker(sheet: &mut Sheet, frame: &Frame, y: &Axis, (x, low, high): (f64, f64
     sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
 }
 
-/// Names of the categories, in up to two lines each; how many lines that took.
+/// Returns the number of lines.
 fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut most: f64 = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {

@@ -1,5 +1,3 @@
-//! Values over sizes, each with its interval, and what was recorded.
-
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
@@ -38,7 +36,6 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
         .iter()
         .flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
     let sizes = of_points.chain(recorded.iter().copied());
-    // A label keeps away from the next by a letter.
     let space =
         |label: &str| (width(label) + 1.0) * TEXT_SIZE / (frame.right - frame.left).max(1.0);
     let x = Axis::of_sizes(sizes, &recorded, space);

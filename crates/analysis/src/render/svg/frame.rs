@@ -1,10 +1,7 @@
-//! The box of a chart: grid, ticks, the labels of both axes.
-
 use super::super::axis::Axis;
 use super::super::text::{fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
-/// The inner box of a chart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -14,19 +11,17 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The horizontal place of a share of the width.
     pub(super) fn x(&self, at: f64) -> f64 {
         self.left + at * (self.right - self.left)
     }
 
-    /// The vertical place of a share of the height, from below.
+    /// From below.
     pub(super) fn y(&self, at: f64) -> f64 {
         self.bottom - at * (self.bottom - self.top)
     }
 }
 
-/// Makes room for the vertical axis, and draws it: its label above, grid lines, numbers at the left. `above` is kept
-/// free between label and box; the box has the given height.
+/// Draws the vertical axis. `above` is kept free between label and box.
 pub(super) fn vertical(
     sheet: &mut Sheet,
     axis: &Axis,
@@ -60,13 +55,12 @@ pub(super) fn vertical(
     frame
 }
 
-/// How many ticks fit below a box, when a label is about so many letters wide.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
     let space = (frame.right - frame.left) / (letters * 0.64 * TEXT_SIZE + 26.0);
     space.clamp(2.0, 12.0) as usize
 }
 
-/// Draws the horizontal axis and goes on below it.
+/// Draws the horizontal axis and moves the sheet below it.
 pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
     sheet.line(
         "ax",
@@ -77,14 +71,13 @@ pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &
         let x = frame.x(tick.at);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
-        // A label at the edge of the sheet moves inwards rather than out of it.
         let index = x.min(sheet.width - half - 1.0);
         sheet.text("m", "middle", (index, frame.bottom + 18.0), &tick.label);
     }
     below(sheet, frame, 24.0, label);
 }
 
-/// The label of the horizontal axis, so far below the box; the sheet goes on below it.
+/// Draws the axis label and moves the sheet below it.
 pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
     sheet.y = frame.bottom + offset;
     if !label.is_empty() {
@@ -95,7 +88,6 @@ pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) 
     }
 }
 
-/// What stands in an empty chart.
 pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
     let middle = (
         f64::midpoint(frame.left, frame.right),

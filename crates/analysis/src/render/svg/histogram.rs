@@ -1,4 +1,4 @@
-//! Counts by class of value: bars for one series, filled outlines for a few, outlines for many.
+//! Bars for one series, filled outlines for a few, outlines for many.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet};
 use crate::report::model::{Counts, Histogram};
 
-/// More series than this have outlines only.
+/// More series are drawn as outlines only.
 const MOST_FILLED: usize = 3;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyles) {
@@ -85,7 +85,6 @@ fn filled(
             continue;
         };
         let (from, to) = (frame.x(from), frame.x(to));
-        // A hair of space between classes, where they are wide enough for it.
         let pad = ((to - from) * 0.08).min(1.5);
         let wide = (to - from - 2.0 * pad).max(0.3);
         let (left, top) = (from + pad, frame.y(top.clamp(0.0, 1.0)));

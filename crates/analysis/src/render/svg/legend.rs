@@ -1,5 +1,3 @@
-//! What is what, in lines below a chart.
-
 use super::super::style::SeriesStyle;
 use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
@@ -7,26 +5,19 @@ use super::{N, Sheet, TEXT_SIZE};
 const SWATCH: f64 = 26.0;
 const LINE: f64 = 19.0;
 
-/// How an entry is marked.
 pub(super) enum Swatch {
-    /// A piece of its line.
     Line(SeriesStyle),
-    /// A box in its colour.
     Filled(SeriesStyle),
-    /// A box of a class (a phase).
     Tint(String),
-    /// A point that stands out from its line.
     Point(SeriesStyle),
 }
 
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
-    /// As [`SeriesStyles::owner`](super::super::look::Looks::owner) has it.
     pub(super) owner: String,
 }
 
-/// Draws the entries below what is there, as many in a line as fit.
 pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
     let mut x = 8.0;
     let space = sheet.width - 16.0;
@@ -69,7 +60,6 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     ));
 }
 
-/// A diamond, with what it is for those who ask.
 pub(super) fn point(sheet: &mut Sheet, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
     let (class, title) = (style.class(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));

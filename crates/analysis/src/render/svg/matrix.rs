@@ -1,4 +1,4 @@
-//! A matrix of numbers from -1 to 1. Columns are named by the numbers of the rows, so that names never collide.
+//! Columns are headed by row numbers, so that names never collide.
 
 use super::super::text::{escaped, fitted, number, width};
 use super::{N, Sheet, TEXT_SIZE};
@@ -72,7 +72,7 @@ fn cell(
         "{words}: {}",
         if value.is_some() { &shown } else { "none" }
     ));
-    // Strong colours carry light text; below that the page's ink has the better contrast.
+    // Chosen for contrast.
     let ink = if strength > 0.62 && value.is_some() {
         "on"
     } else {

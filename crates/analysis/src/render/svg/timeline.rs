@@ -1,5 +1,3 @@
-//! Lines over time, with phases, gaps and events.
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -13,7 +11,6 @@ use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
-/// Rows of event names above the box.
 const ROWS: usize = 3;
 const ROW: f64 = 15.0;
 
@@ -24,7 +21,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .iter()
         .flat_map(|line| line.y.iter().flatten().copied());
     let y = Axis::of_values(values, &chart.unit, chart.log, 5);
-    // The places of names depend on the width of the box, which depends on the numbers at its left.
+    // Name positions depend on the numbers at the left of the box.
     let numbers = y
         .ticks
         .iter()
@@ -87,7 +84,7 @@ fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, styles: &
     }
 }
 
-/// A thin strip for each run's phases, below the box; what remains below them.
+/// Draws a thin strip of phases for each run below the box.
 fn strips(
     sheet: &mut Sheet,
     frame: &Frame,
@@ -187,14 +184,13 @@ fn path(frame: &Frame, (x, y): (&Axis, &Axis), pieces: &[Piece]) -> String {
             .unwrap_or_default();
         }
         if piece.len() == 1 {
-            // A lone point: a line of no length with round ends.
+            // A single point: a line of length 0 with round ends.
             path.push_str("h0");
         }
     }
     path
 }
 
-/// A mark with the place of its name, where there is room for it.
 struct Placed<'a> {
     mark: &'a Mark,
     x: f64,
@@ -215,8 +211,8 @@ impl Name {
     }
 }
 
-/// Names go right of their line into the first row with room, else left of it; the others are left out of the drawing,
-/// and so is a name that stands there already for a neighbour.
+/// Names go right of their line, else left of it, else they are left out. So is a repeated name of
+/// a neighbour.
 fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
     let mut labels: Vec<(f64, String)> = Vec::new();
@@ -282,7 +278,7 @@ fn marks(
             N(x)
         ));
     }
-    // Names last, each with a rim of paper, so that no line crosses them.
+    // Names come last with a paper-coloured outline, so that no line crosses them.
     for mark in placed {
         let Some(name) = &mark.name else { continue };
         sheet.add(format_args!("<g{}>", of_run(&mark.mark.run)));
@@ -318,7 +314,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
 }
 
 impl Timeline {
-    /// The runs that have bands, if they are several; then each has a strip of its own.
+    /// The runs with bands, if several; each gets its own strip.
     pub(in crate::render) fn lanes(&self) -> Vec<&str> {
         let mut runs: Vec<&str> = Vec::new();
         for band in &self.bands {
@@ -329,7 +325,6 @@ impl Timeline {
         if runs.len() > 1 { runs } else { Vec::new() }
     }
 
-    /// The seconds from the first to the last of anything drawn.
     pub(in crate::render) fn span(&self) -> (f64, f64) {
         let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);

@@ -1,13 +1,11 @@
-//! Whether runs that were made at the same time waited for the disks alike.
-
 use super::turn;
 use crate::report::model::Caveat;
 use crate::report::subject::{Subject, Subjects};
 
-/// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
+/// Runs of a turn share the disks. Warns about unequal or unknown waits.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    /// Share of the time that is worth a word.
+    /// Smaller shares of the time are not mentioned.
     const MUCH: f64 = 0.01;
     let share = |subject: &Subject<'_>| {
         let from_experiment = subject

@@ -1,5 +1,3 @@
-//! `[[arm]]` and `[factors]`.
-
 use super::super::Arm;
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
@@ -7,12 +5,11 @@ use faultline_isolation::{CpuSet, IoLimit};
 use faultline_settings::{Mistakes, Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;
 
-/// Most arms of one plan.
 const MOST: usize = 100;
-/// The kernel counts memory in pages, and cuts limits down to them.
+/// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
 
-/// The arms of the plan with their lines: those of `[[arm]]`, then the cross of `[factors]`.
+/// `[[arm]]`, then the product of `[factors]`.
 pub(super) fn arms(
     top: &mut Table<'_>,
     base: &Base,
@@ -112,7 +109,7 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
     settle(arm)
 }
 
-/// Without a word on swap, what is over the limit cannot hide there.
+/// Memory above the limit must not go to swap unnoticed.
 fn settle(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
         arm.swap_max = Some(0);
@@ -120,7 +117,6 @@ fn settle(mut arm: Arm) -> Arm {
     arm
 }
 
-/// A limit of memory, in whole pages.
 fn memory(bytes: &u64) -> Result<u64, String> {
     if *bytes < 1 << 20 {
         Err("is less than 1M, in which nothing runs".to_owned())
@@ -137,21 +133,19 @@ fn positive(bytes: u64) -> Result<u64, String> {
     }
 }
 
-/// One level of a factor: what it is called, and what it sets.
 #[derive(Clone)]
 struct Level {
     name: String,
     sets: Arm,
 }
 
-/// However it is written: 1G and 1024M are one level.
+/// 1G and 1024M are equal.
 impl PartialEq for Level {
     fn eq(&self, other: &Self) -> bool {
         self.sets == other.sets
     }
 }
 
-/// The levels of each factor, in the order in which they are named.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
@@ -242,7 +236,6 @@ fn levels(
     }
 }
 
-/// A factor whose levels have names of their own: a table.
 fn named(
     t: &mut Table<'_>,
     key: &'static str,
@@ -276,7 +269,7 @@ fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, S
         .collect()
 }
 
-/// Every combination; the last factor changes fastest.
+/// The last factor changes fastest.
 fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
     let mut arms = vec![Arm::default()];
     for levels in factors {

@@ -1,13 +1,9 @@
-//! `[search]`.
-
 use super::super::{Arm, Kind, Plan, Search};
 use super::{HOUR, MINUTE, at_least, percent};
 use faultline_settings::{Mistakes, Table, choice, number, size, time};
 use std::time::Duration;
 
-/// The name of the one arm that a search has.
 const ARM: &str = "search";
-/// Keys that mean nothing where one run finds the answer.
 const ELSEWHERE: [&str; 6] = [
     "arm",
     "factors",
@@ -17,7 +13,7 @@ const ELSEWHERE: [&str; 6] = [
     "seed",
 ];
 
-/// Reads the section, if there is one. It takes the place of arms: the plan then has a single one, which sets nothing.
+/// The plan then has one arm without settings.
 pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     top.table("search", m, |t, m| {
         t.need("what", m, |v| choice(v, &[("memory", ())]));
@@ -64,7 +60,6 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
     }];
 }
 
-/// What only the rest of the plan shows.
 pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {

@@ -1,5 +1,3 @@
-//! What only the whole plan shows.
-
 use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
@@ -7,10 +5,8 @@ use faultline_settings::{Mistakes, Unique};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most runs of one plan.
 const MOST_RUNS: usize = 10_000;
 
-/// Adds what does not fit together.
 pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     arms(plan, places, m);
     lanes(plan, places, m);
@@ -93,7 +89,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-/// What the runner tells scripts is true.
+/// The runner sets its variables itself.
 fn runners_own<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
@@ -154,7 +150,6 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-/// Two lanes share nothing.
 fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     let mut shared = |what: String| {
         m.push(
@@ -187,7 +182,6 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     }
 }
 
-/// The ports of one lane differ.
 fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     let whose = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
@@ -208,7 +202,7 @@ fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>
     }
 }
 
-/// The ports of a lane, as ranges. JSON-RPC takes the port above its own, too, for subscriptions.
+/// JSON-RPC also uses the next port, for subscriptions.
 fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     let rpc = lane.rpc_port.map(|port| {
         (
@@ -221,7 +215,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
-/// Folders that are cleared contain nothing else.
+/// Cleared folders must not contain anything else.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let mut all: Vec<(String, &Path, Option<usize>)> =
@@ -335,7 +329,7 @@ fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
                 continue;
             };
             for wrong in wrong {
-                // Once for all arms where it is the workload's.
+                // Reported once if it is in the workload.
                 let line = if wrong.of_arm { *line } else { places.workload };
                 if reported.insert((line, wrong.what.clone())) {
                     m.push(line, wrong.what);

@@ -1,5 +1,3 @@
-//! `[workload]` and where it runs.
-
 use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::PublicKey;
@@ -8,7 +6,7 @@ use faultline_settings::{Mistakes, Table, choice, distinct, several, text, withi
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// Keys of a lane, which may stand in `[workload]` where there is only one.
+/// Allowed in `[workload]` if there is only one lane.
 const LANE_KEYS: [&str; 8] = [
     "ledger",
     "accounts",
@@ -80,7 +78,7 @@ fn command(value: &DeValue<'_>, base: &Base) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// A word of a command; it may be empty.
+/// May be empty.
 pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
     if value.as_str() == Some("") {
         Ok(String::new())
@@ -89,7 +87,7 @@ pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// A table of variables; their values may be empty.
+/// Values may be empty.
 pub(super) fn environment(
     t: &mut Table<'_>,
     key: &'static str,
@@ -102,7 +100,6 @@ pub(super) fn environment(
     .collect()
 }
 
-/// The name of a variable.
 pub(super) fn variable(name: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -147,7 +144,6 @@ fn url(text: String) -> Result<String, String> {
     ))
 }
 
-/// The lane that `[workload]` itself describes, with its line; `None` if it says nothing of one.
 pub(super) fn single_lane(
     t: &mut Table<'_>,
     base: &Base,
@@ -156,7 +152,7 @@ pub(super) fn single_lane(
     let line = LANE_KEYS.iter().find_map(|key| t.line_of(key, m));
     let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
     if !has_lane_keys {
-        // So that they are known keys.
+        // Registers the keys as known.
         for key in LANE_KEYS {
             t.entry(key);
         }
@@ -171,7 +167,6 @@ pub(super) fn single_lane(
     ))
 }
 
-/// All lanes: that of `[workload]`, or those of `[[lane]]`.
 pub(super) fn lanes(
     top: &mut Table<'_>,
     base: &Base,
@@ -215,7 +210,7 @@ fn lane(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Lane {
     }
 }
 
-/// A label's value, and part of a file's name.
+/// Used as a label and in file names.
 pub(super) fn plain_name(text: String) -> Result<String, String> {
     if text.len() <= 60 && !text.chars().any(char::is_control) && text.trim() == text {
         return Ok(text);

@@ -1,5 +1,3 @@
-//! What a search came to, in sentences.
-
 use super::{Dwell, EPOCH, Search};
 use crate::plan::Cluster;
 use crate::search::{Answer, Confirmed, ENDED, Outcome, Verdict};
@@ -7,10 +5,9 @@ use faultline_text::{bytes, number};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// From here on sizes are told in GiB without a loss that matters.
+/// From here on, GiB are precise enough.
 const LARGE: u64 = 10 << 30;
 
-/// The answers of all searches; `None` if nothing was searched.
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
     let text = searches.iter().map(|search| match search.only {
         true => search.answer(),
@@ -21,7 +18,6 @@ pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
 }
 
 impl Search<'_> {
-    /// The answer in a sentence.
     fn answer(&self) -> String {
         let Some(answer) = &self.searched.answer else {
             return self.without_answer();
@@ -109,7 +105,6 @@ impl Search<'_> {
         format!("{}.", text.join("; "))
     }
 
-    /// What supports the answer, and what it does not say.
     pub(super) fn paragraphs(&self) -> Vec<String> {
         let mut all = vec![self.answer()];
         if let Some(answer) = &self.searched.answer {
@@ -179,7 +174,6 @@ impl Search<'_> {
         text
     }
 
-    /// With at least so much headroom.
     fn failures(&self, high: u64) -> String {
         let enough = |dwell: &Dwell<'_>| {
             dwell
@@ -238,7 +232,6 @@ impl Search<'_> {
         }
     }
 
-    /// Time and events that were covered.
     fn of_time(&self) -> String {
         let (mut under, mut void) = (0_usize, 0_usize);
         let references = self.dwells().filter(Dwell::is_reference).count();
@@ -298,7 +291,6 @@ fn start(answer: &Answer) -> Option<String> {
     (answer.start > 0).then(|| format!("its start alone needs {}", size(answer.start)))
 }
 
-/// As a sentence of its own, behind another one.
 fn sentence(words: Option<String>) -> String {
     let Some(words) = words else {
         return String::new();

@@ -1,16 +1,13 @@
-//! Whether a run begins cold.
-
 use crate::runner::system::Cooled;
 use faultline_isolation::cold::Residency;
 use faultline_text::bytes;
 use std::path::Path;
 
-/// A share of pages in memory from which on files are not called cold.
+/// From this share of cached pages, files are not cold.
 const WARM: f64 = 0.01;
-/// Less than this in memory, in bytes, is nothing that a limit would notice, whatever its share of a few small files.
+/// Irrelevant for a limit, whatever the share.
 const LITTLE: u64 = 1 << 20;
 
-/// After what was dropped, in words, and what was found then.
 pub(super) fn cooled(
     dropped: String,
     found: Result<Residency, faultline_isolation::Error>,
@@ -28,7 +25,7 @@ pub(super) fn cooled(
     }
 }
 
-/// What there is to note of a program that every run shall find in memory.
+/// Every run should find its program cached.
 pub(super) fn program(
     file: &Path,
     read: Result<u64, faultline_isolation::Error>,

@@ -1,4 +1,4 @@
-//! What a search has to know of its run: memory and threads from the kernel, the distance to the tip from the recording.
+//! Reads memory and threads from the kernel, and the distance to the tip from the recording.
 
 use crate::runner::system::Observer;
 use crate::search::{Reading, Replayed};
@@ -13,28 +13,25 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// From look to look at the recording: it is opened each time.
+/// Interval of reads of the recording, which is opened each time.
 const RECORDED: Duration = Duration::from_millis(500);
-/// What a tick says holds so long.
+/// Validity of a tick.
 const FRESH: Duration = Duration::from_secs(3);
-/// From list to list of the threads.
 const LISTED: Duration = Duration::from_secs(5);
-/// How the purposes of pools that replay begin.
+/// Prefix of the purpose of replay pools.
 const REPLAY: &str = "replay";
 
-/// Looks at one run.
 pub(super) struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    /// Its files, and whether the pressure in them is of the group alone.
+    /// Its files, and whether their pressure is of this cgroup alone.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
     threads: Replaying,
     recorded: Recorded,
 }
 
-/// What the recording said last.
 #[derive(Default)]
 struct Recorded {
     sampled_at: Option<Duration>,
@@ -46,19 +43,18 @@ struct Recorded {
     last_point: i64,
 }
 
-/// The threads of replay.
 #[derive(Default)]
 struct Replaying {
     pid: u32,
     listed: Option<Duration>,
-    /// Time that each has waited and run.
+    /// By thread: time waited and time run.
     each: BTreeMap<u32, (Duration, Duration)>,
-    /// What all of them have, also those that have ended. Absent until any was read.
+    /// Includes ended threads.
     total: Option<(Duration, Duration)>,
 }
 
 impl RunObserver {
-    /// On the run whose group has this process, recorded there.
+    /// The cgroup of this process.
     pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
         RunObserver {
             root,
@@ -76,7 +72,7 @@ impl RunObserver {
             let found = locate(&self.root, self.pid)
                 .ok()
                 .filter(|found| found.memory.is_ok());
-            // Next to version 1 it may be in a group of version 2 that it shares with this program.
+            // On cgroup v1, its v2 group may be shared with this program.
             let shared = locate(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
@@ -94,7 +90,7 @@ impl RunObserver {
         let sample = files.sample(&mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
-        // Version 1 has no other limit than the hard one.
+        // v1 only has the hard limit.
         reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
@@ -119,7 +115,7 @@ impl RunObserver {
             .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= RECORDED)
         {
             newest.sampled_at = Some(at);
-            // One that cannot be read at this moment says what it said before, until that is too old.
+            // If unreadable, the last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
                 .and_then(|recording| recording.live(newest.last_point))
             {
@@ -145,7 +141,7 @@ impl RunObserver {
     }
 }
 
-/// On the clock of the readings, of which it is `at` now.
+/// To the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
     let since = clock::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -176,7 +172,7 @@ impl Observer for RunObserver {
 }
 
 impl Replaying {
-    /// Time that they have waited for a CPU and run so far.
+    /// Total time waited for a CPU, and run.
     fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid

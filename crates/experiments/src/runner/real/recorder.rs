@@ -1,5 +1,3 @@
-//! The daemon beside a run, in a group of its own.
-
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
@@ -18,14 +16,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use ureq::config::Config;
 
-/// Looks until it is told for what somebody waits: two seconds.
+/// Polls in two seconds.
 const LOOKS_UNTOLD: u32 = 40;
-/// For a mark to be taken: looks wait for it.
+/// Timeout, because setting a mark delays polls.
 const MARKED: Duration = Duration::from_millis(500);
-/// How the daemon's words end on a recording that shares a disk with the ledger. Who planned it so was warned once.
+/// The end of a daemon's warning that the plan's check already gave.
 const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
 
-/// A daemon that was started for one run.
 pub(super) struct Daemon {
     launched: Box<dyn Launched>,
     log: Log,
@@ -36,10 +33,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; it listens, and what it was told to follow is in its recording, when this returns.
-    ///
-    /// # Errors
-    /// It is not there, cannot be started, or has ended.
+    /// On return it listens and has its target. Fails if it has exited.
     pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
         let settings = &order.plan.recorder;
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
@@ -60,7 +54,7 @@ impl Daemon {
             config: settings.config.as_deref(),
             free_ports: true,
         };
-        // One of its own, and not a limit of its group: no launcher has to be able to.
+        // Affinity: not every launcher supports a cgroup limit.
         let mut command = gated(
             launcher,
             None,
@@ -128,7 +122,7 @@ impl Daemon {
         )
     }
 
-    /// Looks so often whether something is so; if that takes a while, tells for what it waits.
+    /// Long waits are reported.
     fn wait(
         &mut self,
         (looks, what): (u32, &str),
@@ -150,7 +144,7 @@ impl Daemon {
     }
 }
 
-/// The CPUs that this program may use, and whatever it starts; none where the system does not say.
+/// Empty if unknown.
 fn allowed() -> Vec<u32> {
     let Ok(set) = sched_getaffinity(None) else {
         return Vec::new();
@@ -169,7 +163,6 @@ fn behind(complaint: &str) -> String {
     }
 }
 
-/// As a form writes it.
 fn in_a_query(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -210,7 +203,7 @@ impl Recorder for Daemon {
             self.addresses.metrics,
             in_a_query(name)
         );
-        // A page behind TLS or a password takes none.
+        // A page with TLS or a password accepts no mark.
         let config = Config::builder().timeout_global(Some(MARKED)).proxy(None);
         http::agent(config.build())
             .post(&url)
@@ -223,10 +216,10 @@ impl Recorder for Daemon {
         let until = (polls_to_write(self.interval), "to write the end of the run");
         let seen = self.wait(until, |daemon| {
             let seen = progress(&daemon.recording).ok();
-            // Where nobody was ever followed, there is no end to be seen.
+            // Without a process, no end can be seen.
             Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
         });
-        // A recording that lacks this event is better than none.
+        // A recording without this event is better than none.
         let _ = seen;
     }
 
