@@ -1,5 +1,3 @@
-//! The command line.
-
 use clap::{Args, Parser, Subcommand};
 use faultline_analysis::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
 use faultline_bench::args::BenchArgs;

@@ -1,5 +1,3 @@
-//! `faultline`: arguments, the command, the exit code.
-
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
@@ -18,7 +16,7 @@ use faultline_record as record;
 use faultline_top as top;
 use std::process::ExitCode;
 
-/// Wrong usage, as in sysexits.h.
+/// As in sysexits.h.
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
@@ -73,7 +71,7 @@ fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
 fn fail(error: &anyhow::Error) -> ExitCode {
     let mut printed = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Some errors tell their cause themselves.
+        // Some errors include their cause.
         if !printed.contains(&cause) {
             printed += if printed.is_empty() { "" } else { ": " };
             printed += &cause;

@@ -1,5 +1,5 @@
-//! The documents as a site: README, `docs` and all that they link to, laid out for mdBook, and whether every link of what it
-//! makes leads somewhere. The pages are ordered as `docs/README.md`, their map, has them.
+//! Builds a site with mdBook from README, `docs` and all that they link to, in the order of
+//! `docs/README.md`, and checks its links.
 
 mod check;
 mod links;
@@ -11,11 +11,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The map, whose links are the order of the site, and the page that it opens with.
+/// The links of `MAP` order the site, which begins with `FIRST`.
 const MAP: &str = "docs/README.md";
 const FIRST: &str = "README.md";
 
-/// Hyphens stay as they are written, options have two. No page of all pages, and none for servers.
+/// Keeps hyphens as they are, because options have two. No print page, and no error page for
+/// servers.
 const SETTINGS: &str = r#"[output.html]
 no-section-label = true
 smart-punctuation = false
@@ -24,11 +25,8 @@ input-404 = ""
 enable = false
 "#;
 
-/// Makes the site in `target/book` with this mdBook, and checks it.
-///
-/// # Errors
-///
-/// A page that no other links to, a link that leads nowhere, what mdBook refuses.
+/// Builds and checks `target/book`. Fails for a page without links to it, a broken link, and errors
+/// of mdBook.
 pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<()> {
     let stage = root.join("target/book-source");
     let site = root.join("target/book");
@@ -59,12 +57,10 @@ pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// A page of the site.
 struct Page {
     /// In the site, with `index.md` for `README.md`.
     location: PathBuf,
     title: String,
-    /// The folder whose files it lists.
     lists: Option<PathBuf>,
 }
 
@@ -76,7 +72,6 @@ struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// Both pages and all that they lead to, the nearest first.
     fn collect(&mut self) -> anyhow::Result<()> {
         let mut waiting = VecDeque::from([PathBuf::from(MAP), PathBuf::from(FIRST)]);
         while let Some(path) = waiting.pop_front() {
@@ -89,7 +84,6 @@ impl Book<'_> {
             } else if found.join("README.md").is_file() {
                 waiting.push_back(path.join("README.md"));
             } else if found.is_dir() && !found.join("index.html").is_file() {
-                // Before what else waits: below the list.
                 for entry in self.list(&path)?.into_iter().rev() {
                     waiting.push_front(entry);
                 }
@@ -100,7 +94,6 @@ impl Book<'_> {
         Ok(())
     }
 
-    /// Puts a page into the book, and returns what it links to.
     fn page(&mut self, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let text = read(self.root, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -135,7 +128,6 @@ impl Book<'_> {
         Ok(linked)
     }
 
-    /// A page with what is in a folder; returns that.
     fn list(&mut self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let mut entries = Vec::new();
         for entry in
@@ -169,7 +161,6 @@ impl Book<'_> {
         Ok(linked)
     }
 
-    /// Every page of `docs` is one of the site.
     fn is_complete(&self) -> anyhow::Result<()> {
         let has = |page: &&PathBuf| !self.seen.contains(*page);
         let all = pages_below(self.root, Path::new("docs"))?;
@@ -186,7 +177,7 @@ impl Book<'_> {
     }
 }
 
-/// What mdBook makes the table of contents of: the pages of a listed folder are below its list.
+/// mdBook's table of contents: pages of a listed folder are below its list.
 fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
     let (first, others): (Vec<&Page>, Vec<&Page>) = pages
@@ -216,7 +207,6 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
     }
 }
 
-/// The page that lists this one.
 fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
     let in_folder = page.lists.as_deref().unwrap_or(&page.location).parent()?;
     pages
@@ -225,7 +215,6 @@ fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
         .map(|list| list.location.as_path())
 }
 
-/// Where a file of the tree is in the site.
 fn location(path: &Path) -> PathBuf {
     if path.file_name().is_some_and(|name| name == "README.md") {
         path.with_file_name("index.md")
@@ -234,7 +223,7 @@ fn location(path: &Path) -> PathBuf {
     }
 }
 
-/// Folders of documents are chapters; others are called as in the tree.
+/// Folders of documents are chapters; others keep their names.
 fn list_title(folder: &Path) -> String {
     let name = folder
         .strip_prefix("docs")
@@ -271,7 +260,6 @@ fn pages_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// A file, or a folder with all that is in it.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if from.is_dir() {
         for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {

@@ -1,4 +1,5 @@
-//! The Grafana dashboards, kept as Grafana has them: put in order, and checked against the catalog, the rules and the runbooks.
+//! Puts the Grafana dashboards in order, and checks them against the catalog, the rules and the
+//! runbooks.
 
 mod check;
 mod queries;
@@ -11,10 +12,8 @@ use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "grafana/dashboards";
 
-/// Columns of Grafana's grid.
 const COLUMNS: u64 = 24;
 
-/// Writes each file in order, and says what is wrong with the dashboards.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
         let text = in_order(&read(root, &file)?).with_context(|| file.display().to_string())?;
@@ -24,7 +23,6 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     check(root)
 }
 
-/// Fails if a file is not in order, and with everything that is wrong with a dashboard.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = rules::files(root, FOLDER, "json")?;
     let mut broken = Vec::new();
@@ -60,7 +58,8 @@ fn dashboard_file(uid: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{}.json", uid.trim_start_matches("faultline-")))
 }
 
-/// A dashboard with its keys sorted and its panels numbered and next to each other, without what a server adds as it saves one.
+/// Sorts keys, numbers panels and puts them next to each other, and removes what a server adds when
+/// it saves.
 fn in_order(text: &str) -> anyhow::Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
     let whole = dashboard.as_object_mut().context("no dashboard")?;

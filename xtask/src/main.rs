@@ -52,7 +52,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -1,14 +1,12 @@
-//! The packages of the workspace, and on whom each may depend: the table in ARCHITECTURE.md is what holds.
+//! Dependencies between packages of the workspace must match the table in ARCHITECTURE.md.
 
 use crate::run::{output, read};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where the table is, and how it begins.
 const TABLE: (&str, &str) = ("ARCHITECTURE.md", "| folder | package | uses | what |\n");
 
-/// One line of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) folder: String,
@@ -16,7 +14,6 @@ pub(crate) struct Member {
     uses: Vec<String>,
 }
 
-/// The lines of the table.
 pub(crate) fn read_table(root: &Path) -> anyhow::Result<Vec<Member>> {
     let (page, head) = TABLE;
     let text = read(root, Path::new(page))?;
@@ -47,7 +44,7 @@ fn member(row: &str) -> Option<Member> {
     })
 }
 
-/// Adds every dependency that differs from the table. Those for tests are free.
+/// Adds every dependency that differs from the table, except those for tests.
 pub(crate) fn check(
     root: &Path,
     members: &[Member],

@@ -1,4 +1,4 @@
-//! docs/METRICS.md: every metric, from the catalog.
+//! docs/METRICS.md, from the catalog.
 
 use anyhow::{Context, bail};
 use faultline_catalog::{Kind, Metric, Section, metrics};
@@ -28,13 +28,11 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 
-/// Writes the page.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     let path = root.join(PAGE);
     std::fs::write(&path, page()).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Fails if the page is not what it would be.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let path = root.join(PAGE);
     let found = std::fs::read_to_string(&path)

@@ -1,17 +1,16 @@
-//! Modules depend on one another in one direction: a cycle among modules with the same parent breaks a house rule.
+//! Modules must depend on one another in one direction: no cycles among modules with the same
+//! parent.
 
 use crate::run::read;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path as FilePath, PathBuf};
 
-/// A module or what it names, from the crate's root.
 type Path = Vec<String>;
 
-/// For each parent, each of its modules and the others that it uses.
+/// For each parent: its modules, each with those that it uses.
 type Uses = BTreeMap<Path, BTreeMap<String, BTreeSet<String>>>;
 
-/// Adds every cycle in the crates in these folders.
 pub(crate) fn check(
     root: &FilePath,
     files: &[PathBuf],
@@ -90,7 +89,7 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
     }
 }
 
-/// Reads on behind the beginning of a path: `::a::b` or `::{a, b::c}`. The place behind it.
+/// Continues a path: `::a::b` or `::{a, b::c}`. Returns the next position.
 fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
     let is_colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
     while is_colon(at) && is_colon(at + 1) {
@@ -117,7 +116,8 @@ fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<P
     at
 }
 
-/// Who uses whom, for each parent. A module uses its sibling if one of its files names something inside of it.
+/// Dependencies by parent. A module uses its sibling if one of its files names something inside of
+/// it.
 fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
     let mut uses = Uses::new();
     for module in named.keys() {
@@ -147,7 +147,6 @@ fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
     uses
 }
 
-/// Groups of modules that reach one another.
 fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
     let together = |module: &String| -> Vec<&str> {
         let reached = reached(uses, module);
@@ -162,7 +161,7 @@ fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
         .collect()
 }
 
-/// The modules that one uses, and those that they use in turn; itself only if one of them uses it.
+/// The modules that one uses, also indirectly; itself only if one of them uses it.
 fn reached<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = open.pop() {

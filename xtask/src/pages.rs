@@ -1,17 +1,15 @@
-//! What the documents claim about the tree and a program can check: links lead somewhere, named tests exist,
-//! README's commands are the ones that CI runs.
+//! Checks claims of the documents: links, names of tests, and README's commands, which CI must run.
 
 use crate::run::read;
 use std::path::{Path, PathBuf};
 
-/// What README promises a newcomer; CI runs both.
 const COMMANDS: [&str; 2] = [
     "cargo run --release --bin faultlined -- run --demo",
     "cargo test --workspace",
 ];
 
-/// The pages that show the way from an empty host to dashboards, by the heading that the lines are under; the guest runs
-/// those of the first (`scripts/guest/readme`).
+/// Pages and headings with the way from an empty host to dashboards. The guest runs the lines of
+/// the first (`scripts/guest/readme`).
 const FROM_NOTHING: [(&str, &str); 2] = [
     ("README.md", "### 1. Install\n"),
     (
@@ -19,16 +17,13 @@ const FROM_NOTHING: [(&str, &str); 2] = [
         "## From an empty Debian host to dashboards\n",
     ),
 ];
-/// So many lines.
 const LINES: usize = 10;
 
-/// README is read in one sitting: what is cut goes to docs/.
+/// Keeps README short: longer text goes to docs/.
 const README_LINES: usize = 150;
 
-/// The page that has every configuration key, and the file that it quotes whole.
 const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
 
-/// Adds every claim that does not hold.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn check(
     root: &Path,
@@ -98,7 +93,7 @@ pub(crate) fn check(
     from_nothing(root, broken)
 }
 
-/// The same ten lines on every page that has them, and no version of them anywhere else.
+/// The ten lines must be the same on every page that has them, and in no other version elsewhere.
 fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let mut first: Option<(&str, String)> = None;
     for (file, heading) in FROM_NOTHING {
@@ -136,14 +131,12 @@ fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first block of shell below a heading, with the end of its last line.
 fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, below) = text.split_once(heading)?;
     let (_, block) = below.split_once("```sh\n")?;
     block.split_once("```").map(|(block, _)| block)
 }
 
-/// Relative targets of Markdown links, without their anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text
         .split("](")
@@ -155,7 +148,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter_map(|target| target.split('#').next())
 }
 
-/// Targets of links into pages, each with the anchor; without a target, into the same page.
+/// (target, anchor) of links into pages; no target means the same page.
 fn anchors(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let targets = text
         .split("](")
@@ -166,7 +159,6 @@ fn anchors(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|target| target.split_once('#'))
 }
 
-/// The anchor that a heading gets.
 fn slug(heading: &str) -> String {
     let slug_chars = heading
         .trim_start_matches('#')
@@ -184,7 +176,6 @@ fn slug(heading: &str) -> String {
         .collect()
 }
 
-/// Names like `daemon/src/hub.rs::a_test`, in backquotes.
 fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted

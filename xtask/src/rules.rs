@@ -1,5 +1,5 @@
-//! Prometheus rules against the catalog and the runbooks: no rule asks for a metric or a label that does not exist, and
-//! nobody is woken by an alert without severity, runbook and tests.
+//! Checks Prometheus rules against the catalog and the runbooks: metrics and labels must exist, and
+//! every alert needs severity, runbook and tests.
 
 pub(crate) mod expression;
 pub(crate) mod shape;
@@ -13,10 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";
-/// A page for each alert.
 pub(crate) const RUNBOOKS: &str = "docs/runbooks";
 
-/// What every `runbook_url` begins with: a placeholder which the operator replaces in one go.
 pub(crate) const BASE: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
@@ -67,7 +65,6 @@ struct Expected {
     exp_labels: BTreeMap<String, String>,
 }
 
-/// Adds everything that is wrong with the rules. An error if a file cannot be read or is no rule file.
 pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let rules = all(root)?;
     let cases: Vec<Case> = files(root, TESTS, "yml")?
@@ -106,7 +103,6 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What the rules of a file say to people.
 pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     let rules = parse::<RuleFile>(root, file)?
         .groups
@@ -117,7 +113,6 @@ pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String
         .collect())
 }
 
-/// Everything that may be asked for: the catalog, what Prometheus makes itself, and the recording rules.
 pub(crate) fn names(root: &Path) -> anyhow::Result<Names> {
     Ok(names_with(&all(root)?))
 }
@@ -141,7 +136,6 @@ fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
         .collect())
 }
 
-/// The files of a folder with this extension, sorted.
 pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries =
         std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
@@ -160,14 +154,12 @@ pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Resul
     Ok(files)
 }
 
-/// A YAML file of the tree.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(&read(root, file)?, options)
         .with_context(|| file.display().to_string())
 }
 
-/// The lines of the blocks of PromQL in a page: a query each.
 fn queries(text: &str) -> impl Iterator<Item = &str> {
     let blocks = text
         .split("```promql\n")
@@ -176,7 +168,6 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
     blocks.flat_map(str::lines)
 }
 
-/// Whether a recording rule yields the labels that its name says.
 fn of_record(name: &str, rule: &Rule) -> Option<String> {
     let Some(named) = shape::recorded(name) else {
         return Some(format!("{name}: the first word of its name says no labels"));
@@ -237,7 +228,6 @@ fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
     }
 }
 
-/// Every alert has its runbook, and every runbook its alert.
 fn pairs(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
     let written: BTreeSet<&str> = runbooks
         .iter()
@@ -256,8 +246,8 @@ fn pairs(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>
     );
 }
 
-/// Every rule has a case that fires, by its alert and labels, and every alert one that does not; no case is of an alert that
-/// does not exist, which promtool would take for one that does not fire.
+/// Every rule needs a case that fires, by its alert and labels, and every alert one that does not.
+/// A case of an unknown alert is an error, because promtool counts it as not firing.
 fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
     for rule in rules {
         let Some(alert) = &rule.alert else { continue };

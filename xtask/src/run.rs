@@ -1,10 +1,7 @@
-//! Reading files and running programs, with errors that name them.
-
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// What a program prints; an error if it fails, with its own words.
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
 pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program)
@@ -22,7 +19,6 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A file of the tree as text.
 pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(root.join(file))
         .with_context(|| format!("{} cannot be read", file.display()))

@@ -1,15 +1,13 @@
-//! What a program is made of, as a CycloneDX document: the packages that are linked into it, and what C code they bring. No
-//! build scripts, macros or tests. Two runs on the same tree give the same bytes.
+//! CycloneDX document of a program: the linked packages and their C code, without build scripts,
+//! macros and tests. The same tree gives the same bytes.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Name and version.
 type Id = (String, String);
 
-/// The document on this program of the workspace for one target, such as `x86_64-unknown-linux-gnu`.
 pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
     println!("{:#}", document(root, program, target)?);
     Ok(())
@@ -17,7 +15,8 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
-    // What is linked only cargo's resolver knows: features of this program alone, for this target.
+    // Only cargo's resolver knows what is linked, with the features of this program and for this
+    // target.
     let what = [
         "tree",
         "--locked",
@@ -87,7 +86,6 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// Who is linked, and through whom.
 #[derive(Debug)]
 struct Linked {
     program: Id,
@@ -131,10 +129,10 @@ fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
         "name": id.0,
         "version": id.1,
         "description": text(&package["description"]).trim(),
-        // As older packages write it.
+        // Older packages write it with a slash.
         "licenses": [{ "expression": text(&package["license"]).replace('/', " OR ") }],
     });
-    // Those of this workspace are in no registry.
+    // Packages of this workspace are in no registry.
     if !package["source"].is_null() {
         component["purl"] = json!(format!("pkg:cargo/{}@{}", id.0, id.1.replace('+', "%2B")));
     }
@@ -168,7 +166,6 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The digests of a `Cargo.lock`.
 fn checksums(lock: &str) -> BTreeMap<Id, String> {
     let field = |package: &str, key: &str| {
         let line = package

@@ -1,4 +1,4 @@
-//! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
+//! House rules: sizes of files, dependencies, unwanted words.
 
 use crate::members;
 use crate::modules;
@@ -9,19 +9,17 @@ use crate::words;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file without its tests.
 const LONGEST: usize = 500;
 
-/// Files that are longer, with their lines. A number here may only fall.
+/// Longer files, with their lines. A number may only fall.
 const LONG_FILES: [(&str, usize); 1] = [("crates/recording/examples/twelve_hours/day.rs", 543)];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
 const LONG_FUNCTIONS: usize = 120;
 
-/// Text that must not be in any file that git keeps.
+/// Not allowed in any file of git.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
-/// Fails with every rule that is broken.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
@@ -107,7 +105,7 @@ fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
 }
 
 fn unwanted(file: &Path, text: &str, broken: &mut Vec<String>) {
-    // This list, and digests, which spell anything.
+    // This list itself, and digests, which can contain anything.
     if file.starts_with("xtask/src/tidy.rs") || file.ends_with("package-lock.json") {
         return;
     }

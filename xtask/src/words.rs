@@ -1,5 +1,5 @@
-//! Words that the glossary replaces do not come back into what users read: string literals and command-line help, pages, alerts,
-//! dashboards, units, the package and what scripts print.
+//! Keeps words that the glossary replaces out of texts for users: string literals, command-line
+//! help, pages, alerts, dashboards, units, the package and output of scripts.
 
 mod shipped;
 
@@ -8,13 +8,10 @@ use anyhow::Context;
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
-/// The page and the heading above the table of words.
 const TABLE: (&str, &str) = ("docs/GLOSSARY.md", "## Words to avoid\n");
 
-/// Where programs that users run are; the testkit's are for tests.
 const PROGRAMS: [&str; 3] = ["daemon/src", "lab/src", "crates"];
 
-/// Adds every literal and every page that has one of the words.
 pub(crate) fn check(
     root: &Path,
     files: &[PathBuf],
@@ -30,7 +27,7 @@ pub(crate) fn check(
         let tokens: TokenStream = code
             .parse()
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-        // clap makes help of the comments.
+        // clap makes help from comments.
         let with_comments = file.components().any(|part| part.as_os_str() == "cli")
             || file.ends_with("cli.rs")
             || file.ends_with("args.rs");
@@ -98,7 +95,6 @@ fn is_program(file: &Path) -> bool {
     inside && !is_test && file.extension().is_some_and(|e| e == "rs") && !file.ends_with("tests.rs")
 }
 
-/// What operators read. Decisions are history.
 fn is_page(file: &Path) -> bool {
     let is_documentation = file.starts_with("docs")
         && !file.starts_with("docs/decisions")
@@ -107,7 +103,6 @@ fn is_page(file: &Path) -> bool {
         && file.extension().is_some_and(|e| e == "md")
 }
 
-/// A page without its code, and without the names of tests and programs in backquotes.
 fn prose(page: &str) -> String {
     let blocks = page.split("```").step_by(2);
     blocks
@@ -134,7 +129,6 @@ fn text(literal: &Literal) -> Option<String> {
     text.contains('"').then_some(text)
 }
 
-/// Whether the word is there by itself, in whatever case.
 fn has(text: &str, word: &str) -> bool {
     let text = text.to_lowercase();
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');

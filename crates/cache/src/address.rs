@@ -1,20 +1,16 @@
-//! Public keys, as far as the program cache distinguishes them.
-
 use faultline_cachesim::trace::Loader;
 
 pub(crate) type Address = [u8; 32];
 
-/// The accounts whose owner makes a program of them, and the clock that deployments read.
 const LOADERS: [(&str, Loader); 4] = [
     ("BPFLoader1111111111111111111111111111111111", Loader::V1),
     ("BPFLoader2111111111111111111111111111111111", Loader::V2),
     ("BPFLoaderUpgradeab1e11111111111111111111111", Loader::V3),
     ("LoaderV411111111111111111111111111111111111", Loader::V4),
 ];
-/// Instructions that deploy or upgrade get this account.
+/// Instructions that deploy or upgrade a program take this account.
 pub(crate) const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 
-/// The loader with this key.
 pub(crate) fn loader(owner: &str) -> Option<Loader> {
     LOADERS
         .iter()
@@ -22,14 +18,12 @@ pub(crate) fn loader(owner: &str) -> Option<Loader> {
         .map(|(_, loader)| *loader)
 }
 
-/// From base58; `None` if the text is no key.
 pub(crate) fn parse(text: &str) -> Option<Address> {
     let mut key = [0; 32];
-    // Longer texts are not worth decoding.
+    // 32 bytes have 32 to 44 base58 characters.
     ((32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(32)).then_some(key)
 }
 
-/// In base58.
 pub(crate) fn text(address: &Address) -> String {
     bs58::encode(address).into_string()
 }

@@ -1,11 +1,9 @@
-//! The command line of `cache`.
-
 use clap::{Args, Subcommand};
 use faultline_cachesim::{Policy, policy::OTHERS};
 use faultline_text::parse_size;
 use std::path::PathBuf;
 
-/// The recorded version's own policy.
+/// Names the policy of the recorded Agave version.
 pub(crate) const AGAVE: &str = "agave";
 
 /// `cache`.
@@ -198,7 +196,6 @@ fn parse_policy(name: &str) -> Result<String, String> {
     }
 }
 
-/// A share as whole percent.
 fn parse_fill(text: &str) -> Result<u64, String> {
     let percent = text.trim().parse::<f64>().ok().map(|share| share * 100.0);
     let whole = percent.filter(|percent| {

@@ -1,5 +1,3 @@
-//! What a node says of a block.
-
 use crate::address::{self, Address, CLOCK};
 use faultline_cachesim::trace::Loader;
 use serde::Deserialize;
@@ -7,7 +5,7 @@ use serde_json::Value;
 
 /// A transaction cannot lock more accounts.
 const MOST_KEYS: usize = 256;
-/// Errors of transactions that were executed. With any other one a transaction in a block only paid fees.
+/// Errors of executed transactions. After any other error a transaction in a block only paid fees.
 const EXECUTED: [&str; 3] = [
     "InstructionError",
     "InsufficientFundsForRent",
@@ -53,23 +51,21 @@ pub(crate) struct Block {
     pub(crate) transactions: Vec<Transaction>,
 }
 
-/// A transaction, as far as it may look programs up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Transaction {
-    /// All that do not sign, and whether each may be a program that is not known yet.
+    /// Keys that do not sign. The flag: it may be a program that is not known yet.
     pub(crate) keys: Vec<(Address, bool)>,
-    /// Keys that it may have changed as programs, those that sign for a new account included.
+    /// Programs that it may have changed, including keys that sign for a new account.
     pub(crate) changed: Vec<Address>,
     pub(crate) change: Option<Suspicion>,
     pub(crate) fees_only: bool,
 }
 
-/// What a transaction that holds the upgradeable loader may have done with a program that it may write.
+/// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suspicion {
-    /// It has the clock, as deployments and upgrades need.
+    /// It has the clock account, which deployments and upgrades need. The other variant lacks it.
     Deployed,
-    /// It has not: the program was extended or closed.
     ExtendedOrClosed,
 }
 
@@ -89,7 +85,6 @@ impl Block {
 }
 
 impl Transaction {
-    /// Whether it has the signature of an account that it may have changed.
     pub(crate) fn signs(&self, key: &Address) -> bool {
         !self.keys.iter().any(|(other, _)| other == key)
     }
@@ -100,7 +95,6 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
     if keys.len() > MOST_KEYS {
         return Err(format!("a transaction with {} accounts", keys.len()));
     }
-    // Without its outcome a transaction cannot be judged.
     let err = answered.meta.ok_or("a transaction without metadata")?.err;
     let holds_loader = keys
         .iter()
@@ -119,7 +113,8 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
             )
         };
         let address = address::parse(&key.pubkey).ok_or_else(named)?;
-        // Programs are read-only, except where they are deployed; where their account is created, too, they sign for it.
+        // Programs are read-only unless they are deployed. A deployment that creates the account
+        // also has its signature.
         if key.writable && holds_loader {
             changed.push(address);
         }

@@ -1,4 +1,4 @@
-//! `faultline cache check`: predictions from one run against what other runs recorded.
+//! `faultline cache check`: compares predictions from one run with other recorded runs.
 
 use crate::args::CheckArgs;
 use crate::predicted_run::{Predicted, Simulated};
@@ -17,32 +17,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// If so many percent of the other run's transactions are in slots of both, only these slots are compared.
+/// If common slots have at least this percentage of the other run's transactions, only they are
+/// compared.
 const LEAST_COMMON: f64 = 50.0;
-/// Another cluster has slots of the same numbers, and by chance the same number of transactions in many of them. On one cluster
-/// so many percent of the slots that both runs have are equal: all but forks.
+/// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
+/// cluster at least this percentage of common slots are equal; forks differ.
 const LEAST_EQUAL: usize = 90;
-/// Off by more percent than this is too much, and below so many by more than this number.
+/// The largest error, in percent. Below [`FEW`] it is an absolute number.
 const MOST_OFF: f64 = 10.0;
 const FEW: f64 = 100.0;
-/// The time with loads as slow as in the other run. Since it is made with that run's own times, it is shown and not judged.
+/// Uses the mean load time of the other run itself, so it is shown and not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
-/// Runs whose lengths differ by more are not scaled well: first uses of programs do not grow with the load.
+/// Beyond this, scaling fails: first uses of programs do not grow with the load.
 const SCALED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Debug, Serialize)]
 struct CheckReport {
     run: String,
     entries: u64,
-    /// Whether slots are compared that both runs replayed; otherwise whole runs, scaled by their transactions.
+    /// Whether slots that both runs replayed are compared; otherwise whole runs, scaled by their
+    /// transactions.
     same_slots: bool,
-    /// Whether the other run's own lookups are simulated, from the trace next to it.
+    /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
-    /// Of whole runs: how many times as many transactions with programs the other run has.
+    /// For whole runs: transactions with programs of the other run, relative to the first.
     times: Option<f64>,
-    /// Slots that are compared.
     slots: usize,
-    /// How long a load took in the mean, in the first run and in this one.
     us_of_a_load: Option<(f64, f64)>,
     counters: Vec<Compared>,
 }
@@ -57,10 +57,7 @@ struct Compared {
     within: bool,
 }
 
-/// Compares. The exit code is 1 if a counter is off by too much.
-///
-/// # Errors
-/// Recordings or the trace cannot be used.
+/// The exit code is 1 if a counter is off by too much.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let tested = prepared.test()?;
@@ -113,14 +110,14 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
     let common = own
         .as_ref()
         .map_or(of_both, |own| within(own, recorded.observed.iter()));
-    // With neither, the same kind of load is assumed, and whole runs are compared.
+    // Without either, the same kind of load is assumed and whole runs are compared.
     let other_blocks = !same_slots && own.is_none();
     let (compared_slots, simulated_slots) = if other_blocks {
         (&recorded.observed, &prepared.recorded.observed)
     } else {
         (&common, &common)
     };
-    // Programs of another trace have other numbers.
+    // Another trace numbers its programs differently.
     let model = tested
         .fit
         .as_ref()
@@ -171,7 +168,6 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
     let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
         let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
         let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
-        // As whole as what was recorded.
         let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
         Some(Compared {
             inside,
@@ -187,7 +183,8 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
     counters.into_iter().flatten().collect()
 }
 
-/// The cache's time with the costs of the first run, and with these as much higher as the other run's loads took longer.
+/// The cache's time with the costs of the first run, and with these scaled to the other run's load
+/// times.
 fn cache_times(
     recorded: &[Observed],
     predicted: &Predicted,
@@ -212,7 +209,6 @@ fn cache_times(
     time("cache time, ms", 1.0).into_iter().chain(own).collect()
 }
 
-/// How long a load took in the mean; `None` if that was not recorded.
 fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
     let us = observed
         .iter()
@@ -225,8 +221,8 @@ fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// How many times as many transactions with programs the other run has. Its votes are not told from these, so each of its slots is
-/// taken to have as many without programs as a slot of the trace.
+/// Transactions with programs of the other run, relative to the first. Votes cannot be told apart,
+/// so each slot counts as many transactions without programs as a slot of the trace.
 fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     let in_trace = within(trace, known.iter());
     let position = |o: &Observed| {
@@ -250,7 +246,6 @@ fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     }
 }
 
-/// The trace next to the other run, if there is one.
 fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>> {
     let path = path_of(other, None);
     if !path.exists() {
@@ -263,7 +258,7 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed; none if the runs are of two clusters.
+/// Slots that both runs replayed; empty if the runs are of two clusters.
 fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
     let theirs = recorded
@@ -358,7 +353,6 @@ fn page(report: &CheckReport) -> String {
     )
 }
 
-/// By how much predictions were scaled, and whether that is too much.
 fn scaled(times: f64) -> String {
     let scaled = format!(
         "scaled by {}: as many times the transactions with programs\n",

@@ -1,4 +1,4 @@
-//! `faultline cache fetch`: the blocks of a recording's slots, from any node that has them.
+//! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
 use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
@@ -14,23 +14,21 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// About a minute of waits in all; five of a node that does not begin to answer.
+/// About 1 min of waits in total; 5 min for a node that does not begin to answer.
 const TRIES: Tries = Tries {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-/// Slots before a recording that began in the middle, unless others are asked for: about half an hour.
+/// Default number of slots before a recording that began in the middle: about half an hour.
 const BEFORE: u64 = 5_000;
-/// No slot has a block, or the node no longer has it: skipped, skipped in long-term storage, not available, cleaned up.
+/// JSON-RPC errors of slots without a block (skipped, skipped in long-term storage) and of blocks
+/// that the node lacks (not available, cleaned up).
 const SKIPPED: [i64; 2] = [-32007, -32009];
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
-/// So many blocks are compared before they are called those of another cluster.
+/// Blocks to compare before they count as those of another cluster.
 const COMPARED: u64 = 20;
-/// Fetches what is missing. The answer says what the trace covers.
-///
-/// # Errors
-/// The recording or the trace cannot be used, or the node does not answer as it should; what was fetched is kept.
+/// After an error, the blocks fetched so far stay in the trace.
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
     fetch(args, TRIES)
 }
@@ -80,7 +78,6 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
     Ok((fetching.summary(&path.display().to_string(), later), 0))
 }
 
-/// Blocks that warm the cache.
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
     let many = args
         .before
@@ -102,7 +99,6 @@ struct Fetching<'a> {
     recorded: &'a Recorded,
     growing: Growing,
     owners: Owners,
-    /// Of the recorded slots.
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
     gone: u64,
@@ -164,7 +160,7 @@ impl Fetching<'_> {
         Ok(())
     }
 
-    /// Blocks of the recording have as many transactions as were replayed, or they are others.
+    /// Detects another cluster: its blocks differ in their number of transactions.
     fn compare(&mut self, block: &Block) -> anyhow::Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

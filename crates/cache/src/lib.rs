@@ -1,7 +1,5 @@
-//! `faultline cache`: what a recorded run says of program caches of other sizes.
-//!
-//! A recording (`recorded`) has the slots and what the cache did in them; blocks are public (`fetch`). What follows from both
-//! is computed by `faultline-cachesim`.
+//! `faultline cache`: predicts program caches of other sizes from a recording (`recorded`) and its
+//! blocks (`fetch`). `faultline-cachesim` does the computing.
 
 mod address;
 pub mod args;
@@ -23,10 +21,7 @@ mod written;
 
 use args::{Cache, CacheArgs};
 
-/// Does what was asked. The answer is for standard output; the exit code is 0, or 1 if it was refused.
-///
-/// # Errors
-/// What was wrong, with what to do about it.
+/// Returns the text for standard output and the exit code: 0, or 1 if it was refused.
 pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Cache::Fetch(args) => match &args.validator_trace {
@@ -39,10 +34,8 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
     }
 }
 
-/// The reader of what a validator writes, for the fuzzer.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    /// How many programs are in all its calls.
     pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
         let written = crate::written::Written::read(text)?;
         let calls = written

@@ -1,4 +1,4 @@
-//! Which accounts are programs: owners as they are today, each asked for once.
+//! Finds which accounts are programs, by their present owners. Each account is requested once.
 
 use crate::address::{self, Address};
 use crate::block::{Block, Suspicion, Transaction};
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 
-/// Accounts in one request: what nodes allow.
+/// Accounts in one request: the limit of nodes.
 const AT_ONCE: usize = 100;
-/// Bytes before the code, in program-data accounts and in programs of the newest loader.
+/// Bytes before the code in program-data accounts, and in programs of the newest loader.
 const HEADER_V3: u64 = 45;
 const HEADER_V4: u64 = 48;
 
@@ -28,27 +28,23 @@ struct Account {
     owner: String,
     executable: bool,
     space: Option<u64>,
-    /// Bytes 4 to 36, and their encoding: for an upgradeable program the address of its code.
+    /// Bytes 4 to 36, and their encoding. For an upgradeable program: the address of its code.
     data: (String, String),
 }
 
-/// Accounts that were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// The number of the program; `None` for an account that is none.
+    /// Number of the program; `None` if the account is not a program.
     known: HashMap<Address, Option<u32>>,
-    /// Where the code of an upgradeable program is.
     code: HashMap<Address, Address>,
-    /// Programs that can be called, or could be until they were closed.
+    /// Programs that can be called, or could before they were closed.
     executable: HashSet<u32>,
-    /// Accounts that no longer exist.
     gone: HashSet<Address>,
-    /// Those of them of which it is not known what they were.
+    /// Accounts that no longer exist and whose kind is unknown.
     pub(crate) unresolved: u64,
 }
 
 impl Owners {
-    /// Those of a trace that is continued.
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut owners = Owners::default();
         for (number, program) in (0..).zip(trace.programs()) {
@@ -60,10 +56,6 @@ impl Owners {
         owners
     }
 
-    /// Asks for the accounts of these blocks that were not seen before.
-    ///
-    /// # Errors
-    /// The node does not answer, or not as it should.
     pub(crate) fn learn(
         &mut self,
         rpc: &Rpc,
@@ -142,7 +134,6 @@ impl Owners {
         Ok(())
     }
 
-    /// Adds a block to the trace.
     pub(crate) fn add_block(
         &mut self,
         block: &Block,
@@ -195,8 +186,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Accounts of the loader that no longer exist: buffers, whose code was deployed, and the code of closed programs. A
-    /// transaction with the loader may write them without their signature.
+    /// Adds accounts of the loader that no longer exist: buffers with deployed code, and the code
+    /// of closed programs. A transaction with the loader may write them without their signature.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> anyhow::Result<()> {
         for key in transaction
             .changed
@@ -217,7 +208,8 @@ impl Owners {
         Ok(())
     }
 
-    /// The account that a first deployment creates for the code, so that it was not there to be looked up.
+    /// The account that a first deployment creates for the code. It did not exist before, so it was
+    /// not looked up.
     fn created(&self, transaction: &Transaction) -> Option<u32> {
         let number = |key: &Address| self.known.get(key).copied().flatten();
         let is_program =
@@ -230,7 +222,7 @@ impl Owners {
         number(code).filter(|_| transaction.change == Some(Suspicion::Deployed))
     }
 
-    /// Programs that a transaction deployed or closed. An extended one is deployed anew.
+    /// Programs that a transaction deployed or closed. An extended program counts as deployed.
     fn changed(
         &self,
         transaction: &Transaction,
@@ -260,7 +252,6 @@ impl Owners {
     }
 }
 
-/// Where the code of an upgradeable program is.
 fn code_at(account: &Account) -> Option<Address> {
     let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
     let bytes = if is_upgradeable {

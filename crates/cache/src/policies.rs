@@ -1,5 +1,3 @@
-//! `faultline cache policies`: what other eviction policies would have done.
-
 use crate::args::{AGAVE, PoliciesArgs};
 use crate::prepared::Prepared;
 use faultline_cachesim::cost::{Model, compile_times};
@@ -12,35 +10,33 @@ use faultline_command::progress::Progress;
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
 
-/// Shares of the size that are used, in percent, unless others are asked for: Agave's, and all.
+/// Default shares of the size that are used, in percent: Agave's, and all.
 const FILLS: [u64; 2] = [90, 100];
-/// One-hit programs for so many transactions, unless another number is asked for.
+/// Default attack: one one-hit program for this many transactions.
 const ATTACK: usize = 10;
-/// The row with what no policy gets below at a limit in bytes.
 const BOUND: &str = "bound";
 
 #[derive(Debug, Serialize)]
 struct PolicyReport {
     version: String,
-    /// Whether the recorded size is predicted within 10 %.
     self_test_passed: bool,
-    /// The limit: one of the two.
+    /// One of the two limits is set.
     entries: Option<u64>,
     bytes: Option<u64>,
-    /// One-hit programs in each block of the attack.
     attack: usize,
     policies: Vec<Row>,
 }
 
-/// Means of one policy at one fill; of the attack without what its own programs cost.
+/// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
 #[derive(Debug, Serialize)]
 struct Row {
     policy: String,
     fill_percent: u64,
     misses: f64,
-    /// Programs compiled; unknown of a bound.
+    /// Programs compiled; `None` for the bound.
     loads: Option<f64>,
-    /// Of the program cache in replay, added up over threads; unknown of a bound and without recorded times.
+    /// Program cache time in replay, summed over threads; `None` for the bound and without recorded
+    /// times.
     seconds: Option<f64>,
     attacked_misses: f64,
     attacked_seconds: Option<f64>,
@@ -112,7 +108,6 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!self_test_passed)))
 }
 
-/// All, unless some were named.
 fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
     let recorded = || {
         (
@@ -138,17 +133,14 @@ fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, 
     Ok(policies)
 }
 
-/// The run as it was and under attack.
 struct Compared<'a> {
     trace: &'a Trace,
     attacked: Trace,
     first_slot: u64,
     fees_only: bool,
     compile_us: &'a [u64],
-    /// The same with the attack's own programs.
     attacked_compile_us: Vec<u64>,
     model: Option<Model>,
-    /// What the attack's own programs add.
     own: Counts,
 }
 
@@ -177,7 +169,7 @@ impl<'a> Compared<'a> {
             .and_then(|program| program.bytes)
             .unwrap_or(0);
         let loaded_bytes = many.saturating_mul(bytes);
-        // Without a model the attack's programs compile as long as the others do on average.
+        // Without a model the attack's programs take the mean compile time.
         let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
         let mut same_times = times.to_vec();
         same_times.resize(attacked.programs().len(), mean_us);
@@ -254,7 +246,6 @@ impl<'a> Compared<'a> {
         Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
     }
 
-    /// What no policy gets below.
     fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let least =
@@ -275,7 +266,7 @@ fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Policies by their misses at the first fill, most first; fills in ascending order; the bound last.
+/// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
 fn sorted(rows: Vec<Row>) -> Vec<Row> {
     let first = |name: &str| {
         rows.iter()
@@ -295,7 +286,6 @@ fn sorted(rows: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// Of one policy, fill after fill.
 fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
     report.policies.iter().filter(move |row| row.policy == name)
 }

@@ -1,12 +1,10 @@
-//! `faultline cache predict`: the curve over sizes, if the recorded size is predicted well.
-
 use crate::args::PredictArgs;
 use crate::prediction::{Counter, Prediction, Size, sizes};
 use crate::prepared::Prepared;
 use faultline_command::output::json;
 use faultline_text::{bytes, count, number, table};
 
-/// Predicts. The exit code is 1 if the self-test failed.
+/// The exit code is 1 if the self-test failed.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let forecast = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;

@@ -1,12 +1,9 @@
-//! What one run of a size is predicted to do, and what its range says of.
-
 use crate::prediction::Range;
 use faultline_cachesim::interval::{Halves, Interval};
 use faultline_cachesim::run::Start;
 use faultline_cachesim::{Counts, Rule, Setting, Simulation, Trace};
 use std::collections::BTreeSet;
 
-/// Runs of each half of the blocks.
 const RUNS_OF_A_HALF: u64 = 4;
 const FEWEST_HALVES: u64 = 8;
 
@@ -20,7 +17,6 @@ pub(crate) struct Simulated<'a> {
 }
 
 impl Simulated<'_> {
-    /// What a run of this trace does in the slots that count.
     fn run(&self, trace: &Trace, seed: u64) -> anyhow::Result<Counts> {
         let (setting, compile_us) = (Setting::agave(self.rule, self.entries), self.compile_us);
         let mut sum = Counts::default();
@@ -40,7 +36,7 @@ impl Simulated<'_> {
         Ok(sum)
     }
 
-    /// As many halves as seeds, but not too few for a variance.
+    /// One half for each seed, but enough for a variance.
     fn halves(&self) -> anyhow::Result<Vec<Vec<Counts>>> {
         let of = |seed: u64| {
             let half = self.trace.half(seed)?;
@@ -58,18 +54,16 @@ pub(crate) struct Predicted {
 }
 
 struct OtherBlocks {
-    /// How many times as many transactions with programs they have.
+    /// Their transactions with programs, relative to the known blocks.
     times: f64,
-    /// Runs of each half of the known blocks.
     halves: Vec<Vec<Counts>>,
-    /// Lookups of all known blocks, also of those that do not count.
+    /// Of all known blocks, including those outside of `slots`.
     lookups: f64,
-    /// Blocks that halves are drawn from.
     blocks: f64,
 }
 
 impl Predicted {
-    /// Of the slots that count, or of other blocks with so many times their transactions with programs.
+    /// With `other_blocks`: for other blocks with so many times the transactions with programs.
     pub(crate) fn of(simulated: Simulated, other_blocks: Option<f64>) -> anyhow::Result<Self> {
         let runs = (1..=simulated.seeds)
             .map(|seed| simulated.run(simulated.trace, seed))
@@ -97,7 +91,7 @@ impl Predicted {
         })
     }
 
-    /// Of a number of a run, whose place is given where costs are to vary with it. `None` of fewer than two runs.
+    /// `number` gets the index of the run where costs vary with it. `None` for fewer than two runs.
     pub(crate) fn range(
         &self,
         number: impl Fn(&Counts, Option<usize>) -> f64,

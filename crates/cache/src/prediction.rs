@@ -1,4 +1,4 @@
-//! The program cache of a recorded run at other sizes: computed here for the command and for reports.
+//! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
 use crate::args::SourceArgs;
 use crate::prepared::{Prepared, SIZES, Tested};
@@ -12,64 +12,52 @@ use faultline_text::{count, number, time};
 use serde::Serialize;
 use std::path::Path;
 
-/// What one run says of the sizes of the cache. The same files give the same one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Version of Agave whose rules apply.
     pub version: String,
-    /// Entries of the recorded cache.
     pub recorded_entries: u64,
-    /// Of the recorded transactions, in percent.
     pub coverage_percent: Option<f64>,
-    /// Simulated runs of each size.
     pub seeds: u64,
-    /// The recorded size, counter by counter.
     pub self_test: Vec<Counter>,
-    /// Whether each counter is predicted within 10 %. If not, there are no sizes.
+    /// Whether each counter is predicted within 10 %. If not, `sizes` is empty.
     pub self_test_passed: bool,
-    /// What is visible that makes predictions wrong.
+    /// Visible causes of wrong predictions.
     pub reasons: Vec<String>,
-    /// Time of the program cache as recorded, added up over threads, in seconds; `None` if a slot of the trace does not have it.
+    /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
     pub recorded_seconds: Option<f64>,
-    /// In ascending order of entries.
     pub sizes: Vec<Size>,
-    /// Sizes of which nothing can be said, because what the cache held at the begin decides.
+    /// Sizes without a prediction, because the cache's content at the start decides.
     pub unknown: Vec<u64>,
-    /// The least size from which on no larger one saves 1 % of the time of replay.
+    /// The smallest size from which no larger one saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
-/// A counter of the recorded run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counter {
-    /// Its name in the validator's datapoint.
+    /// Name in the validator's datapoint.
     pub name: &'static str,
     pub recorded: u64,
-    /// Mean of the simulated runs.
     pub predicted: f64,
-    /// Of what was recorded; `None` if that is 0.
+    /// Relative to the recorded value; `None` if that is 0.
     pub bias_percent: Option<f64>,
 }
 
-/// What is predicted of one size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
     pub entries: u64,
-    /// Lookups that find nothing usable.
     pub misses: Range,
     pub reloads: Range,
     pub evictions: Range,
     pub insertions: Range,
-    /// Of the program cache in replay, added up over threads.
+    /// Program cache time in replay, summed over threads.
     pub seconds: Option<Range>,
-    /// Code of the programs in the cache at the end, not compiled; of a trace with sizes.
+    /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
     pub code_bytes: Option<Range>,
 }
 
 /// The mean and the interval that holds one further run with 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Range {
-    /// Of the simulated runs.
     pub mean: f64,
     pub low: f64,
     pub high: f64,
@@ -96,10 +84,8 @@ impl Range {
     }
 }
 
-/// From the trace that is next to a recording; `None` if there is none. Says on standard error how far it is and how long it took.
-///
-/// # Errors
-/// Recording and trace cannot be used, with the reason.
+/// `None` if there is no trace next to the recording. Reports progress and duration on standard
+/// error.
 pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
     let trace = path_of(run, None);
     trace.symlink_metadata().ok()?;
@@ -128,7 +114,6 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
     }))
 }
 
-/// These, or the usual ones, and the recorded one; in order.
 pub(crate) fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -142,10 +127,8 @@ pub(crate) fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 }
 
 impl Prediction {
-    /// Of these sizes, which hold the recorded one.
-    ///
-    /// # Errors
-    /// Those of the simulation; the recording began in the middle and of no size anything can be said.
+    /// `sizes` contain the recorded one. Fails if the recording began in the middle and no size can
+    /// be predicted.
     pub(crate) fn of(prepared: &Prepared, sizes: &[u64]) -> anyhow::Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
@@ -183,7 +166,6 @@ impl Prediction {
     }
 }
 
-/// One size after the other, so that progress can be shown.
 fn curve(
     prepared: &Prepared,
     tested: &Tested,

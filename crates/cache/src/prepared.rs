@@ -1,5 +1,3 @@
-//! A recording with its trace: what predictions are made from.
-
 use crate::args::SourceArgs;
 use crate::recorded::{Recorded, agave};
 use crate::trace_file::{self, path_of};
@@ -10,23 +8,22 @@ use faultline_cachesim::predict::{Begin, Plan, SelfTest, by_slot, self_test};
 use faultline_cachesim::trace::{Coverage, Trace};
 use std::path::Path;
 
-/// Resamples of the costs.
 const RESAMPLES: usize = 200;
-/// The first seed: the same question has the same answer.
+/// Fixed, so that the same input gives the same answer.
 const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const EPOCH: u64 = 432_000;
 
-/// From the smallest of any release to what would hold all programs of a day.
+/// From the smallest default of any release to enough for all programs of a day.
 pub(crate) const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size for a report, and fewer over a trace so long that they would take more than some minutes.
+/// Simulated runs of each size in a report. Long traces get fewer, so that a report takes some
+/// minutes at most.
 const SEEDS: u64 = 64;
 const FEWEST_SEEDS: u64 = 8;
 const MOST_LOOKUPS: u64 = 10_000_000_000;
 
-/// What is known of a run before anything is simulated.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) recorded: Recorded,
@@ -34,16 +31,12 @@ pub(crate) struct Prepared {
     pub(crate) coverage: Coverage,
     pub(crate) version: String,
     pub(crate) rule: Rule,
-    /// Entries of the recorded cache.
     pub(crate) entries: u64,
     pub(crate) begin: Begin,
-    /// Whether neither the recording nor the user gave the entries.
     assumed_entries: bool,
-    /// Simulated runs of each size.
     pub(crate) seeds: u64,
 }
 
-/// The recorded size, simulated.
 #[derive(Debug)]
 pub(crate) struct Tested {
     pub(crate) test: SelfTest,
@@ -51,7 +44,7 @@ pub(crate) struct Tested {
     pub(crate) compile_us: Vec<u64>,
 }
 
-/// What a load took in the mean of the slots that have its time, and nothing else.
+/// Mean time of a load over the slots that have it; all other costs are 0.
 pub(crate) fn mean_load(observed: &[Observed]) -> Model {
     let (us, loads) = observed
         .iter()
@@ -65,22 +58,21 @@ pub(crate) fn mean_load(observed: &[Observed]) -> Model {
     }
 }
 
-/// Runs of each size, as many as [`MOST_LOOKUPS`] allow. The clock has no part in it: the same files give the same report.
+/// As many runs as [`MOST_LOOKUPS`] allow. It uses no clock, so that the same files give the same
+/// report.
 fn seeds(lookups: u64, begin: Begin) -> u64 {
     (MOST_LOOKUPS / (lookups.max(1) * runs(begin))).clamp(FEWEST_SEEDS, SEEDS)
 }
 
-/// Simulated runs with one seed: of each usual size, and two more of the recorded one before.
+/// Simulated runs for one seed: each usual size, and two more of the recorded one before.
 fn runs(begin: Begin) -> u64 {
     let starts = if begin == Begin::ValidatorStart { 1 } else { 2 };
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
 impl Prepared {
-    /// Reads both files.
-    ///
-    /// # Errors
-    /// They cannot be read or do not belong together; the version is unknown; the trace covers too little.
+    /// Fails if the files do not belong together, the version is unknown, or the trace covers too
+    /// little.
     pub(crate) fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
         let recorded = Recorded::read(run)?;
         let given = args
@@ -123,7 +115,6 @@ impl Prepared {
         })
     }
 
-    /// A plan for these sizes.
     pub(crate) fn plan<'a>(
         &'a self,
         sizes: &'a [u64],
@@ -145,10 +136,9 @@ impl Prepared {
         }
     }
 
-    /// Simulates the recorded size, fits the costs, and sets both against what was recorded.
     pub(crate) fn test(&self) -> anyhow::Result<Tested> {
         let observed = &self.recorded.observed;
-        // Some rules evict by compile time: begin with the mean of a load.
+        // Some rules evict by compile time, so the first simulation uses the mean of a load.
         let first = cost::compile_times(&self.trace, &mean_load(observed));
         let loaded = by_slot(&self.plan(&[], &first, None), self.entries)?.loaded();
         let fit = cost::fit(observed, &loaded, RESAMPLES, SEED);
@@ -163,7 +153,6 @@ impl Prepared {
         })
     }
 
-    /// What can be seen that makes predictions wrong.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let (covered, missing) = (

@@ -1,5 +1,3 @@
-//! What a recording says of the program cache.
-
 use anyhow::{Context, bail};
 use faultline_agave::version::Version;
 use faultline_cachesim::cost::Observed;
@@ -7,39 +5,31 @@ use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A validator in one of these phases has replayed before.
+/// Phases of a validator that has replayed before.
 const LATER: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
-/// The size of a stock build is changed by this variable.
 const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
-/// One run, as far as it is recorded.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// The version as the validator gives it.
     pub(crate) version: Option<String>,
-    /// The size, if it was set.
+    /// `None` if the size was not set.
     pub(crate) entries: Option<u64>,
     /// Whether the cache was empty when the recording began.
     pub(crate) from_start: bool,
-    /// Slots with counters of the cache and of their replay.
+    /// Slots with counters of the cache and of the replay.
     pub(crate) observed: Vec<Observed>,
-    /// All replayed slots and their transactions, in order.
+    /// Transactions of all replayed slots, in order.
     pub(crate) slots: Vec<(u64, u64)>,
-    /// Slots that the validator produced itself.
     pub(crate) own: BTreeSet<u64>,
-    /// Time of replay, added up over threads, in microseconds; `None` if a part of it is unknown.
+    /// Replay time, summed over threads; `None` if a part is unknown.
     pub(crate) replay_us: Option<f64>,
-    /// The genesis hash that the validator was told to expect: which cluster this is.
+    /// From `--expected-genesis-hash`; it identifies the cluster.
     pub(crate) genesis: Option<String>,
-    /// Whether the validator was asked to serve all of JSON-RPC.
     pub(crate) serves_rpc: bool,
 }
 
 impl Recorded {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// It cannot be read, has nothing of the cache, or is of several validators.
+    /// Fails without program cache data, and for several validators.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let recording = Recording::open(path)?;
@@ -117,14 +107,13 @@ impl Recorded {
         })
     }
 
-    /// The version of Agave that runs in the validator: of Frankendancer the embedded one.
+    /// The Agave version in the validator; for Frankendancer the embedded one.
     pub(crate) fn agave(&self) -> Option<String> {
         let version = self.version.as_deref()?;
         Some(agave(version))
     }
 }
 
-/// What follows `--expected-genesis-hash`, in the next argument or behind `=`.
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
     const OPTION: &str = "--expected-genesis-hash";
     let at = arguments
@@ -136,7 +125,7 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// The Agave version that applies; what is no version is left as it is, to be refused by name.
+/// The Agave version that applies. An invalid text stays as it is, so that the error names it.
 pub(crate) fn agave(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -155,7 +144,7 @@ struct Counters {
     insertions: u64,
 }
 
-/// Deltas of the same slot are added up; points without a slot or a counter are left out.
+/// Sums deltas of the same slot. Points without a slot or a counter are left out.
 fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
     let mut slots: BTreeMap<u64, Counters> = BTreeMap::new();
     for point in points {

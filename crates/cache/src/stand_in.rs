@@ -1,4 +1,4 @@
-//! A stand-in for a JSON-RPC node, for tests: it answers what it is told to, good or not.
+//! A fake JSON-RPC node for tests.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// A result or an error of JSON-RPC, with the id of the question.
+    /// A JSON-RPC result or error, with the id of the request.
     Rpc(&'static str, Value),
     /// These bytes, then the end of the connection.
     Raw(Vec<u8>),
-    /// Blanks without end.
+    /// Endless blanks.
     Endless,
-    /// Nothing, on a connection that stays open.
+    /// No answer, and the connection stays open.
     Silence,
 }
 
@@ -41,7 +41,6 @@ impl Reply {
     }
 
     fn send(&self, id: &Value, mut stream: TcpStream) {
-        // The client may have gone away.
         let _ = match self {
             Reply::Rpc(what, value) => {
                 let body = json!({"jsonrpc": "2.0", "id": id, *what: value}).to_string();
@@ -72,14 +71,12 @@ impl Reply {
 
 type Answers = Box<dyn FnMut(&str, &Value) -> Reply + Send>;
 
-/// The node; its thread lasts as long as the test's process.
 pub(crate) struct StandIn {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl StandIn {
-    /// One that answers each method and its parameters so.
     #[expect(
         clippy::disallowed_methods,
         reason = "a test's server has a thread of its own"
@@ -107,7 +104,6 @@ impl StandIn {
         node
     }
 
-    /// One that gives these answers, one after the other.
     pub(crate) fn of_replies(replies: Vec<Reply>) -> Self {
         let mut replies = replies.into_iter();
         Self::new(Box::new(move |_, _| {
@@ -121,7 +117,6 @@ impl StandIn {
         format!("http://{}", self.address)
     }
 
-    /// Methods and parameters so far.
     pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         self.requests.lock().unwrap().clone()
     }

@@ -1,5 +1,3 @@
-//! `RUN.trace` on disk.
-
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Meta, SetNumbers, Trace};
 use faultline_cachesim::{Error, file};
@@ -7,22 +5,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a file system says that has no room left, for anyone or for this user or process.
+/// Errors of a file system without space, for anyone or for this user or process.
 const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
     ErrorKind::FileTooLarge,
 ];
 
-/// Next to the recording, unless another is given.
 pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-/// Reads a whole trace.
-///
-/// # Errors
-/// It is not there, with the command that makes it, or it is damaged, with the place.
 pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
@@ -37,7 +30,6 @@ pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     file::read(BufReader::new(file)).with_context(|| shown.to_string())
 }
 
-/// A trace that grows with its file.
 pub(crate) struct Growing {
     pub(crate) trace: Trace,
     pub(crate) sets: SetNumbers,
@@ -46,10 +38,8 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Continues the file, or begins it if it is not there.
-    ///
-    /// # Errors
-    /// It is no trace, one of another cluster, in use, or cannot be written.
+    /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
+    /// in use.
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => {
@@ -62,10 +52,6 @@ impl Growing {
         }
     }
 
-    /// A new file.
-    ///
-    /// # Errors
-    /// It is there already, or cannot be written.
     pub(crate) fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| path.display().to_string())?;
         lock(&file).with_context(|| path.display().to_string())?;
@@ -79,7 +65,8 @@ impl Growing {
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // Without its head it could not be continued; it is this command's own, and holds nothing.
+                // It cannot be continued without its header. This command created it, and it is
+                // empty.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))
             }
@@ -114,7 +101,6 @@ impl Growing {
         })
     }
 
-    /// Writes what the trace has gained.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         self.writer
             .write(&self.trace)

@@ -1,4 +1,4 @@
-//! `faultline cache fetch --validator-trace`: the trace of a run from what the validator itself wrote.
+//! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
 use crate::args::FetchArgs;
 use crate::recorded::Recorded;
@@ -14,13 +14,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// The program that replays a ledger.
 const REPLAYS: &str = "agave-ledger-tool";
 
-/// Writes the trace. The answer says what it has.
-///
-/// # Errors
-/// A file cannot be read or written, a line is wrong, or too many lines were dropped.
+/// Fails if a line is wrong or too many lines were dropped.
 pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).with_context(|| from.display().to_string())?;
@@ -79,9 +75,8 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
         trace.add_program(*program)?;
     }
     let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
-    // Without transactions there is nothing to look up.
     let empty = SlotLookups::default();
-    // What came after the recording would be predicted and not compared.
+    // Later slots would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
     let mut slots: BTreeMap<u64, &SlotLookups> = written
         .slots

@@ -1,6 +1,5 @@
-//! What a validator wrote that was built by `scripts/install-agave --trace`: lookups, loads, evictions and changes, line by line.
-//!
-//! The lines are described in docs/CACHE.md. Programs and threads are numbered in the file, each before its first use.
+//! Reads the trace file of a validator built by `scripts/install-agave --trace`. docs/CACHE.md
+//! describes the lines. The file numbers programs and threads before their first use.
 
 use crate::address::{self, Address};
 use anyhow::{Context, bail, ensure};
@@ -8,52 +7,47 @@ use faultline_cachesim::trace::{ChangeKind, Loader, Program};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-/// A batch of 64 transactions of 256 accounts each would be as long.
+/// Length of a batch of 64 transactions with 256 accounts each.
 const LONGEST: u64 = 1 << 18;
-/// Uses of a program in one batch, which has no more transactions.
+/// A batch has no more transactions.
 const MAX_USES: u32 = 64;
-/// Accounts of loaders are so much larger than the code in them.
+/// Size of a loader's account without its code.
 const OVERHEAD_V3: u64 = 36 + 45;
 const OVERHEAD_V4: u64 = 48;
 
-/// A file of such lines.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Name of the program that wrote it, `agave-validator` or `agave-ledger-tool`.
+    /// `agave-validator` or `agave-ledger-tool`.
     pub(crate) program: String,
     pub(crate) version: String,
     pub(crate) programs: Vec<Program>,
     pub(crate) slots: BTreeMap<u64, SlotLookups>,
-    /// Slot, program, microseconds; of programs with code.
+    /// (slot, program, microseconds), of programs with code.
     pub(crate) loads: Vec<(u64, u32, u64)>,
-    /// Lookups by pool of threads: their names without numbers.
+    /// By thread pool: the thread's name without its number.
     pub(crate) by_pool: BTreeMap<String, u64>,
     pub(crate) evictions: u64,
-    /// Lines that the validator could not write.
     pub(crate) dropped: u64,
     pools: Vec<String>,
-    /// Whether the programs were seen with code, and without.
+    /// For each program: seen with code, seen without code.
     seen: Vec<(bool, bool)>,
 }
 
-/// One slot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotLookups {
-    /// The programs of each batch that looks any up, with the number of its transactions that use each.
+    /// For each batch with lookups: its programs, each with the number of transactions that use it.
     programs: Vec<Vec<(u32, u32)>>,
-    /// How many [`SlotLookups::calls`] there are.
     calls: u32,
-    /// Batches, those without programs included.
+    /// Including batches without programs.
     pub(crate) batches: u64,
-    /// Programs that were not found.
     pub(crate) misses: u64,
-    /// How many calls came before, the program, what happened.
+    /// (calls before it, program, kind).
     pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
 }
 
 impl SlotLookups {
-    /// The programs of each transaction. Of a batch with several, the first has all programs, and each further one those that
-    /// so many transactions use. A few bytes of a line are many calls, so they are not kept.
+    /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
+    /// at least `n` uses. Calls are not stored, because a short line can contain many.
     pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         let of_batch = |batch: &'_ Vec<(u32, u32)>| {
             let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
@@ -69,10 +63,7 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
 }
 
 impl Written {
-    /// Reads a file. A last line without its end is left out: it was being written.
-    ///
-    /// # Errors
-    /// It cannot be read, or a line is not what a validator writes, with its number.
+    /// Ignores an incomplete last line: it was being written.
     pub(crate) fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
         let mut written = Written::default();
         let (mut line, mut number) = (Vec::new(), 0_u64);
@@ -231,7 +222,6 @@ impl Written {
         Ok(())
     }
 
-    /// Loader, size and kind of a program's entry. Whether it has code.
     fn about<'a>(
         &mut self,
         program: u32,
@@ -275,7 +265,6 @@ impl Written {
         Ok(has_code)
     }
 
-    /// A slot and the thread's pool.
     fn account_place<'a>(
         &self,
         words: &mut impl Iterator<Item = &'a str>,

@@ -1,7 +1,9 @@
-//! What each release of Agave does with its program cache, as read in the published sources from 2.0 to 4.4.
+//! What each release of Agave does with its program cache, read from the published sources of 2.0
+//! to 4.4.
 //!
-//! One transaction is one batch, as with the unified scheduler, which is the default since 2.1. Left out: recompilation ahead
-//! of an epoch with other features, and the order in which threads of a replay get to the cache.
+//! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
+//! simulated: recompilation ahead of an epoch with other features, and the order in which replay
+//! threads reach the cache.
 
 mod cache;
 
@@ -9,43 +11,42 @@ use crate::Error;
 
 pub(crate) use cache::ProgramCache;
 
-/// Unused entries without code are forgotten after so many slots, since 4.4.
 const STALE_AFTER: u64 = 2_250;
 
-/// How a program that has to go is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eviction {
-    /// Two random draws; the one with fewer uses goes, halved for each slot since its last. To 4.0.
+    /// The program with fewer uses of two random draws goes; uses are halved for each slot since
+    /// the last. To 4.0.
     TwoDraws,
-    /// Two to four random draws; the least score of last slot, compile time and uses goes. Since 4.1.
+    /// The lowest score of last slot, compile time and uses goes, of two to four random draws.
+    /// Since 4.1.
     Score {
-        /// A use counts as one in the slot of the root, so that only a load makes an entry new. Since 4.4.
+        /// A use counts in the slot of the root, so that only a load makes an entry new. Since 4.4.
         clamped_to_root: bool,
     },
 }
 
-/// How one release fills and empties its program cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Entries of a stock build.
     pub capacity: u64,
-    /// Whether transactions that only pay fees look programs up, to 2.3.
+    /// Whether fees-only transactions look programs up. To 2.3.
     pub fees_only: bool,
-    /// How many uses a load counts: 2 to 2.3, then 1.
+    /// Uses that a load counts: 2 to 2.3, then 1.
     pub uses_of_a_load: u32,
-    /// Whether a lookup in the slot of a deployment, which finds nothing usable yet, counts as a use. Since 3.0.
+    /// Whether a lookup in the slot of a deployment, which finds nothing usable, counts as a use.
+    /// Since 3.0.
     pub uses_while_delayed: bool,
-    /// How a program is chosen.
     pub eviction: Eviction,
-    /// Whether accounts without code are looked up, which leaves tombstones. To 4.3.
+    /// Whether accounts without code are looked up and leave tombstones. To 4.3.
     pub tombstones: bool,
-    /// Whether a deployed program is compiled at once, to 4.2; otherwise it is at its next use.
+    /// Whether a deployed program is compiled at once (to 4.2) or at its next use.
     pub deploys_loaded: bool,
-    /// Slots after which unused entries without code are forgotten, since 4.4.
+    /// Unused entries without code are dropped after so many slots. Since 4.4.
     pub stale_after: Option<u64>,
 }
 
-/// From this version on, the rule changes so. In order; the last that is not newer applies.
+/// Rules with their first version, ascending. The last rule that is not newer applies.
 const RULES: [((u32, u32, u32), Rule); 8] = [
     (
         (2, 0, 0),
@@ -103,15 +104,12 @@ const IN_4_4: Rule = Rule {
     stale_after: Some(STALE_AFTER),
     ..IN_4_3
 };
-/// The last minor version of each major one that was read.
+/// The last minor version of each major version whose sources were read.
 const READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 4)];
 
 impl Rule {
-    /// The rule of an Agave version: `2.1.14`, or with what its builder appended, `2.1.14-jito`. Frankendancer embeds Agave
-    /// under a number of its own; give the embedded one.
-    ///
-    /// # Errors
-    /// [`Error::UnknownVersion`] if it is no version, or of a release whose sources were not read.
+    /// The rule of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
+    /// version of the embedded Agave. Fails for releases whose sources were not read.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
             version: Error::excerpt(version),

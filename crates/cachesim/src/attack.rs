@@ -1,11 +1,9 @@
 use crate::error::Error;
 use crate::trace::{Call, Program, Slot, Trace};
 
-/// The trace with `each` further transactions in every slot, evenly among the others, each calling a program that is never
-/// called again: what a cache that admits everything suffers most from. Such programs are of the median size.
-///
-/// # Errors
-/// [`Error::Contradiction`] if there would be more than 2^31 programs.
+/// Adds `each` transactions to every slot, evenly spread. Each calls a program of median size that
+/// is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
+/// programs.
 pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
     let mut attacked = Trace::new(trace.meta().clone());
     for program in trace.programs() {
@@ -30,7 +28,6 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
     for (index, slot) in trace.slots().iter().enumerate() {
         let calls = trace.calls_of(index);
         let mut all = Vec::with_capacity(calls.len() + each);
-        // How many calls of the attack come before the call at a place.
         let before = |index: usize| (index * each).div_ceil(calls.len().max(1)).min(each);
         for index in 0..=calls.len() {
             let until = if index == calls.len() {
@@ -54,7 +51,7 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
         )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
             let own = change.position as usize;
-            // Right behind the call that made it.
+            // Directly after the call that made it.
             let position = if own == 0 { 0 } else { own + before(own - 1) };
             attacked.add_change(crate::trace::Change {
                 position: position as u32,

@@ -1,30 +1,23 @@
-//! What a simulated cache is driven with, what it may hold, and what it counts.
-
 use crate::error::Error;
 use crate::trace::{ChangeKind, Trace};
 use std::ops::AddAssign;
 
-/// What happened from the begin of a run or of a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Transactions of the blocks, votes included.
+    /// Including votes.
     pub transactions: u64,
     pub lookups: u64,
-    /// Lookups that found nothing usable.
     pub misses: u64,
-    /// New entries: first loads, tombstones, deployments.
+    /// First loads, tombstones and deployments.
     pub insertions: u64,
-    /// Loads of programs that had been evicted.
     pub reloads: u64,
-    /// Programs that a lookup had compiled. Without tombstones and deployments they are insertions and reloads.
+    /// Programs compiled by a lookup. Without tombstones and deployments: insertions plus reloads.
     pub loads: u64,
-    /// Programs that were evicted.
     pub evictions: u64,
-    /// Those of them that had been used once.
+    /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Code that was compiled, in bytes, of programs with a known size.
+    /// Compiled code of programs with a known size.
     pub loaded_bytes: u64,
-    /// Time to compile, by the given time of each program.
     pub compile_us: u64,
 }
 
@@ -41,7 +34,6 @@ impl Counts {
         self.compile_us = self.compile_us.saturating_add(us);
     }
 
-    /// What came since an earlier moment of the same run.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             transactions: self.transactions - earlier.transactions,
@@ -73,7 +65,6 @@ impl AddAssign for Counts {
     }
 }
 
-/// How much a cache holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
@@ -81,14 +72,12 @@ pub enum Limit {
     Bytes(u64),
 }
 
-/// A larger limit is this one, so that sums of weights do not overflow.
+/// Larger limits are cut to this, so that sums of weights do not overflow.
 const MOST: u64 = 1 << 60;
 
-/// What may stay in the cache, and what each program takes of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     pub(crate) target: u64,
-    /// By program, then by superseded version.
     pub(crate) weights: Vec<u64>,
     programs: usize,
     superseded: Vec<u32>,
@@ -125,7 +114,6 @@ impl Budget {
         self.weights[entry as usize]
     }
 
-    /// The next entry is a superseded version of the program.
     pub(crate) fn supersede(&mut self, program: u32) {
         self.weights.push(self.of(program));
         self.superseded.push(program);
@@ -138,7 +126,7 @@ impl Budget {
     }
 }
 
-/// Sizes of programs; of those without code it does not matter.
+/// By program; without code the value does not matter.
 pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
@@ -155,21 +143,15 @@ pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
         .collect())
 }
 
-/// Where a run is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At {
     pub(crate) slot: u64,
     pub(crate) root: u64,
 }
 
-/// What can be driven over a trace.
 pub(crate) trait Cache {
-    /// A slot begins.
     fn slot(&mut self, at: At);
-    /// A transaction looks its programs up.
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts);
-    /// A transaction has changed a program.
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
-    /// Gives each program that is loaded.
     fn resident(&self, each: &mut dyn FnMut(u32));
 }

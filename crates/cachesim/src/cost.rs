@@ -1,46 +1,40 @@
-//! What transactions, misses and loads cost, fitted to what one run reported.
+//! Costs of transactions, misses and loads, fitted to the times that one run reported.
 //!
-//! Time to compile in a slot is the sum of `a + b x bytes` over what was compiled in it, or of measured times if the trace has
-//! them; the rest of the cache's time is `alpha` a transaction and `gamma` a miss. None of these is negative. How sure they are says
-//! a bootstrap over blocks of slots.
+//! A compilation costs `a + b x bytes`, or its measured time if the trace has it. The rest of the
+//! cache's time is `alpha` per transaction and `gamma` per miss. No cost is negative. A bootstrap
+//! over blocks of slots gives their uncertainty.
 
 use crate::cache::Counts;
 use crate::trace::Trace;
 use fastrand::Rng;
 
-/// What a run reported of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
-    /// Number of the slot.
     pub slot: u64,
-    /// Transactions, votes included.
     pub transactions: u64,
-    /// As the validator counts them.
     pub misses: u64,
     pub evictions: u64,
     pub reloads: u64,
     pub insertions: u64,
-    /// Time to compile, microseconds.
     pub compile_us: Option<u64>,
-    /// Time of the program cache in replay, compiling included, microseconds.
+    /// In replay, compiling included.
     pub cache_us: Option<u64>,
 }
 
-/// What things cost, in microseconds.
+/// Costs in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Model {
     pub a: f64,
-    /// A byte that is compiled.
+    /// Per compiled byte.
     pub b: f64,
-    /// A transaction, whether it misses or not.
+    /// Per transaction, with or without a miss.
     pub alpha: f64,
-    /// A miss, beyond compiling.
+    /// Per miss, beyond compiling.
     pub gamma: f64,
 }
 
 impl Model {
-    /// Time of the program cache, microseconds. Of a trace with measured loads the time to compile is what was counted, by
-    /// [`compile_times`].
+    /// With measured loads, the compile time is the counted one, from [`compile_times`].
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.loads() {
             [] => self.a * counts.loads as f64 + self.b * counts.loaded_bytes as f64,
@@ -49,13 +43,12 @@ impl Model {
         self.alpha * counts.transactions as f64 + self.gamma * counts.misses as f64 + compile_us
     }
 
-    /// Time to compile a program of so many bytes, whole microseconds.
     pub fn compile_us(&self, bytes: Option<u64>) -> u64 {
         (self.a + self.b * bytes.unwrap_or(0) as f64).round() as u64
     }
 }
 
-/// Time to compile each program of a trace, by number: the mean of its measured loads, or else what the model says.
+/// By program number: the mean of its measured loads, else the model's time.
 pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
     for load in trace.loads() {
@@ -72,20 +65,16 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
         .collect()
 }
 
-/// A model and others that would explain the run as well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub model: Model,
-    /// Of the bootstrap's resamples.
     pub resampled: Vec<Model>,
-    /// Slots that had both times.
     pub slots: usize,
 }
 
-/// Slots in a block: neighbours depend on one another.
+/// Slots in a block, because neighbours depend on one another.
 const BLOCK: usize = 20;
 
-/// One slot's numbers for the two regressions.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     loads: f64,
@@ -96,9 +85,9 @@ struct Row {
     rest_us: f64,
 }
 
-/// Fits the costs to a run. `loaded` is what a simulation at the recorded size loaded in the mean slot: numbers of loads and
-/// bytes by slot, in order; only the mean bytes of a load are taken of it, as the loads themselves were recorded. `None` with
-/// fewer than two slots that have both times and are in `loaded`.
+/// `loaded` has (slot, loads, bytes) of a mean simulated run at the recorded size, in order. Only
+/// its bytes per load are used, because the loads were recorded. `None` with fewer than two slots
+/// that have both times and are in `loaded`.
 pub fn fit(
     observed: &[Observed],
     loaded: &[(u64, f64, f64)],
@@ -162,14 +151,14 @@ fn model(rows: &[Row]) -> Model {
     Model { a, b, alpha, gamma }
 }
 
-/// Rounds after which weights hardly change any more.
 const ROUNDS: usize = 8;
 
-/// The two numbers, neither negative, with which `x * first + y * second` comes nearest to `z`. The variance of a sum grows with the
-/// sum, so each row is divided by what is expected of it. Then all rows together have the sum of `z`: the time of the whole run is
-/// predicted as it was. That does not hold where one number became 0: rows of which nothing is expected then are left out from
-/// there on, and so is what they took. Plain least squares follow the slots with most loads, in which one load takes longer or
-/// shorter than elsewhere.
+/// The two non-negative numbers with which `x * first + y * second` comes nearest to `z`.
+///
+/// The variance of a sum grows with the sum, so each row is divided by its expected value. All rows
+/// together then have the sum of `z`. Where a number became 0, rows with an expected value of 0 are
+/// left out, with their time. Plain least squares would follow the slots with most loads, where a
+/// load takes longer or shorter.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
     let [x, y] =
@@ -189,7 +178,7 @@ fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     found
 }
 
-/// Of `x`, `y`, `z` and weight: neither of the two numbers is negative.
+/// Rows are (`x`, `y`, `z`, weight). Neither result is negative.
 fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64) {
     let (mut xx, mut xy, mut yy, mut xz, mut yz) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y, z, weight) in rows {
@@ -200,7 +189,7 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // Proportional columns, such as loads and bytes of programs that all have one size.
+    // Proportional columns: loads and bytes if all programs have one size.
     if determinant > 1e-9 * xx * yy {
         let (first, second) = (
             (xz * yy - yz * xy) / determinant,
@@ -218,7 +207,6 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         }
     };
     let (first, second) = (alone(xx, xz), alone(yy, yz));
-    // What each explains by itself.
     if first * xz >= second * yz {
         (first, 0.0)
     } else {

@@ -1,22 +1,18 @@
-//! Where the number of one real run will be.
-
 /// The mean of simulated runs and the interval that holds one further run with 95 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Of the simulated runs.
     pub mean: f64,
     pub sd: f64,
-    /// Lower end, at least 0.
+    /// At least 0.
     pub low: f64,
     pub high: f64,
 }
 
-/// Of the normal distribution, two-sided 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
 impl Interval {
-    /// Of the numbers of at least two runs; amounts, none negative. Student's predictive interval: a further run differs from
-    /// the mean by its own spread and by that of the mean. `None` of fewer.
+    /// Student's predictive interval of non-negative values: a further run differs by its own
+    /// spread and by that of the mean. `None` for fewer than two runs.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         if values.len() < 2 {
             return None;
@@ -32,21 +28,21 @@ impl Interval {
         Some(Self::from_moments(mean, sd, n))
     }
 
-    /// Of a run over other blocks of the same load, `times` as many: the draws vary, the blocks that are known, and the others.
-    /// `values` are of the known ones, and so are the halves: the interval is in their scale, and the caller multiplies it by `times`.
-    /// `None` where these say nothing.
+    /// For a run over other blocks of the same load, `times` as many. Draws, known blocks and other
+    /// blocks all vary. `values` and `halves` belong to the known blocks; the caller multiplies the
+    /// interval by `times`. `None` if a variance is missing.
     pub fn of_other_blocks(values: &[f64], halves: &Halves, times: f64) -> Option<Self> {
         let draws = Self::of_runs(values)?;
-        // Draws add up: so many times as many vary by so many times the variance, not by its square. What else makes the values
-        // vary, how sure costs are, is the same in all of them.
+        // Draws add up, so their variance grows with `times`, not with its square. The uncertainty
+        // of costs is the same in all draws.
         let others = (draws.sd.powi(2) - halves.draws).max(0.0);
         let sd = (others + halves.draws / times + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
-        // A variance is as sure as there are blocks.
+        // The variance is as certain as the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
         Some(Self::from_moments(draws.mean, sd, n.max(2.0)))
     }
 
-    /// As wide, around another mean: that of the best model, and not of those that say how unsure it is.
+    /// Same width around another mean: that of the best model instead of the resampled ones.
     pub fn centred(self, mean: f64) -> Self {
         let reach = self.high - self.mean;
         Interval {
@@ -67,31 +63,30 @@ impl Interval {
         }
     }
 
-    /// Whether a real run's number is inside.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// Runs over halves of the slots ([`crate::Trace::half`]), to see how much blocks of a load make a number vary.
+/// Runs over halves of the slots ([`crate::Trace::half`]). They show how much a number varies by
+/// blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Halves {
-    /// Of each half the mean number and the lookups of its runs.
+    /// For each half: (mean number, mean lookups) of its runs.
     pub means: Vec<(f64, f64)>,
-    /// Runs of each half.
     pub runs: f64,
-    /// Blocks that halves are drawn from.
     pub blocks: f64,
-    /// The variance of the number between runs over all slots.
+    /// Variance of the number between runs over all slots.
     pub draws: f64,
-    /// Lookups that count of all slots.
+    /// Counted lookups of all slots.
     pub counted: f64,
     /// All lookups of all slots.
     pub all: f64,
 }
 
 impl Halves {
-    /// The variance of a number by its blocks, beyond the draws: delete-half jackknife. `None` of fewer than three halves.
+    /// Variance of the number by blocks, without that of the draws: delete-half jackknife. `None`
+    /// for fewer than three halves.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |of: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(of).sum::<f64>();
@@ -101,10 +96,12 @@ impl Halves {
         }
         let product = sum(&|half| (half.0 - number) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // Halves have more or fewer lookups, and what a lookup more adds is no variance: nothing where all is loaded already.
+        // The effect of a half's lookups is not variance. It is 0 where everything is loaded
+        // already.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let left = sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
-        // A half varies half as much as all of it, and the more of all blocks are in each, the less they differ.
+        // A half varies half as much as the whole. The larger its share of all blocks, the less
+        // halves differ.
         let (times, others) = (self.counted / lookups, 1.0 - lookups / self.all);
         Some(if others > 0.0 {
             ((times * left - self.draws / self.runs) / others).max(0.0)

@@ -1,11 +1,8 @@
-//! What Agave's program cache does with the transactions of a run, at any size and under other policies.
+//! Simulates Agave's program cache for the transactions of a run, at any size and with other
+//! policies.
 //!
-//! In reading order: which transaction looked up which programs ([`trace`], and [`mod@file`] to keep it); what each release of
-//! Agave does with them ([`agave`]); what others would do ([`policy`]); one simulated run ([`run`]); what a lookup and a
-//! load cost ([`cost`]); how sure a prediction is ([`interval`]), and the predictions themselves ([`predict`]).
-//!
-//! Programs are dense numbers, so that nothing is hashed while a run is simulated. Everything is a pure function of its
-//! input and a seed: no file, no clock. Files come as `BufRead` and leave as `Write`; nothing read panics.
+//! Everything is a pure function of its input and a seed: no file, no clock, no panic on what is
+//! read. Programs are dense numbers, so that a simulation does not hash.
 
 pub mod agave;
 mod attack;

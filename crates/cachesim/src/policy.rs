@@ -1,7 +1,7 @@
-//! Other ways to choose what stays in the cache.
+//! Other eviction policies.
 //!
-//! They differ from Agave's in that they evict before a program is taken in, so that the cache is never above its limit. A
-//! deployed program counts as compiled by its deployment, as to 4.2, and accounts without code are not looked up.
+//! Unlike Agave's they evict before they admit a program, so the cache is never above its limit. A
+//! deployment compiles the program, as to 4.2, and accounts without code are not looked up.
 
 mod arc;
 mod gdsf;
@@ -30,15 +30,13 @@ pub(crate) use s3fifo::S3Fifo;
 pub(crate) use sieve::Sieve;
 pub(crate) use tinylfu::WTinyLfu;
 
-/// How a cache chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// As a release of Agave does.
     Agave(Rule),
-    /// The least recently used one goes.
     Lru,
     Fifo,
-    /// The one with the fewest uses since it was loaded goes; of these the least recently used.
+    /// Evicts the program with the fewest uses since it was loaded; of equal ones the least
+    /// recently used.
     Lfu,
     /// Zhang and others 2024.
     Sieve,
@@ -48,14 +46,14 @@ pub enum Policy {
     Arc,
     /// Einziger, Friedman and Manes 2017, with exact counts in place of a sketch.
     WTinyLfu,
-    /// Cherkasova 1998: uses times compile time over size. What was just loaded may go itself.
+    /// Cherkasova 1998: uses times compile time over size. It may evict what was just loaded.
     Gdsf,
-    /// Belady 1966: the one whose next use is last goes, also the one just loaded. No policy has fewer misses at a limit of
-    /// entries, if no programs are deployed; at a limit of bytes it is only good: see [`least_misses_by_bytes`].
+    /// Belady 1966: evicts the program whose next use is last, even if it was just loaded. Optimal
+    /// at a limit of entries if no programs are deployed; at a limit of bytes only good: see
+    /// [`least_misses_by_bytes`].
     Min,
 }
 
-/// All but Agave's, in the order of their age.
 pub const OTHERS: [(&str, Policy); 9] = [
     ("fifo", Policy::Fifo),
     ("lru", Policy::Lru),
@@ -71,7 +69,6 @@ pub const OTHERS: [(&str, Policy); 9] = [
 impl FromStr for Policy {
     type Err = Error;
 
-    /// One of the names in [`OTHERS`], or `agave-` and a version.
     fn from_str(name: &str) -> Result<Self, Error> {
         if let Some(version) = name.strip_prefix("agave-") {
             return Rule::of(version).map(Policy::Agave);
@@ -89,16 +86,14 @@ impl FromStr for Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
     pub policy: Policy,
-    /// How much it holds.
     pub limit: Limit,
-    /// Share of the limit that is used, in percent: 90 in Agave.
+    /// Used share of the limit, in percent: 90 in Agave.
     pub fill: u64,
-    /// Whether transactions that only pay fees look programs up. Agave's rules know it themselves.
+    /// Whether fees-only transactions look programs up. Agave's rules have their own value.
     pub fees_only: bool,
 }
 
 impl Setting {
-    /// A release's cache of so many entries.
     pub fn agave(rule: Rule, entries: u64) -> Self {
         Setting {
             policy: Policy::Agave(rule),
@@ -109,17 +104,14 @@ impl Setting {
     }
 }
 
-/// A policy for one lookup after the other.
 pub(crate) trait Replacement {
-    /// Looks a program up and, unless it is there, makes room and takes it in. Returns whether it was there, and adds what was
-    /// evicted.
+    /// Looks a program up, and on a miss evicts until it fits and admits it. Returns whether it was
+    /// a hit, and adds to `evictions`.
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool;
     fn end_transaction(&mut self, _evictions: &mut u64) {}
-    /// Whether a program is there.
     fn has(&self, program: u32) -> bool;
 }
 
-/// Such a policy with its counts.
 pub(crate) struct Plain<'a, R> {
     policy: R,
     trace: &'a Trace,
@@ -149,7 +141,6 @@ impl<R: Replacement> Cache for Plain<'_, R> {
             if !self.trace.programs()[*program as usize].has_code {
                 continue;
             }
-            // What is larger than the cache is compiled each time.
             let fits = self.budget.of(*program) <= self.budget.target;
             if fits && self.policy.access(*program, &mut counts.evictions) {
                 continue;
@@ -178,7 +169,6 @@ impl<R: Replacement> Cache for Plain<'_, R> {
     }
 }
 
-/// How much there is room for, and what each program takes.
 pub(crate) struct Limits {
     pub(crate) capacity: u64,
     pub(crate) weights: Vec<u64>,

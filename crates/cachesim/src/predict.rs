@@ -1,5 +1,3 @@
-//! What one recorded run says of other sizes.
-
 mod self_test;
 
 use crate::agave::Rule;
@@ -12,82 +10,62 @@ use crate::trace::Trace;
 
 pub use self_test::{Bias, Block, SelfTest, self_test};
 
-/// From an empty and from a full cache, misses may differ by so much.
+/// Allowed difference of misses from an empty and from a full cache, as a share.
 const STARTS_AGREE: f64 = 0.01;
-/// Of the time of replay: a larger cache that saves less than this is not worth it.
+/// The share of the replay time that a larger cache must save.
 const WORTH_IT: f64 = 0.01;
 
-/// Where the recording begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// With the validator's start: the cache is empty. The trace has the replay of the start too.
+    /// At the validator's start, with an empty cache. The trace includes the replay of the start.
     ValidatorStart,
-    /// Later, with this slot. The trace's slots before it warm the cache.
+    /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
 }
 
-/// What is to be predicted.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'a> {
-    /// What was looked up.
     pub trace: &'a Trace,
-    /// Of the validator's version.
     pub rule: Rule,
-    /// Entries, in ascending order.
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
     pub seed: u64,
-    /// Runs at the same time.
     pub threads: usize,
-    /// Where the recording begins.
     pub begin: Begin,
-    /// Time to compile each program, by number.
+    /// By program number.
     pub compile_us: &'a [u64],
-    /// What things cost; without it no time is predicted.
     pub fit: Option<&'a Fit>,
 }
 
-/// What is predicted of one size, for the recorded slots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub entries: u64,
-    /// Lookups that find nothing usable.
     pub misses: Interval,
     pub insertions: Interval,
     pub reloads: Interval,
     pub evictions: Interval,
     pub loads: Interval,
-    /// Time of the program cache, microseconds, with the costs' own uncertainty; `None` without costs.
+    /// Program cache time with the uncertainty of the costs; `None` without costs.
     pub time_us: Option<Interval>,
-    /// Mean number of programs in the cache at the end.
     pub resident: f64,
-    /// Size of their code, of programs with a known size.
     pub resident_bytes: Interval,
 }
 
-/// A size of which nothing can be said.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unknown {
     pub entries: u64,
-    /// Mean misses from an empty cache.
     pub empty: f64,
-    /// Mean misses from a full one.
     pub full: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// In ascending order of size.
     pub points: Vec<Point>,
-    /// Sizes at which what the cache held at the begin decides.
+    /// Sizes at which the cache's content at the start decides.
     pub unknown: Vec<Unknown>,
 }
 
-/// Predicts each size.
-///
-/// # Errors
-/// [`Error::StartUnknown`] if of no size anything can be said, [`Error::Request`] of an impossible plan.
 pub fn predict(plan: &Plan) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
         return Err(Error::Request(
@@ -135,7 +113,6 @@ pub fn predict(plan: &Plan) -> Result<Curve, Error> {
     }
 }
 
-/// What simulated runs of one size do in each slot, added up.
 pub fn by_slot(plan: &Plan, entries: u64) -> Result<BySlot, Error> {
     let mut sums = BySlot::default();
     for seed in 0..plan.seeds {
@@ -161,7 +138,6 @@ fn simulation<'a>(plan: &Plan<'a>, entries: u64, seed: u64, start: Start) -> Sim
     }
 }
 
-/// Of all sizes, all seeds of the first before those of the next.
 fn outcomes(plan: &Plan, start: Start) -> Result<Vec<Outcome>, Error> {
     let of_size = |entries: &u64| {
         (0..plan.seeds)
@@ -176,7 +152,7 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// By more than is allowed; a miss more or less is nothing.
+/// Whether the difference is too large; a difference of one miss is not.
 fn differ(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (STARTS_AGREE * empty.max(full)).max(1.0)
 }
@@ -217,9 +193,9 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
 }
 
 impl Curve {
-    /// The least size at which no larger one saves 1 % of the time of replay. `replay_us` is what replay took at the size
-    /// `recorded`, in the unit of the cache's time: added up over threads. `None` without times, or if `recorded` is not one of
-    /// the sizes.
+    /// The smallest size at which no larger one saves 1 % of the replay time. `replay_us` is the
+    /// replay time at the size `recorded`, summed over threads like the cache's time. `None`
+    /// without times, or if `recorded` is not one of the sizes.
     pub fn knee(&self, recorded: u64, replay_us: f64) -> Option<u64> {
         let time = |point: &Point| Some(point.time_us?.mean);
         let at_recorded = time(self.points.iter().find(|point| point.entries == recorded)?)?;

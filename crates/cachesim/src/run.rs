@@ -1,5 +1,3 @@
-//! One simulated run of a cache over a trace.
-
 use crate::agave::ProgramCache;
 use crate::cache::{At, Budget, Cache, Counts};
 use crate::error::Error;
@@ -7,49 +5,38 @@ use crate::policy::{self, Limits, Plain, Policy, Setting};
 use crate::trace::{Call, Trace};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A root is so many blocks behind the block that is replayed, when votes are cast and rooted as they should be.
+/// Blocks from the root to the replayed block, if votes are cast and rooted normally.
 const ROOT_BEHIND: usize = 32;
 
-/// What the cache holds when the trace begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing: the validator has just started.
     Empty,
-    /// The programs that are most used in the trace.
     Full,
 }
 
-/// What is to be simulated.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulation<'a> {
-    /// What was looked up.
     pub trace: &'a Trace,
     pub setting: Setting,
-    /// What the cache held before. Full is known of Agave's rules only; others begin empty.
+    /// Only Agave's rules know [`Start::Full`]; other policies begin empty.
     pub start: Start,
-    /// The first slot that counts; those before warm the cache.
+    /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
-    /// Time to compile each program, by number; missing ones count as 0.
+    /// By program number; missing ones count as 0.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }
 
-/// How a simulated run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// From the first slot that counts.
     pub counts: Counts,
-    /// Programs in the cache at the end.
     pub entries: u64,
-    /// Their code in bytes, of those with a known size. Compiled code is several times as large.
+    /// Code of programs in the cache at the end, with a known size. Compiled code is several times
+    /// as large.
     pub bytes: u64,
 }
 
 impl Simulation<'_> {
-    /// Runs it. `each_slot` gets every slot that counts and what happened in it.
-    ///
-    /// # Errors
-    /// [`Error::SizesUnknown`] and [`Error::Request`] if the setting makes no sense for the trace.
     pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
         let Policy::Agave(rule) = self.setting.policy else {
@@ -62,7 +49,6 @@ impl Simulation<'_> {
         Ok(self.drive(&mut cache, rule.fees_only, each_slot))
     }
 
-    /// Runs a policy other than Agave's.
     fn other(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
         let limits = Limits {
             capacity: budget.target,
@@ -171,16 +157,13 @@ fn transactions<C: Cache>(
     }
 }
 
-/// What runs did in each slot, added up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BySlot {
     pub runs: u64,
-    /// The slots that count, in order.
     pub slots: Vec<(u64, Counts)>,
 }
 
 impl BySlot {
-    /// Adds a run over the same trace.
     pub fn add(&mut self, simulation: &Simulation) -> Result<Outcome, Error> {
         let mut index = 0;
         let outcome = simulation.run(|slot, counts| {
@@ -194,7 +177,7 @@ impl BySlot {
         Ok(outcome)
     }
 
-    /// Mean loads and loaded bytes of each slot, for [`crate::cost::fit`].
+    /// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
     pub fn loaded(&self) -> Vec<(u64, f64, f64)> {
         let runs = self.runs.max(1) as f64;
         let mean = |(slot, sum): &(u64, Counts)| {
@@ -208,7 +191,7 @@ impl BySlot {
     }
 }
 
-/// Runs all, some at the same time; the outcomes are in the order of the simulations and do not depend on the threads.
+/// Outcomes have the order of the simulations and do not depend on the threads.
 pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -226,7 +209,7 @@ pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, E
             .map(|_| scope.spawn(work))
             .collect();
         let mut done = work();
-        // A thread that did not end as it should leaves fewer outcomes.
+        // A thread that panicked leaves fewer outcomes.
         done.extend(
             helpers
                 .into_iter()
@@ -244,7 +227,7 @@ pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, E
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Programs with code and their lookups in the whole trace, the most used first.
+/// (program, lookups) of programs with code, the most used first.
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
     for index in 0..trace.slots().len() {

@@ -1,5 +1,3 @@
-//! Counting durations into buckets.
-
 use crate::NativeBuckets;
 
 /// Upper bounds of time histograms in seconds: 0.1 ms to 10 s, 1-2.5-5 per decade.
@@ -8,12 +6,12 @@ pub static TIME_BOUNDS: [f64; 16] = [
     5.0, 10.0,
 ];
 
-/// Upper bounds of the tick's lateness in seconds: the same scale, ending at 1 s, beyond which a tick is missed.
+/// The same scale for the tick's lateness, ending at 1 s: later ticks are missed.
 pub static LATENESS_BOUNDS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 ];
 
-/// A histogram of seconds with fixed bounds and, beside them, exponential ones. Never falls.
+/// Seconds in fixed and in exponential buckets. Never falls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -24,7 +22,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram over `bounds`, which ascend.
     pub fn new(bounds: &'static [f64]) -> Self {
         Histogram {
             bounds,
@@ -34,7 +31,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one value; a value that is not finite or is negative is not a duration and is left out.
+    /// Ignores values that are negative or not finite.
     pub fn observe(&mut self, seconds: f64) {
         if !seconds.is_finite() || seconds < 0.0 {
             return;
@@ -47,7 +44,7 @@ impl Histogram {
         }
     }
 
-    /// Adds what `other` counted; both have the same bounds, or nothing is added.
+    /// Adds nothing if the bounds differ.
     pub fn merge(&mut self, other: &Histogram) {
         if self.bounds != other.bounds {
             return;
@@ -59,22 +56,19 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all counted values, in seconds.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// The same values in exponential buckets.
     pub fn native(&self) -> &NativeBuckets {
         &self.native
     }
 
-    /// (upper bound, values at or below it that are above the bound before), ascending; the last bound is infinite.
+    /// (upper bound, values of this bucket alone), ascending; the last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.bounds
             .iter()
@@ -83,7 +77,7 @@ impl Histogram {
             .zip(self.counts.iter().copied())
     }
 
-    /// (upper bound, values at or below it), ascending; the last bound is infinite.
+    /// (upper bound, cumulative count), ascending; the last bound is infinite.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.buckets().scan(0, |total, (bound, count)| {
             *total += count;

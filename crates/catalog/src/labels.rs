@@ -1,11 +1,9 @@
-//! The label values of one reading.
-
 use crate::Text;
 use std::fmt;
 use std::ops::Deref;
 
-/// The label values of one reading, as a slice in the metric's order. Up to two are kept in place: a tick makes hundreds
-/// of readings and few have more.
+/// Label values in the metric's order. Up to two are stored inline: a tick makes hundreds of
+/// readings, and few have more.
 #[derive(Clone, Default)]
 pub struct Labels(Storage);
 

@@ -1,20 +1,15 @@
-//! The description of one metric.
-
-/// What Prometheus is told about how a metric moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Only grows while its source lives; the name ends in `_total`.
     Counter,
-    /// Goes up and down.
     Gauge,
-    /// Cumulative buckets with these upper bounds (`+Inf` is implied), a sum and a count.
+    /// Upper bounds of cumulative buckets; `+Inf` is implied.
     Histogram(&'static [f64]),
-    /// The constant 1 with labels that describe; the name ends in `_info`.
+    /// The constant 1 with descriptive labels; the name ends in `_info`.
     Info,
 }
 
 impl Kind {
-    /// The word for it in the exposition formats' vocabulary and in METRICS.md.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -25,25 +20,21 @@ impl Kind {
     }
 }
 
-/// The unit of a metric's value: always a base unit, and the one its name ends in.
+/// Always a base unit, and the one in the metric's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A plain number of things.
     Count,
     Bytes,
     Seconds,
-    /// A share, from 0 to 1.
     Ratio,
-    /// SOL: 10^9 lamports.
+    /// 10^9 lamports.
     Sol,
-    /// 0 or 1.
     Flag,
-    /// Whatever the validator reports; only for datapoints passed on by the operator's allow-list.
+    /// As the validator reports it; only for datapoints of the operator's allow-list.
     AsReported,
 }
 
 impl Unit {
-    /// The word for it in METRICS.md.
     pub const fn word(self) -> &'static str {
         match self {
             Unit::Count => "count",
@@ -57,32 +48,24 @@ impl Unit {
     }
 }
 
-/// One metric, described once.
 #[derive(Debug, PartialEq)]
 pub struct Metric {
-    /// The full name as a query writes it, with `_total` or `_info` where the kind asks for it.
     pub name: &'static str,
     pub kind: Kind,
     pub unit: Unit,
-    /// Label names, in the order in which a [`crate::Reading`] gives their values.
     pub labels: &'static [&'static str],
-    /// One sentence for the person who reads a dashboard.
     pub help: &'static str,
-    /// Where the number comes from, since which kernel or Agave version, and when it is absent.
+    /// Source of the value, its first kernel or Agave version, and when it is absent.
     pub origin: &'static str,
 }
 
-/// A chapter of the catalog.
 #[derive(Debug)]
 pub struct Section {
     pub title: &'static str,
-    /// What the reader should know about all of it.
     pub about: &'static str,
-    /// Its metrics, in reading order.
     pub metrics: &'static [&'static Metric],
 }
 
-/// Declares a section: each metric becomes a `static`, and none can be left out of the section's list.
 macro_rules! section {
     ($title:literal, $about:literal; $($id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal;)*) => {
         use crate::{Metric, Section, Unit};

@@ -1,5 +1,3 @@
-//! Every metric, by chapter.
-
 pub mod cgroup;
 pub mod daemon;
 pub mod host;
@@ -13,7 +11,6 @@ pub mod votes;
 
 use crate::{Metric, Section};
 
-/// The chapters, in reading order.
 pub static SECTIONS: [&Section; 9] = [
     &process::SECTION,
     &pools::SECTION,
@@ -26,7 +23,6 @@ pub static SECTIONS: [&Section; 9] = [
     &daemon::SECTION,
 ];
 
-/// Every metric of the product.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
     SECTIONS
         .iter()

@@ -1,6 +1,4 @@
-//! Exponential buckets, as Prometheus' native histograms want them.
-
-/// Prometheus' name for the growth from bound to bound: each is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
+/// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
 const SCHEMA: i32 = 3;
 
 const STEPS: i32 = 1 << SCHEMA;
@@ -17,19 +15,19 @@ const GROWTH: [f64; STEPS as usize] = [
     1.8340080864093424,
 ];
 
-/// 2^-14 s, or 61 µs. Like the fixed buckets, which begin at 0.1 ms, these tell nothing below apart.
+/// 2^-14 s, or 61 µs. The fixed buckets, which begin at 0.1 ms, do not resolve smaller values
+/// either.
 const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
-/// The bucket that begins at the zero threshold.
 const FIRST: i32 = -14 * STEPS + 1;
 
 /// The bucket that ends at 2^6 s.
 const LAST: i32 = 6 * STEPS;
 
-/// Exponential buckets of seconds from 61 µs to 64 s: 160 at most, whatever is observed.
+/// Exponential buckets of seconds from 61 µs to 64 s: 160 at most.
 ///
-/// The bucket with index `i` holds values above 2^((i-1)/8) up to 2^(i/8). Values up to the zero threshold are counted in
-/// the zero bucket; values above 64 s in the last one, as no bucket of the format is open-ended.
+/// Bucket `i` holds values above 2^((i-1)/8) up to 2^(i/8). Values up to the zero threshold go to
+/// the zero bucket, values above 64 s to the last one, because the format has no open-ended bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeBuckets {
     zero: u64,
@@ -39,7 +37,7 @@ pub struct NativeBuckets {
 
 impl NativeBuckets {
     pub const SCHEMA: i32 = SCHEMA;
-    /// Values up to this are counted in the zero bucket, in seconds.
+    /// Upper bound of the zero bucket, in seconds.
     pub const ZERO_THRESHOLD: f64 = ZERO_THRESHOLD;
 
     pub(crate) fn new() -> Self {
@@ -49,7 +47,6 @@ impl NativeBuckets {
         }
     }
 
-    /// Counts a value that is finite and not negative.
     pub(crate) fn observe(&mut self, seconds: f64) {
         if seconds <= ZERO_THRESHOLD {
             self.zero += 1;
@@ -68,12 +65,11 @@ impl NativeBuckets {
         }
     }
 
-    /// Values counted in the zero bucket.
     pub fn zero_count(&self) -> u64 {
         self.zero
     }
 
-    /// (index, values in that bucket alone) of every bucket that is not empty, ascending.
+    /// (index, own count) of every bucket that is not empty, ascending.
     pub fn filled(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         (FIRST..)
             .zip(self.counts.iter().copied())
@@ -81,8 +77,8 @@ impl NativeBuckets {
     }
 }
 
-/// The bucket of a finite value above the zero threshold. Taken from the value's exponent and a comparison of its
-/// fraction, since a logarithm may be off by one beside a bound.
+/// The bucket of a finite value above the zero threshold. It compares exponent and fraction,
+/// because a logarithm may be off by one near a bound.
 fn index(seconds: f64) -> i32 {
     const FRACTION: u64 = (1 << 52) - 1;
     let bits = seconds.to_bits();

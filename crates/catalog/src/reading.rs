@@ -1,16 +1,12 @@
-//! One value of one metric.
-
 use crate::{Histogram, Labels, Metric};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The text of a label: fixed in the program, or shared with whoever found it.
 #[derive(Debug, Clone, Eq)]
 pub enum Text {
-    /// Known at compile time.
     Fixed(&'static str),
-    /// Found at run time (a pool's name, a device); cloning it copies a pointer.
+    /// Found at run time, such as a pool's name or a device; a clone copies a pointer.
     Shared(Arc<str>),
 }
 
@@ -62,14 +58,11 @@ impl From<String> for Text {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Whole(u64),
-    /// A number with a fraction, or one that can be negative.
     Real(f64),
-    /// Buckets, sum and count.
     Histogram(Arc<Histogram>),
 }
 
 impl Value {
-    /// The number as a float; `None` for a histogram.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Whole(n) => Some(*n as f64),
@@ -79,21 +72,17 @@ impl Value {
     }
 }
 
-/// One value of one metric, with the values of that metric's labels in the metric's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub metric: &'static Metric,
-    /// As many values as the metric has label names.
     pub labels: Labels,
-    /// Further labels: the tags an operator's allow-list keeps, in the order of their names and none empty. No other metric
-    /// has any.
+    /// Tags of the operator's allow-list, sorted by name, none empty. Other metrics have none.
     pub tags: Box<[(Text, Text)]>,
     pub value: Value,
 }
 
 impl Reading {
-    /// A reading of `metric`. The number of labels is the metric's own: a mismatch is a mistake in the program, shown by
-    /// every test that runs it.
+    /// `N` must be the metric's number of labels; every test that runs a mismatch shows it.
     pub fn new<const N: usize>(metric: &'static Metric, labels: [Text; N], value: Value) -> Self {
         debug_assert_eq!(
             metric.labels.len(),
@@ -110,27 +99,22 @@ impl Reading {
         }
     }
 
-    /// A counter's or gauge's whole number.
     pub fn whole<const N: usize>(metric: &'static Metric, labels: [Text; N], value: u64) -> Self {
         Self::new(metric, labels, Value::Whole(value))
     }
 
-    /// A counter's whole number.
     pub fn counter<const N: usize>(metric: &'static Metric, labels: [Text; N], value: u64) -> Self {
         Self::whole(metric, labels, value)
     }
 
-    /// A number with a fraction.
     pub fn real<const N: usize>(metric: &'static Metric, labels: [Text; N], value: f64) -> Self {
         Self::new(metric, labels, Value::Real(value))
     }
 
-    /// A gauge that is 0 or 1.
     pub fn flag<const N: usize>(metric: &'static Metric, labels: [Text; N], value: bool) -> Self {
         Self::whole(metric, labels, u64::from(value))
     }
 
-    /// The same reading with the allow-list's tags as further labels.
     pub fn with_tags(mut self, tags: Vec<(Text, Text)>) -> Self {
         self.tags = tags.into_boxed_slice();
         self

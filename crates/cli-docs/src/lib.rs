@@ -1,5 +1,5 @@
-//! What a package needs of a program's command line: manual pages and shell completions, made from the definition that
-//! parses it, so that they cannot say anything else.
+//! Makes manual pages and shell completions for packages, from the definition that parses the
+//! command line.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Where packages put what belongs to the programs; `scripts/install` rewrites these for its prefix. `NAME` is the program's.
+/// Locations of the programs' files in packages; `scripts/install` rewrites them for its prefix.
+/// `NAME` is the program's.
 const FILES: [(&str, &str); 5] = [
     (
         "/etc/faultline/faultlined.toml",
@@ -39,13 +40,10 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish"),
 ];
 
-/// Writes into `folder`, which is made if it is not there: `man/NAME.SECTION`, a page for each subcommand that is not
-/// hidden (`man/NAME-SUBCOMMAND.SECTION`), of which the program's own also says where its files are; and `completions/{bash,zsh,fish}/` with the file names these shells look for.
-///
-/// # Errors
-/// A file cannot be written.
+/// Writes into `folder`, which is created if it is missing: `man/NAME.SECTION`, a page for each
+/// visible subcommand (`man/NAME-SUBCOMMAND.SECTION`), and `completions/{bash,zsh,fish}/` with the
+/// file names of these shells. The program's own page also says where its files are.
 pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
-    // The help of the help is of no help.
     let command = command.disable_help_subcommand(true);
     let (pages, completions) = (folder.join("man"), folder.join("completions"));
     fs::create_dir_all(&pages)?;
@@ -74,10 +72,7 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `man/NAME.5` into `folder`: the page of a configuration file, whose text with its comments is the description.
-///
-/// # Errors
-/// The file cannot be written.
+/// Writes `man/NAME.5` into `folder`: a configuration file, with its comments as the description.
 pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io::Result<()> {
     let folder = folder.join("man");
     fs::create_dir_all(&folder)?;
@@ -94,7 +89,6 @@ pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io
     page.to_writer(&mut fs::File::create(folder.join(format!("{name}.5")))?)
 }
 
-/// The section with the places.
 fn files(name: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["FILES"]);
@@ -119,7 +113,8 @@ fn page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
     file.flush()
 }
 
-/// Shells would offer hidden subcommands; there is no way to take one away but to build the command without it.
+/// Shells would offer hidden subcommands. They cannot be removed, so the command is built again
+/// without them.
 fn without_hidden(command: &Command) -> Command {
     let mut visible = Command::new(command.get_name().to_owned())
         .args(command.get_arguments().cloned())

@@ -1,9 +1,7 @@
-//! Arguments that several commands have.
-
 use faultline_text::parse_time;
 use std::time::Duration;
 
-/// A request that cannot be fulfilled: exit code 64, as for arguments that cannot be parsed.
+/// Exit code 64, as for arguments that cannot be parsed.
 #[derive(Debug)]
 pub struct WrongUsage(pub String);
 
@@ -15,10 +13,7 @@ impl std::fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
-/// A duration of 100 ms or more, as the daemon wants it.
-///
-/// # Errors
-/// What is wrong, with an example of a good one.
+/// At least 100 ms, like the daemon's interval.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_time(text)?;
     if interval < Duration::from_millis(100) {

@@ -1,12 +1,11 @@
-//! Files that this program writes where others may write as well: a file is replaced, and never written through a symbolic
-//! link.
+//! Replaces files in folders where others may write too, and never writes through a symbolic link.
 
 use anyhow::{Context as _, bail};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Why no new file can be made at `path`, and what to do; `None` if nothing is known against it.
+/// Why no file can be created at `path`, with a remedy; `None` if nothing is known against it.
 pub fn why_not_new(path: &Path) -> Option<String> {
     if path.symlink_metadata().is_ok() {
         let path = path.display();
@@ -20,7 +19,6 @@ pub fn why_not_new(path: &Path) -> Option<String> {
     })
 }
 
-/// Says that there is no file at `path`: which of it is missing.
 pub fn missing(path: &Path) -> String {
     match missing_folder(path) {
         Some(folder) => format!("{}: no such folder: {folder}", path.display()),
@@ -28,7 +26,6 @@ pub fn missing(path: &Path) -> String {
     }
 }
 
-/// The folder of `path`, if there is none.
 fn missing_folder(path: &Path) -> Option<String> {
     let folder = path
         .parent()
@@ -37,22 +34,19 @@ fn missing_folder(path: &Path) -> Option<String> {
     missing.then(|| folder.display().to_string())
 }
 
-/// Names that are tried for a file that is being written.
 const MOST_TRIES: u32 = 100;
 
-/// A file that is being written, under another name in its folder; removed if it does not get its own.
+/// A file that is written under a temporary name in its folder, and removed if it does not get its
+/// own.
 pub struct Part {
     file: File,
     path: Option<PathBuf>,
 }
 
 impl Part {
-    /// A new file beside `path`, which is left alone until [`Part::finish`].
-    ///
-    /// # Errors
-    /// The folder is not there, or cannot be written.
+    /// `path` stays as it is until [`Part::finish`].
     pub fn create(path: &Path) -> io::Result<Part> {
-        // Another try for what a process of the same number left that was killed.
+        // A killed process with the same PID may have left its file.
         let mut tries = 0..MOST_TRIES;
         loop {
             let mut name = path.as_os_str().to_owned();
@@ -75,7 +69,8 @@ impl Part {
         &self.file
     }
 
-    /// Gives it the name `to`. What had that name goes: of a symbolic link the link, and not the file that it leads to.
+    /// Renames the file to `to` and replaces what is there. A symbolic link is replaced, not
+    /// followed.
     pub fn finish(mut self, to: &Path) -> io::Result<()> {
         if let Some(path) = &self.path {
             fs::rename(path, to)?;
@@ -93,18 +88,14 @@ impl Drop for Part {
     }
 }
 
-/// Writes a file of a report into `out` or a folder below, which is made if it is not there.
-///
-/// # Errors
-/// There is one already, unless `force`; the folder below is a symbolic link; the system refuses.
+/// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
+/// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
 pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
     put_all(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
-/// The same with several files. With `force` all are replaced, or none: each is written under another name first.
-///
-/// # Errors
-/// Those of [`put`]; one of the names is a folder's.
+/// [`put`] for several files. `force` replaces all or none: each is first written under a temporary
+/// name.
 pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);
@@ -145,7 +136,6 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
     Ok(())
 }
 
-/// Says that a file of a report is there already.
 pub fn is_there(path: &Path) -> String {
     format!(
         "{} is there already: choose another folder with --out, or overwrite with --force",

@@ -1,4 +1,4 @@
-//! Agents of ureq that try every address of a host, or one Unix socket, and what went wrong in words.
+//! ureq agents that try every address of a host, or use one Unix socket; and readable errors.
 
 use faultline_net::connect_any;
 use rustls::{CertificateError, InvalidMessage};
@@ -17,10 +17,9 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Error};
 
-/// Where the configuration has no limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects over TCP, to whichever address of a host answers first.
+/// Uses the address of the host that answers first.
 pub fn agent(config: Config) -> Agent {
     let connector =
         ().chain(ConnectProxyConnector::default())
@@ -29,19 +28,17 @@ pub fn agent(config: Config) -> Agent {
     Agent::with_parts(config, connector, DefaultResolver::default())
 }
 
-/// Connects to a Unix socket, for whatever host a request names.
 pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
     Agent::with_parts(config, UnixConnector { path }, AnyName)
 }
 
-/// Short, and without ureq's words around the system's.
+/// Short, without ureq's text around the system's.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),
         Error::Timeout(_) => "no answer in time".to_owned(),
         Error::HostNotFound => "no host of this name".to_owned(),
         Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
-        // Of a connector.
         Error::Other(error) => error.to_string(),
         other => other.to_string(),
     }
@@ -75,7 +72,7 @@ fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// Whether a host of a URL is this machine, which no proxy reaches.
+/// Whether the host is this machine, which no proxy reaches.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
@@ -122,7 +119,7 @@ impl Connector for UnixConnector {
     }
 }
 
-/// Resolves no name: the path of the socket is the address.
+/// Resolves no name, because the address is the socket's path.
 #[derive(Debug)]
 struct AnyName;
 
@@ -177,7 +174,7 @@ impl Transport for SocketTransport {
         Ok(read > 0)
     }
 
-    /// Before its next request a connection that is kept has nothing to read, not even its end.
+    /// A reusable connection has nothing to read before its next request, not even its end.
     fn is_open(&mut self) -> bool {
         let read = self
             .socket

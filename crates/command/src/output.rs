@@ -1,17 +1,14 @@
-//! What is told on the terminal. A reader that has gone away, as in `| head`, is no failure.
+//! Terminal output. A reader that has gone, as in `| head`, is no failure.
 //!
-//! Texts of others, from recordings, validators and daemons, neither steer the terminal nor turn what is beside them: only
-//! letters and line ends pass.
+//! Foreign texts (recordings, validators, daemons) cannot control the terminal or reverse the text
+//! next to them: only letters and line ends pass.
 
 use anyhow::Context;
 use faultline_text::{clean, is_unfit};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Prints an answer on standard output.
-///
-/// # Errors
-/// It cannot be written, but for a pipe whose reader has gone.
+/// Ignores a pipe whose reader has gone.
 pub fn print(answer: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match out
@@ -25,19 +22,16 @@ pub fn print(answer: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Says a line on standard error, to whoever still listens: standard output belongs to answers, and to a command that is
-/// recorded.
+/// Prints a line on standard error, because standard output belongs to answers and to a recorded
+/// command. Ignores errors.
 pub fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "faultline: {}", lines(words));
 }
 
-/// A value as one line of JSON, in which [`print`] finds nothing to replace: such letters are escaped.
-///
-/// # Errors
-/// The value cannot be written as JSON.
+/// One line of JSON. Letters that [`print`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
-    // They can only be within strings.
+    // They occur only within strings.
     for letter in serde_json::to_string(value)?.chars() {
         match is_unfit(letter) || (letter.is_whitespace() && letter != ' ') {
             true => letter
@@ -50,7 +44,6 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(line + "\n")
 }
 
-/// Each line without what steers a terminal.
 fn lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }

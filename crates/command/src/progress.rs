@@ -1,4 +1,4 @@
-//! How far something is that takes long, on standard error: a bar with the time left on a terminal, else a line now and then.
+//! Progress on standard error: a bar with the time left on a terminal, else a line now and then.
 
 use crate::clock;
 use crate::output::say;
@@ -7,12 +7,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Without a terminal, from line to line.
+/// Between lines, without a terminal.
 const LINES: Duration = Duration::from_secs(30);
-/// The bar is drawn at most so often a second.
 const HERTZ: u8 = 5;
 
-/// Progress of one thing. A bar disappears with it, lines stay.
 #[derive(Debug)]
 pub struct Progress {
     unit: &'static str,
@@ -23,7 +21,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many units, such as `slots`.
     pub fn new(total: u64, unit: &'static str) -> Self {
         let begun = clock::uptime();
         let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
@@ -36,7 +33,6 @@ impl Progress {
         }
     }
 
-    /// So many are done. `more` is what else to say.
     pub fn at(&mut self, done: u64, more: &str) {
         match &self.bar {
             Some(bar) => {
@@ -66,7 +62,7 @@ impl Drop for Progress {
 
 fn bar(total: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(HERTZ));
-    // Only a template that is wrong is refused; then the bar looks as it does without one.
+    // Only a wrong template is refused; the bar then keeps its default look.
     if let Ok(style) = ProgressStyle::with_template(&format!(
         "[{{bar:24}}] {{pos}}/{{len}} {unit}, {{eta}} left{{msg}}"
     )) {

@@ -1,4 +1,5 @@
-//! JSON-RPC over HTTP, patient with nodes that limit requests and with nothing else: answers are bounded in size and time.
+//! JSON-RPC over HTTP. It waits for nodes that limit requests; answers are bounded in size and
+//! time.
 
 use crate::output::say;
 use crate::{clock, http, tls};
@@ -20,30 +21,22 @@ use ureq::{Agent, Timeout};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MOST_BYTES: u64 = 128 << 20;
-/// A connection may take this long, and then the rest of an answer that has begun.
+/// For a connection, and again for the rest of an answer that has begun.
 const CONNECT: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(120);
-/// JSON-RPC codes with which nodes and providers refuse for now: too many requests, node behind, internal error.
+/// JSON-RPC codes of temporary refusals by nodes and providers: too many requests, node behind,
+/// internal error.
 const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
-/// Waits between tries double up to this, which is also the longest that a node may ask for.
+/// Waits between tries double up to this. A node may not ask for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Whether to stop is asked so often.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// The user is told of a longer wait for a node.
+/// Longer waits for a node are reported.
 const SLOW: Duration = Duration::from_millis(1500);
-/// From one notice about waiting to the next.
 const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
-/// Why a question has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RpcError {
-    /// The node refuses, with a code of JSON-RPC.
-    Refused {
-        code: i64,
-        /// What the node says of it, fit for a terminal.
-        message: String,
-    },
-    /// All else, in words.
+    Refused { code: i64, message: String },
     Failed(String),
 }
 
@@ -59,7 +52,6 @@ impl std::fmt::Display for RpcError {
 impl std::error::Error for RpcError {}
 
 impl RpcError {
-    /// With how often it was tried.
     fn after(self, tries: u32) -> Self {
         match self {
             RpcError::Failed(what) if tries > 1 => {
@@ -70,18 +62,16 @@ impl RpcError {
     }
 }
 
-/// How often something is tried, how long the first wait is, and how long an answer may take until it begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Tries {
-    /// Tries of one question.
     pub most: u32,
-    /// The wait before the second; it doubles from one to the next.
+    /// Before the second try; it doubles each time.
     pub first_wait: Duration,
-    /// How long an answer may take until it begins.
+    /// Limit until an answer begins.
     pub patience: Duration,
 }
 
-/// A node. Its address may hold a key: only host and port are ever shown.
+/// The node's address may contain a key: only host and port are ever shown.
 #[derive(Debug)]
 pub struct Rpc {
     agent: Agent,
@@ -90,7 +80,6 @@ pub struct Rpc {
     tries: Tries,
     requests: AtomicU64,
     bytes: AtomicU64,
-    /// When the user was last told what is waited for.
     last_notice: Mutex<Option<Duration>>,
 }
 
@@ -108,19 +97,15 @@ struct Refusal {
     message: String,
 }
 
-/// What one try brought.
 enum Tried<T> {
     Answer(T),
-    /// Worth another try, after so long if the node said it.
+    /// Worth another try, after the node's delay if it gave one.
     Again(RpcError, Option<Duration>),
     Never(RpcError),
 }
 
 impl Rpc {
-    /// Asks nothing yet.
-    ///
-    /// # Errors
-    /// The address is none of HTTP; certificates cannot be read.
+    /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
     pub fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
@@ -153,7 +138,7 @@ impl Rpc {
         })
     }
 
-    /// Requests sent and bytes read so far, after decompression.
+    /// Requests sent, and bytes read after decompression.
     pub fn spent(&self) -> (u64, u64) {
         (
             self.requests.load(Ordering::Relaxed),
@@ -161,7 +146,6 @@ impl Rpc {
         )
     }
 
-    /// Calls a method, again and again where that may help; `None` if its result is null.
     pub fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -170,7 +154,8 @@ impl Rpc {
         self.ask_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`], but nothing is tried again once `stop` says so: that is asked in the waits between tries.
+    /// [`Rpc::ask`], but without further tries once `stop` returns true. Waits between tries call
+    /// it.
     pub fn ask_until<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -206,7 +191,6 @@ impl Rpc {
         Err(RpcError::Failed("it was not asked".to_owned()))
     }
 
-    /// [`Rpc::once`]. If a node that has never answered is slow, the user is told.
     fn once_with_notice<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -228,7 +212,6 @@ impl Rpc {
                     ));
                 }
             };
-            // Without the thread there is no notice.
             let _watch = std::thread::Builder::new().spawn_scoped(scope, watch);
             let tried = self.once(method, params);
             drop(done);
@@ -247,7 +230,7 @@ impl Rpc {
         }
     }
 
-    /// The last so many waits between tries, if the node asks for none.
+    /// Sum of the last `many` waits between tries, if the node gives no delay.
     fn waits(&self, many: u32) -> Duration {
         let first = self.tries.most.saturating_sub(1).saturating_sub(many);
         (first..first + many).map(|wait| self.backoff(wait)).sum()
@@ -293,7 +276,7 @@ impl Rpc {
                 retry_after(response.headers(), clock::now()),
             );
         }
-        // ureq asks for gzip, and removes the header when it decodes.
+        // ureq requests gzip, and removes the header when it decodes.
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Tried::Never(failed(format!(
@@ -301,7 +284,7 @@ impl Rpc {
             )));
         }
         let mut text = Vec::new();
-        // Bounded behind the decompression.
+        // The limit applies after decompression.
         match response
             .body_mut()
             .as_reader()
@@ -331,7 +314,6 @@ impl Rpc {
     }
 }
 
-/// Waits; whether it was to stop meanwhile.
 fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
@@ -342,10 +324,8 @@ fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     stop()
 }
 
-/// How long to wait before the next try: what the node asks for, and at least what is waited anyway.
-///
-/// # Errors
-/// What it asks for, if that is too long to wait.
+/// The wait before the next try: the node's delay, and at least `own`. The error is a delay that is
+/// too long.
 fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
     match retry_after {
         Some(delay) if delay > LONGEST_WAIT => Err(delay),
@@ -371,7 +351,7 @@ fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
     Tried::Answer(envelope.result)
 }
 
-/// Host and port of an address; without user, password, path and query, any of which may hold a key.
+/// Host and port only: user, password, path and query may contain a key.
 fn address(url: &str) -> Option<(String, u16)> {
     let uri: Uri = url.parse().ok()?;
     let usual = match uri.scheme_str()? {
@@ -396,7 +376,7 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
             format!("no TLS connection within {limit}")
         }
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
-        // These may name the address.
+        // These may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
         error => http::reason(error),
     }

@@ -1,7 +1,7 @@
-//! Signals as something to wait for, beside other things.
+//! Signals as events to wait for together with others.
 //!
-//! A signal that was ignored at the start stays ignored: `nohup` and shells without job control ask for that, for this
-//! program and for those that it starts.
+//! A signal that was ignored at the start stays ignored, for this program and its children: `nohup`
+//! and shells without job control rely on it.
 
 use faultline_kernel::HostRoot;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,26 +18,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// All that would end this program or is passed on, and the news of children.
+/// Signals that would end this program or are passed on, and SIGCHLD.
 const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedSignal {
     pub number: i32,
-    /// Whether the kernel sent it: a key or a hang-up of the terminal, which every process in the foreground gets.
+    /// Whether the kernel sent it: a key or hang-up of the terminal, which every foreground process
+    /// gets.
     pub from_terminal: bool,
 }
 
 impl ReceivedSignal {
-    /// Whether it asks a program to end.
     pub fn asks_to_end(self) -> bool {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 }
 
 impl ReceivedSignal {
-    /// The name of a signal that stops what may run for days: not that of a terminal which is closed.
+    /// Name of a signal that stops a command which may run for days. The hang-up of a terminal does
+    /// not.
     pub fn stops(self) -> Option<&'static str> {
         match self.number {
             SIGINT => Some("SIGINT"),
@@ -48,7 +48,7 @@ impl ReceivedSignal {
     }
 }
 
-/// The signals of this process; from its making on none of them ends it.
+/// Once created, none of these signals ends the process.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
@@ -64,7 +64,7 @@ impl Signals {
         Ok(Signals(delivery))
     }
 
-    /// Hears no more: from now on, and for good, a signal to end ends this process, as if none had ever been heard.
+    /// Stops handling signals for good: from now on a termination signal ends this process.
     pub fn give_back(self) -> io::Result<()> {
         drop(self);
         for signal in not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]) {
@@ -77,8 +77,8 @@ impl Signals {
         Ok(())
     }
 
-    /// What came, but for SIGCHLD, after a wait that ends with the first signal (a SIGCHLD too), when `also` can be
-    /// read, or after `timeout`, shorter than a second.
+    /// Received signals except SIGCHLD. The wait ends with the first signal (including SIGCHLD),
+    /// when `also` is readable, or after `timeout`, which is below 1 s.
     pub fn wait(
         &mut self,
         also: Option<BorrowedFd<'_>>,
@@ -95,7 +95,6 @@ impl Signals {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // What wakes the poll has no content.
         let mut woken = [0; 64];
         while self
             .0
@@ -113,8 +112,8 @@ impl Signals {
     }
 }
 
-/// Those of these signals that this process does not ignore, and SIGCHLD: a process that ignores it cannot learn how its
-/// children ended. Without `/proc` none counts as ignored.
+/// `signals` that this process does not ignore, and SIGCHLD: a process that ignores it cannot learn
+/// how its children ended. Without `/proc` none counts as ignored.
 fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
     let wanted = |signal: &i32| *signal == SIGCHLD || !ignored.contains(*signal);

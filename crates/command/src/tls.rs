@@ -1,14 +1,9 @@
-//! Whom HTTPS clients trust.
-
 use anyhow::Context;
 use std::path::Path;
 use std::sync::Arc;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
-/// With the system's certificates, or those of a file alone.
-///
-/// # Errors
-/// The file cannot be read or used, or the system has no certificate.
+/// Trusts the system's certificates, or those of a file alone.
 pub fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
     let roots: Vec<Certificate<'static>> = match authorities {
         Some(file) => {

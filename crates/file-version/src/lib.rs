@@ -1,15 +1,14 @@
-//! Whether a file has changed, from its metadata alone.
-
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Differs after a write, a replacement and a switch of a link, and after a change of owner, mode, name or number of links.
-/// Two writes within one tick of the kernel's clock (at most 10 ms) can have equal versions.
+/// Differs after a write, a replacement, a switch of a link, and a change of owner, mode, name or
+/// number of links. Two writes within one tick of the kernel's clock (at most 10 ms) can have equal
+/// versions.
 ///
-/// Modification time and length alone do not: both can be equal in two files, and a program can set the time back.
-/// No program can set the change time.
+/// Modification time and length are not enough: a program can set the time back. No program can set
+/// the change time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {
     device: u64,
@@ -17,15 +16,12 @@ pub struct FileVersion {
     length: u64,
     /// Seconds and nanoseconds since 1970.
     modified: (i64, i64),
-    /// Of content or metadata, as `modified`.
+    /// Of content or metadata.
     changed: (i64, i64),
 }
 
 impl FileVersion {
     /// Follows links.
-    ///
-    /// # Errors
-    /// As [`std::fs::metadata`].
     pub fn of_path(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Self::from(&metadata))
     }

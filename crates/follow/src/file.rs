@@ -1,20 +1,24 @@
-//! A log file, followed over rotation.
+//! Follows a log file over rotation.
 //!
-//! Whoever has the follower polls it every [`POLL`]. inotify would not spare the polls: it is silent on network file systems and
-//! about what happens behind a symbolic link, and a quarter of a second is well below what a tick shows.
+//! The caller polls every [`POLL`]. inotify would not avoid the polls: it misses changes on network
+//! file systems and behind symbolic links.
 //!
-//! * **Start**: at the end of the file. A file that appears later is read from its beginning; one that is older than
-//!   the daemon and only now got the name, or the right to be read, from its end: what it holds is history.
-//! * **Rotation by rename**: the validator keeps writing to the old file until it has handled SIGUSR1, which Agave 4.2 and
-//!   later do only after the start-up. So the old file is read on until the new one has data and the old one has been
-//!   quiet for [`QUIET`]; until then both are.
-//! * **Rotation by truncation** (`copytruncate`): seen by the size, or, if the file has grown beyond the offset again, by
-//!   the last KiB before the offset, which is compared before every read.
-//! * **Copies**: a new file that holds the same KiB at the same offset (`sed -i`, a rotation undone) is read on from there.
+//! **Start**: at the end of the file. A file that appears later is read from its beginning. If it
+//! is older than the daemon and only now got the name or became readable, it is read from its end.
 //!
-//! What cannot be had: lines written between the last poll and a truncation; a file that got and lost the name between
-//! two polls; a truncated file that grew again to hold the very same KiB at the same offset. A rewritten copy whose earlier
-//! lines were changed is read from its beginning.
+//! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
+//! and later do only after the start-up. So the old file is read until the new one has data and the
+//! old one was quiet for [`QUIET`].
+//!
+//! **Truncation** (`copytruncate`): detected by the size or, if the file has grown beyond the
+//! offset again, by the last KiB before the offset. Every read compares it first.
+//!
+//! **Copies**: a new file with the same KiB at the same offset (`sed -i`, an undone rotation) is
+//! read on from there.
+//!
+//! Lost: lines written between the last poll and a truncation; a file that got and lost the name
+//! between two polls; a truncated file that grew again to the same KiB at the same offset. A copy
+//! with changed earlier lines is read from its beginning.
 
 mod followed;
 
@@ -33,47 +37,46 @@ use std::time::{Duration, UNIX_EPOCH};
 
 pub const POLL: Duration = Duration::from_millis(250);
 
-/// An old file is let go when its successor has data and it has not grown for this long.
+/// An old file is closed when its successor has data and it has not grown for this long.
 pub const QUIET: Duration = Duration::from_secs(5);
 
-/// A deleted file nobody writes to is let go after this long, so that its space is freed.
+/// A deleted file without writers is closed after this long, to free its space.
 const UNLINKED_QUIET: Duration = Duration::from_secs(60);
 
-/// For this long the name may be missing, as it is in the middle of a rotation, before that is a problem.
+/// How long the name may be missing, as in the middle of a rotation, before that is a problem.
 const NAMELESS: Duration = Duration::from_secs(10);
 
-/// A file is older than the daemon if it is by more than this; file systems stamp with a coarse clock.
+/// A file is older than the daemon if it is by more than this, because file systems have coarse
+/// timestamps.
 const BIRTH_MARGIN: Duration = Duration::from_secs(1);
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks read from one file before the others, the name and the signal to stop are polled again.
+/// Chunks read from one file before the others, the name and the stop signal are checked again.
 const CHUNKS_PER_POLL: usize = 16;
 
-/// Files followed at once, and files remembered after they were let go.
+/// Files followed at once, and closed files that are remembered.
 pub const MOST_FILES: usize = 16;
 
-/// The follower of a file. It reads files when it [polls](Follower::poll), so that it is for a thread.
+/// It blocks while it [polls](Follower::poll), so it needs a thread.
 #[derive(Debug)]
 pub struct Follower {
     path: Arc<Path>,
     writer: RecordWriter,
-    /// When the follower was made.
     began: Stamp,
     open_files: Vec<Followed>,
-    /// Which of them has the name; `None` while there is no such file, or none that may be read.
+    /// The file with the name; `None` if there is none or it cannot be read.
     named: Option<FileId>,
     marks: VecDeque<Mark>,
-    /// The file that had the name at the start, read or not.
+    /// The file with the name at the start, readable or not.
     first: Option<FileId>,
-    /// Uptime at which the name was first found missing.
     nameless: Option<Duration>,
     buffer: Vec<u8>,
 }
 
 impl Follower {
-    /// A follower of `path`, at its end as of `now`. A file that cannot be read yet is a problem in the status. Like every
-    /// poll it takes as long as the file system does.
+    /// Starts at the end of `path`. A file that cannot be read yet is a problem in the status. Like
+    /// every poll it takes as long as the file system does.
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
         writer.status().begin(&path, now);
@@ -99,13 +102,12 @@ impl Follower {
         self.writer.status().clone()
     }
 
-    /// How many files are open.
     pub fn files(&self) -> usize {
         self.open_files.len()
     }
 
-    /// Finds the file with the name, reads a bounded part of what was written, closes finished files. True if it left
-    /// something unread: then poll again at once, else after [`POLL`].
+    /// Finds the file with the name, reads a bounded part of new data, and closes finished files.
+    /// True if data is left: then poll again at once, else after [`POLL`].
     pub fn poll(&mut self, now: Stamp) -> bool {
         self.writer.status().begin(&self.path, now);
         let mut problem = self.find(now, false);
@@ -120,14 +122,13 @@ impl Follower {
                 }
             }
         }
-        // Opened again at the next poll, and read on from its mark.
+        // Opened again at the next poll, and continued from its mark.
         lost.into_iter().for_each(|id| self.let_go(id, now));
         self.let_go_of_old(now);
         self.writer.status().settle(problem);
         has_more
     }
 
-    /// Finds the file that has the name and follows it. The problem, if that fails.
     fn find(&mut self, now: Stamp, at_start: bool) -> Option<Problem> {
         match self.adopt(now, at_start) {
             Ok(id) => {
@@ -168,7 +169,8 @@ impl Follower {
         if self.open_files.iter().any(|file| file.id == id) {
             return Ok(id);
         }
-        // Without O_NONBLOCK, a pipe put there since would block until somebody writes to it.
+        // Without O_NONBLOCK, opening a pipe put there since would block until somebody writes to
+        // it.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new()
             .read(true)
@@ -189,7 +191,6 @@ impl Follower {
         Ok(id)
     }
 
-    /// Where to begin in a file that has just got the name.
     fn beginning(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
         let id = FileId::of(metadata);
         let current = self.open_files.iter().map(Followed::mark);
@@ -209,7 +210,8 @@ impl Follower {
         }
     }
 
-    /// Whether the file was there before the daemon. By its age, so that a wall clock set back makes no file old.
+    /// Whether the file is older than the daemon. It compares ages, so that a wall clock set back
+    /// makes no file old.
     fn is_history(&self, metadata: &Metadata, now: Stamp) -> bool {
         match metadata
             .created()
@@ -244,7 +246,8 @@ impl Follower {
             .iter()
             .filter(|file| Some(file.id) != self.named)
             .collect();
-        // With too many, those that were quiet longest go first: the validator writes to one of them at most.
+        // If there are too many, those that were quiet longest go: the validator writes to at most
+        // one.
         old.sort_by_key(|file| file.stirred);
         let surplus = self.open_files.len().saturating_sub(MOST_FILES);
         let done = old.into_iter().enumerate().filter(|(index, file)| {
@@ -272,7 +275,7 @@ impl Follower {
     }
 }
 
-/// Reads one file up to its end, or [`CHUNKS_PER_POLL`]. True if there is more.
+/// Reads up to the end of the file, or [`CHUNKS_PER_POLL`]. True if there is more.
 fn read(
     file: &mut Followed,
     buffer: &mut [u8],

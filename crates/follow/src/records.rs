@@ -1,21 +1,16 @@
-//! From bytes of the log to a sink of its records.
-
 use crate::status::{StartStep, StatusHandle};
 use faultline_agave::log::{LogLine, LogSplitter};
 use faultline_catalog::Stamp;
 use std::fmt;
 
-/// Receives the log's records, a batch at a time.
 pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
     /// A line, or a datapoint joined from several lines.
     fn record(&mut self, record: &str);
-    /// A line that cannot be used.
     fn bad(&mut self);
     fn commit(&mut self, at: Stamp);
 }
 
-/// Joins lines to records, writes them to a sink and counts them.
 pub struct RecordWriter {
     sink: Box<dyn RecordSink>,
     status: StatusHandle,
@@ -55,7 +50,6 @@ impl RecordWriter {
     }
 }
 
-/// Records of one read.
 #[derive(Debug)]
 #[must_use = "commit it"]
 pub struct RecordBatch<'a> {
@@ -68,7 +62,6 @@ pub struct RecordBatch<'a> {
 }
 
 impl RecordBatch<'_> {
-    /// Log text, cut anywhere.
     pub fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
         self.bytes += bytes.len();
         splitter.feed(bytes, |record| match record {
@@ -77,12 +70,11 @@ impl RecordBatch<'_> {
         });
     }
 
-    /// The log broke off. What is left has no newline, so that its last number may be cut: it is bad.
+    /// The log broke off. Text without a newline is bad, because its last number may be cut.
     pub fn cut(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }
 
-    /// A line that cannot be used.
     pub fn bad(&mut self) {
         self.bad += 1;
         self.writer.sink.bad();

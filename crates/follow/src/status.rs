@@ -1,5 +1,3 @@
-//! How far a follower got, for the rest of the program.
-
 use faultline_agave::log::Progress;
 use faultline_catalog::{Problem, Stamp, Status};
 use std::path::Path;
@@ -9,32 +7,26 @@ use std::time::Duration;
 /// A poll takes milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A step of the validator's start, as its log told it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartStep {
-    /// When the line was read, at most a poll after it was written.
+    /// When the line was read, at most one poll after it was written.
     pub at: Stamp,
     pub progress: Progress,
 }
 
-/// How the follower fares.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LogStatus {
     /// False before the first poll and while there is a problem.
     pub up: bool,
-    /// Why it is not, in words.
     pub problem: Option<Problem>,
-    /// Bytes of log text read since the daemon started.
     pub bytes: u64,
-    /// Records handed on: lines, and datapoints joined from several lines.
+    /// Records passed on: lines, and datapoints joined from several lines.
     pub records: u64,
     /// Lines that could not be used: longer than 64 KiB, cut off, or with a string that never closes.
     pub bad: u64,
-    /// When the last record was read; `None` before the first.
     pub last_line: Option<Stamp>,
-    /// The last step of a start that the log reported; `None` if it reported none since the daemon started.
+    /// The last reported step of a start; `None` if there was none since the daemon started.
     pub progress: Option<StartStep>,
-    /// The path of a poll that has not ended, and when it began.
     polling: Option<(Arc<Path>, Stamp)>,
 }
 
@@ -50,7 +42,6 @@ impl LogStatus {
     }
 }
 
-/// The status, shared between a follower and its readers.
 #[derive(Debug, Clone, Default)]
 pub struct StatusHandle(Arc<Mutex<LogStatus>>);
 
@@ -59,12 +50,10 @@ impl StatusHandle {
         self.lock().clone()
     }
 
-    /// A poll of the file begins.
     pub fn begin(&self, path: &Arc<Path>, now: Stamp) {
         self.lock().polling = Some((Arc::clone(path), now));
     }
 
-    /// The outcome of a poll. Changes are logged.
     pub fn settle(&self, problem: Option<Problem>) {
         let mut status = self.lock();
         let is_up = problem.is_none();

@@ -1,7 +1,8 @@
-//! TCP connections by host name: Happy Eyeballs (RFC 8305) over the addresses that the system's resolver returns.
+//! TCP connections by host name: Happy Eyeballs (RFC 8305) over the addresses of the system's
+//! resolver.
 //!
-//! The connectors of hyper-util and ureq try the addresses of one family one after the other and report a single
-//! error, without its address.
+//! The connectors of hyper-util and ureq try the addresses of one family in turn, and report a
+//! single error without its address.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -14,22 +15,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// From the start of one attempt to the start of the next, unless the first fails earlier (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// More addresses of one name are not tried.
 const MAX_ADDRESSES: usize = 16;
 
-/// Why there is no connection.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The host has no address.
-    Lookup {
-        host: String,
-        error: io::Error,
-    },
+    Lookup { host: String, error: io::Error },
     Attempts(Vec<(SocketAddr, io::Error)>),
 }
 
 impl ConnectError {
-    /// Whether no process listens at any of the addresses.
     pub fn is_refused(&self) -> bool {
         match self {
             ConnectError::Lookup { .. } => false,
@@ -60,7 +54,6 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The system's words, without the number of the error.
 fn reason(error: &io::Error) -> String {
     if error.kind() == ErrorKind::TimedOut {
         return "no answer in time".to_owned();
@@ -71,10 +64,8 @@ fn reason(error: &io::Error) -> String {
     text.to_lowercase()
 }
 
-/// Connects to a host by name or address, within `limit`. An IPv6 address may have brackets.
-///
-/// # Errors
-/// [`ConnectError`] with every address that was tried.
+/// Connects within `limit`. An IPv6 address may have brackets. [`ConnectError`] names every tried
+/// address.
 pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream, ConnectError> {
     let deadline = Instant::now() + limit;
     let name = host.trim_start_matches('[').trim_end_matches(']');
@@ -92,7 +83,7 @@ pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream
     connect_until(&addresses, deadline).await
 }
 
-/// Connects to one of the addresses of a host within `limit`, on a thread without a runtime.
+/// Connects to one of a host's addresses within `limit`, on a thread without a runtime.
 pub fn connect_any(
     addresses: &[SocketAddr],
     limit: Duration,

@@ -1,17 +1,14 @@
-//! Headers of responses that say what a client has to do.
-
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, DATE, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
 /// The longest delay that is represented: 136 years. Callers refuse far shorter ones.
 const MAX_DELAY: u64 = u32::MAX as u64;
-/// A coding is cut to so many characters.
 const MAX_CODING: usize = 32;
 
-/// How long a server asks not to be sent requests: in seconds or up to a date, which counts from the server's own `Date`
-/// where it has one. A date that has passed is zero. `None` without the header, or if it is neither (RFC 9110, section
-/// 10.2.3).
+/// Delay that a server asks for, in seconds or as a date (RFC 9110, section 10.2.3). A date counts
+/// from the server's own `Date` if there is one; a past date is zero. `None` if the header is
+/// missing or invalid.
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -30,7 +27,7 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     )
 }
 
-/// The content coding of a body that its client did not ask to be encoded, such as `gzip`, in letters fit for a message.
+/// Content coding, such as `gzip`, that the client did not ask for; in letters fit for a message.
 pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let text: Vec<String> = codings

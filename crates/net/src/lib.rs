@@ -1,5 +1,3 @@
-//! What the HTTP clients of daemon and lab share: a TCP connection by host name, and headers of responses.
-
 mod connect;
 mod headers;
 

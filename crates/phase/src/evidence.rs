@@ -1,36 +1,23 @@
-//! What is known of a validator at one tick, and the phases of its life.
-
-/// A phase of the validator's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// No process was found yet.
     Absent,
     /// Reading its configuration, or no source has reported anything yet.
     Initializing,
-    /// Searching gossip for a node with a snapshot.
     Searching,
     Downloading,
-    /// Unpacking it and building the accounts index.
     Unpacking,
-    /// Replaying the local ledger.
     Replaying,
     Starting,
-    /// Waiting for stake at a cluster restart.
     WaitingForSupermajority,
-    /// Halted at a slot on request.
     Halted,
     /// Services run; not at the tip since the start.
     CatchingUp,
-    /// At the tip of the cluster.
     AtTip,
-    /// Was at the tip and fell behind.
     Behind,
-    /// The process that was followed has ended.
     Gone,
 }
 
 impl Phase {
-    /// Every phase, in the order of a life.
     pub const ALL: [Phase; 13] = [
         Phase::Absent,
         Phase::Initializing,
@@ -65,7 +52,6 @@ impl Phase {
         }
     }
 
-    /// The phase with this name; `None` for any other word.
     pub fn named(name: &str) -> Option<Self> {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
@@ -75,15 +61,12 @@ impl Phase {
     }
 }
 
-/// The label value of a phase, or "unknown".
 pub fn word(phase: Option<Phase>) -> &'static str {
     phase.map_or("unknown", Phase::name)
 }
 
-/// What the kernel says of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Process {
-    /// No process is followed.
     #[default]
     None,
     /// Stopped by a signal, or its cgroup is frozen: its slot does not advance.
@@ -91,24 +74,24 @@ pub enum Process {
     Alive,
 }
 
-/// What a source reports of the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// This phase: one of a start, or whatever an older recording has, whose evidence was not kept.
+    /// A phase of the start, or any phase of an older recording, which has no evidence.
     Reported(Phase),
     Running,
 }
 
-/// What the sources reported since the tick before. A source that reported nothing is no evidence.
+/// Reports since the previous tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evidence {
     pub process: Process,
     /// As last reported; `None` if the report is too old.
     pub stage: Option<Stage>,
-    /// The validator's own slot, if a source reported it since the tick before. It may be the same as before.
+    /// The validator's own slot, if reported since the previous tick. It may be unchanged.
     pub slot: Option<u64>,
-    /// The tip of the cluster as the validator knows it, likewise.
+    /// The cluster's tip as the validator knows it, if reported since the previous tick.
     pub tip: Option<u64>,
-    /// The validator calls itself healthy. Its own slot then measures the slot time where no source reports the tip.
+    /// The validator calls itself healthy. Its own slot then measures the slot time if no source
+    /// reports the tip.
     pub is_healthy: bool,
 }

@@ -1,7 +1,5 @@
-//! Turns evidence of a validator into phases, intervals of time, and whether it kept up. Pure: no input or output, no clock.
-//!
-//! The daemon feeds the evidence of each tick as it comes. A report feeds the evidence that a recording kept. The same evidence
-//! gives the same answers.
+//! Derives phases, intervals and time at the tip from evidence of a validator. Pure: no input or
+//! output, no clock. The same evidence gives the daemon and a report the same answers.
 
 mod evidence;
 mod position;

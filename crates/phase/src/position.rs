@@ -1,22 +1,23 @@
-//! The reports of one slot over time: the validator's own, or the tip that it knows.
+//! Reports of one slot over time: the validator's own, or the tip that it knows.
 
 use std::time::Duration;
 
 /// Longest time over which the rate of a slot is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Fewer slots show no pace, unless a slot takes so long: a starved validator replays one or two at a time.
+/// Fewer slots show no pace, unless slots take that long: a starved validator replays one or two at
+/// a time.
 const MIN_PACE: u64 = 3;
 const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
-/// Reports further apart than this are an interruption, not the cadence of a source.
+/// Reports further apart are an interruption, not the cadence of a source.
 const MAX_CADENCE: Duration = Duration::from_secs(25);
 
 /// Rates of slots, as multiples of the rate that the slot time gives.
 const SLOWEST: f64 = 0.4;
 const FASTEST: f64 = 1.6;
 
-/// The most slots that a cluster makes within this time; any number while its slot time is not known.
+/// Most slots that a cluster makes within this time; unlimited while its slot time is unknown.
 pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
     slot_time.map_or(u64::MAX, |slot_time| slots(within, slot_time, FASTEST))
 }
@@ -28,14 +29,10 @@ fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotTrack {
     pub(crate) slot: u64,
-    /// When it was last reported, or known to stand still.
     pub(crate) known_at: Duration,
     pub(crate) advanced_at: Duration,
-    /// When it was last seen to keep pace with a cluster.
     pub(crate) last_at_pace: Duration,
-    /// It came on faster than a cluster between its two newest reports.
     pub(crate) is_fast: bool,
-    /// Pace is measured from here.
     anchor: (u64, Duration),
     reported_at: Duration,
     /// Time between two reports; `None` before the second one.
@@ -56,8 +53,8 @@ impl SlotTrack {
         }
     }
 
-    /// Takes a report. It is compared with the report before it, not with the highest slot: a slot that was wrong once must not
-    /// hide the next ones.
+    /// Compares with the previous report, not with the highest slot: one wrong slot must not hide
+    /// the next ones.
     pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
         // Two seconds more, for skipped slots and late answers.
         let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
@@ -85,7 +82,6 @@ impl SlotTrack {
         (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
-    /// How long the next report may take.
     pub(crate) fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)

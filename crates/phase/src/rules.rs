@@ -1,11 +1,8 @@
-//! Thresholds.
-
 use std::time::Duration;
 
 /// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
-/// Thresholds of the phases, and the interval of the ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// At the tip: at most so many slots behind ...
@@ -16,12 +13,11 @@ pub struct Rules {
     pub behind_slots: u64,
     /// ... for this long, after it was at the tip.
     pub behind_for: Duration,
-    /// From tick to tick.
     pub interval: Duration,
 }
 
 impl Rules {
-    /// Whether nothing is known of the time between two ticks: the daemon itself did not run.
+    /// Whether the daemon did not run between two ticks.
     pub fn is_gap(&self, between: Duration) -> bool {
         between > MIN_GAP.max(self.interval.saturating_mul(3))
     }

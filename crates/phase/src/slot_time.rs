@@ -1,78 +1,72 @@
-//! The time of a slot, measured by the tip while the validator is near it.
+//! Measures the slot time from the tip while the validator is near it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The first value spans at least this time ...
+/// Minimum span of the first value.
 const MIN_SPAN: Duration = Duration::from_secs(5);
 
-/// ... and a value that decides a phase, or replaces such a value, at least this time.
+/// Minimum span of a value that decides a phase, or that replaces such a value.
 const SETTLED_SPAN: Duration = Duration::from_secs(30);
 
 /// Older samples are dropped, so that a value follows a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
-/// Time between two samples that are kept.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 /// A change below 0.5 % is ignored: each new value costs a sample in recordings and pages.
 const MIN_CHANGE: u32 = 200;
 
-/// The tip was reported again without an advance for this long. The cluster halts, or the validator hears nothing new. Four
-/// skipped slots of 1 s are no halt.
+/// After this long without an advance of the reported tip, the cluster halts or the validator
+/// receives nothing new. Four skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// Between two reports the tip can advance by so many slots more than the pace allows. A larger step means that another node or
-/// cluster answers.
+/// Slots beyond the pace that the tip can advance between two reports. A larger step means that
+/// another node or cluster answers.
 const MAX_LATE_SLOTS: u128 = 16;
 
-/// The pace is at most so many times the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
+/// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
 const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
-/// After so many steps in a row that are too large, the measured pace is of another cluster.
+/// After so many consecutive large steps, the measured pace is of another cluster.
 const MAX_JUMPS: u8 = 3;
 
-/// Measures the time of a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimeMeter {
-    /// Tips and when they were reported first, oldest first.
+    /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
     newest: Option<(u64, Duration)>,
     settled: Option<Duration>,
     first: Option<Duration>,
-    /// Reports in a row that were too far ahead of the one before.
     jumps: u8,
 }
 
 impl SlotTimeMeter {
-    /// Takes a value that was measured elsewhere.
     pub(crate) fn set(&mut self, slot_time: Duration) {
         self.settled = Some(slot_time).filter(|time| !time.is_zero());
     }
 
-    /// The newest value; `None` before the first.
+    /// `None` before the first.
     pub(crate) fn value(&self) -> Option<Duration> {
         self.settled.or(self.first)
     }
 
-    /// A value over at least [`SETTLED_SPAN`].
     pub(crate) fn settled(&self) -> Option<Duration> {
         self.settled
     }
 
-    /// The samples so far say nothing of the next ones. Values stay.
+    /// Drops the samples, which say nothing of the next ones. Values stay.
     pub(crate) fn interrupt(&mut self) {
         self.samples.clear();
         self.newest = None;
     }
 
-    /// Takes a tip that the validator was near when it was reported.
+    /// The validator was near `tip` when it was reported.
     pub(crate) fn report(&mut self, tip: u64, now: Duration) {
         match self.newest {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {
-                    // The next sample is that of the next advance.
                     self.samples.clear();
                 }
                 return;

@@ -1,9 +1,7 @@
-//! Whether a validator kept up.
-
 use crate::evidence::Phase;
 use std::time::Duration;
 
-/// Kept up: at the tip for this share of the time since it was first there.
+/// Minimum share of time at the tip, since it was first there.
 pub const KEPT_UP: f64 = 0.99;
 
 /// Time since a process was first at the tip.
@@ -11,13 +9,12 @@ pub const KEPT_UP: f64 = 0.99;
 pub struct TipTime {
     pub at_tip: Duration,
     pub elsewhere: Duration,
-    /// In no known phase.
     pub unknown: Duration,
 }
 
 impl TipTime {
-    /// Whether it was at the tip for 99 % of the time; `None` before any time, and while that depends on
-    /// time in no known phase.
+    /// Whether it was at the tip for 99 % of the time; `None` before any time, and while it depends
+    /// on time in no known phase.
     pub fn kept_up(self) -> Option<bool> {
         let needed = KEPT_UP * (self.at_tip + self.elsewhere + self.unknown).as_secs_f64();
         if needed <= 0.0 {

@@ -1,6 +1,7 @@
 //! The phase over time. `docs/decisions/0011` has the rules and their reasons.
 //!
-//! Time stays open until later evidence shows the phase it belongs to. So a counter of seconds is never taken back.
+//! Time stays open until later evidence decides its phase. So a counter of seconds is never taken
+//! back.
 
 use crate::evidence::{Evidence, Phase, Process, Stage};
 use crate::position::{SlotTrack, max_slots};
@@ -9,87 +10,76 @@ use crate::slot_time::SlotTimeMeter;
 use crate::tip_time::TipTime;
 use std::time::Duration;
 
-/// The validator has fallen behind if its slot does not advance for this long while the tip does.
+/// The validator is behind if its slot stands still for this long while the tip advances.
 pub const STALL: Duration = Duration::from_secs(15);
 
-/// The tip may advance by the slots of this time although the cluster halts: their shreds arrive before their banks are frozen.
+/// The tip may advance by the slots of this time during a halt of the cluster: shreds arrive before
+/// their banks are frozen.
 const IN_FLIGHT: Duration = Duration::from_secs(1);
 
-/// After a pause, the distance is believed once it was small for this long: at first the validator knows only the old tip.
+/// After a pause the distance counts once it was small for this long: at first the validator knows
+/// only the old tip.
 const SETTLE: Duration = Duration::from_secs(8);
 
-/// After a pause, a distance between the two thresholds shows neither phase. After this long it is called behind.
+/// After a pause a distance between the two thresholds shows neither phase. After this long it
+/// counts as behind.
 const UNDECIDED: Duration = Duration::from_secs(30);
 
-/// So long after a pause a slot that comes on faster than a cluster is still catching up. Not for ever: the slots of a test
-/// cluster can be shorter than the slot time.
+/// For this long after a pause, a slot that is faster than a cluster is still catching up. The
+/// limit exists because slots of a test cluster can be shorter than the slot time.
 const AFTER_PAUSE: Duration = Duration::from_secs(30);
 
-/// Time whose phase is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     pub from: Duration,
-    /// Its end, which belongs to the next interval.
     pub to: Duration,
     /// `None` if no evidence shows it.
     pub phase: Option<Phase>,
 }
 
-/// Time in which the own slot was seen not to advance.
 #[derive(Debug, Clone, Copy)]
 struct Standstill {
     from: Duration,
     until: Duration,
-    /// The tip when the slot advanced last.
     tip: u64,
 }
 
-/// Without a tip, the own slot measures the slot time once the validator called itself healthy for this long: right after a
-/// start it does so while it replays.
+/// Without a tip, the own slot measures the slot time after the validator called itself healthy for
+/// this long: right after a start it does so while it replays.
 const HEALTHY_FOR: Duration = Duration::from_secs(60);
 
-/// The phase over time.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     rules: Rules,
-    /// The last known phase.
     phase: Phase,
     is_known: bool,
     now: Option<Duration>,
-    /// Up to here all time is decided.
     decided_until: Duration,
     decided: Vec<Interval>,
     seconds: [Duration; Phase::ALL.len()],
-    /// Of the cluster: another process goes on with it.
+    /// Of the cluster: another process keeps it.
     slot_time: SlotTimeMeter,
     of_process: ProcessState,
 }
 
-/// What is forgotten when the process ends.
 #[derive(Debug, Clone, Default)]
 struct ProcessState {
-    /// A source has reported something.
     has_reported: bool,
     own: Option<SlotTrack>,
     tip: Option<SlotTrack>,
-    /// Slots behind, when the tip was reported last.
     behind: Option<u64>,
-    /// The tip when the own slot advanced last.
     tip_at_last_advance: u64,
-    /// One that ended after [`STALL`], while it is open whether the tip advanced meanwhile.
+    /// One longer than [`STALL`] that has ended, while it is open whether the tip advanced
+    /// meanwhile.
     standstill: Option<Standstill>,
-    /// It was at the tip, and its slot has not advanced since.
     is_stalled_at_tip: bool,
-    /// The newest evidence, and the tick that took it.
+    /// Time of the newest evidence, and of the tick that took it.
     evidence_at: Option<Duration>,
     renewed_at: Duration,
     near_tip_since: Option<Duration>,
     far_behind_since: Option<Duration>,
-    /// Since when there is evidence again, while the phase is not known.
     evidence_resumed_at: Option<Duration>,
-    /// Since when it calls itself healthy.
     healthy_since: Option<Duration>,
-    /// When a pause ended last.
     resumed_at: Option<Duration>,
     tip_time: Option<TipTime>,
 }
@@ -109,12 +99,11 @@ impl Tracker {
         }
     }
 
-    /// Takes a slot time that was measured elsewhere, or earlier.
     pub fn set_slot_time(&mut self, slot_time: Duration) {
         self.slot_time.set(slot_time);
     }
 
-    /// The time of a slot, measured by the tip over 5 to 60 s in which the validator was near it; `None` before.
+    /// Measured by the tip over 5 to 60 s in which the validator was near it; `None` before.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time.value()
     }
@@ -123,28 +112,27 @@ impl Tracker {
         self.rules = rules;
     }
 
-    /// The phase; `None` if the evidence is too old to show one.
+    /// `None` if the evidence is too old.
     pub fn phase(&self) -> Option<Phase> {
         self.is_known.then_some(self.phase)
     }
 
-    /// Whether its slot has not advanced for [`STALL`], and longer where its slot is seldom reported; `None` unless it was at the
-    /// tip when it advanced last.
+    /// Whether its slot has stood still for [`STALL`], and longer where its slot is rarely
+    /// reported; `None` unless it was at the tip at the last advance.
     pub fn stalled(&self) -> Option<bool> {
         let own = self.of_process.own?;
         let for_long = self.now?.saturating_sub(own.advanced_at) >= STALL.max(self.max_silence());
         (self.phase == Phase::AtTip || self.of_process.is_stalled_at_tip).then_some(for_long)
     }
 
-    /// Whether it was at the tip for 99 % of the time since this process was first there; `None` before, and while open time
-    /// could decide it either way.
+    /// Whether this process was at the tip for 99 % of the time since it was first there; `None`
+    /// before, and while open time could decide it either way.
     pub fn kept_up(&self) -> Option<bool> {
         let mut time = self.of_process.tip_time?;
         time.add(self.phase(), self.now?.saturating_sub(self.decided_until));
         time.kept_up()
     }
 
-    /// The decided time in a phase.
     pub fn time_in(&self, phase: Phase) -> Duration {
         self.seconds
             .get(phase as usize)
@@ -152,7 +140,6 @@ impl Tracker {
             .unwrap_or_default()
     }
 
-    /// Another process is followed.
     pub fn restart(&mut self) {
         self.decide(self.phase(), self.now.unwrap_or_default());
         self.forget();
@@ -161,7 +148,7 @@ impl Tracker {
         }
     }
 
-    /// Takes the evidence of a tick. Returns the time that it decides, in order.
+    /// Returns the time that the evidence decides, in order.
     pub fn tick(&mut self, now: Duration, evidence: &Evidence) -> Vec<Interval> {
         let before = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
@@ -186,7 +173,7 @@ impl Tracker {
         std::mem::take(&mut self.decided)
     }
 
-    /// No more evidence comes: decides what is open.
+    /// Decides all open time, because no more evidence comes.
     pub fn finish(&mut self) -> Vec<Interval> {
         self.decide(self.phase(), self.now.unwrap_or_default());
         std::mem::take(&mut self.decided)
@@ -229,8 +216,8 @@ impl Tracker {
         self.measure_slot_time(now, evidence);
     }
 
-    /// A migration to Alpenglow ends with a purge of slots: the own slot goes back, and the reported tip no longer exists. Until a
-    /// new one appears, only the own slot shows progress.
+    /// A migration to Alpenglow purges slots: the own slot goes back, and the reported tip no
+    /// longer exists. Until a new tip appears, only the own slot shows progress.
     fn forget_purged_slots(&mut self, evidence: &Evidence) {
         let of = &mut self.of_process;
         let (None, Some(slot), Some(own)) = (evidence.tip, evidence.slot, of.own) else {
@@ -292,8 +279,9 @@ impl Tracker {
         }
     }
 
-    /// The time of the newest evidence. With a slot: the last time at which slot and tip both kept pace or, if it is clearly
-    /// behind, at which either advanced. Without a slot: now, if a source reports the phase.
+    /// Time of the newest evidence. With a slot: when slot and tip both last kept pace or, if it is
+    /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
+    /// phase.
     fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
         let of = &self.of_process;
         let own = match (of.own, evidence.stage) {
@@ -313,7 +301,6 @@ impl Tracker {
         })
     }
 
-    /// How long the phase is known without new evidence.
     fn max_silence(&self) -> Duration {
         let of = &self.of_process;
         let positions = [of.own, of.tip].into_iter().flatten();
@@ -323,8 +310,9 @@ impl Tracker {
             .unwrap_or_default()
     }
 
-    /// The start of a standstill during which the tip advanced; `None` if it was not at the tip. Slots that the cluster can have
-    /// made after the standstill do not count, so that a halt of the cluster does not either.
+    /// Start of a standstill during which the tip advanced; `None` if it was not at the tip. Slots
+    /// that the cluster can have made after the standstill do not count, so that a halt of the
+    /// cluster does not either.
     fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
         let of = &self.of_process;
         let standstills = [of.standstill, of.standing_still()].into_iter().flatten();
@@ -340,7 +328,6 @@ impl Tracker {
             .map(|still| still.from)
     }
 
-    /// The evidence is too old.
     fn set_unknown(&mut self) {
         self.is_known = false;
         let of = &mut self.of_process;
@@ -392,7 +379,7 @@ impl Tracker {
         }
     }
 
-    /// The phase is `next` from now on. The open time was in `before`.
+    /// The open time was in `before`.
     fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
         if !self.is_known {
             (
@@ -406,7 +393,6 @@ impl Tracker {
         (self.phase, self.is_known) = (next, true);
     }
 
-    /// All open time until then was in this phase.
     fn decide(&mut self, phase: Option<Phase>, until: Duration) {
         let (from, to) = (self.decided_until, until);
         if to <= from {
@@ -430,7 +416,7 @@ impl Tracker {
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
-                // An older version did not see that it was left behind.
+                // An older version did not detect that it fell behind.
                 let is_far = of.behind > Some(self.rules.at_tip_slots);
                 self.by_distance(now, phase);
                 if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
@@ -472,14 +458,12 @@ impl Tracker {
 }
 
 impl ProcessState {
-    /// A pause ended lately, and its slot comes on faster than a cluster.
     fn is_hurrying(&self, now: Duration) -> bool {
         let is_after_pause = { self.resumed_at }
             .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < AFTER_PAUSE);
         is_after_pause && self.own.is_some_and(|own| own.is_fast)
     }
 
-    /// The highest slot that is known to exist.
     fn newest_tip(&self) -> u64 {
         let slots = [self.own, self.tip].into_iter().flatten();
         slots
@@ -488,7 +472,6 @@ impl ProcessState {
             .unwrap_or_default()
     }
 
-    /// The standstill that lasts, if it is long enough.
     fn standing_still(&self) -> Option<Standstill> {
         let own = self.own?;
         (own.known_at.saturating_sub(own.advanced_at) >= STALL).then_some(Standstill {

@@ -1,4 +1,4 @@
-//! Settings in TOML: read key by key, with every mistake and its line instead of the first one only.
+//! Reads TOML settings key by key, and reports every mistake with its line.
 
 mod table;
 mod unique;
@@ -13,24 +13,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
-/// Most mistakes of the language that are looked at: the rest comes of them.
+/// Syntax errors that are reported: later ones follow from these.
 const MOST_OF_SYNTAX: usize = 20;
-/// Characters of a line that are shown.
 const LONGEST_SHOWN: usize = 120;
 
-/// One thing wrong with settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file, if it is to be named.
     pub file: Option<PathBuf>,
-    /// Its line, from 1; `None` for the command line and for what is missing.
+    /// From 1; `None` for the command line and for what is missing.
     pub line: Option<usize>,
-    /// What is wrong, where, and what to do.
     pub what: String,
 }
 
 impl Mistake {
-    /// Of no line of a file.
     pub fn new(what: impl Into<String>) -> Self {
         Mistake {
             file: None,
@@ -39,7 +34,8 @@ impl Mistake {
         }
     }
 
-    /// Whether the value of `key`, such as `metrics.listen`, is what is wrong, or the key itself is written wrongly.
+    /// Whether it concerns the value of `key`, such as `metrics.listen`, or the spelling of the key
+    /// itself.
     pub fn is_about(&self, key: &str) -> bool {
         let named = self
             .what
@@ -66,8 +62,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Reads a text with `sections`, which takes the keys that it knows and finishes the table. Where the text is no TOML, only what
-/// the parser can tell; `None` then.
+/// `sections` takes the known keys and finishes the table. For text that is not TOML, returns
+/// `None` and only the parser's errors.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -76,7 +72,8 @@ pub fn read<T>(
     read_lines(text, (file, true), sections)
 }
 
-/// [`read`], but no mistake of the language repeats its line: there may be a key in it, as addresses of nodes have them.
+/// [`read`], but syntax errors do not repeat the line, which may contain a key, as addresses of
+/// nodes do.
 pub fn read_secret<T>(
     text: &str,
     file: Option<&Path>,
@@ -104,7 +101,6 @@ fn read_lines<T>(
     (Some(read), m.in_order())
 }
 
-/// The mistakes of one text.
 #[derive(Debug)]
 pub struct Mistakes<'a> {
     file: Option<&'a Path>,
@@ -113,7 +109,6 @@ pub struct Mistakes<'a> {
 }
 
 impl Mistakes<'_> {
-    /// At a line, if it is known.
     pub fn push(&mut self, line: Option<usize>, what: impl Into<String>) {
         self.found.push(Mistake {
             file: self.file.map(Path::to_owned),
@@ -122,7 +117,6 @@ impl Mistakes<'_> {
         });
     }
 
-    /// The line of a byte offset.
     pub fn line(&self, offset: usize) -> Option<usize> {
         Some(
             self.text
@@ -131,24 +125,21 @@ impl Mistakes<'_> {
         )
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// In the order of the file; those without a line first.
     fn in_order(mut self) -> Vec<Mistake> {
         self.found.sort_by_key(|mistake| mistake.line);
         self.found
     }
 
-    /// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
-    /// only the first is told. Whether the line is `shown` as well.
+    /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
+    /// the first error is reported. `shown`: with the line's text.
     fn syntax(&mut self, errors: &[toml::de::Error], shown: bool) {
         let unclosed = errors
             .iter()

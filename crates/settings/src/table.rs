@@ -1,5 +1,3 @@
-//! A table, key by key.
-
 use crate::Mistakes;
 use crate::values::{EMPTY, kind, not_a_table};
 use std::fmt;
@@ -7,21 +5,17 @@ use strsim::levenshtein;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is said of a key that is not known.
 pub(crate) const UNKNOWN: &str = "unknown key";
 
-/// What is said of an empty string that cannot be left out.
 const NEEDED: &str = "is empty, and is needed";
 
-/// A table being read. Keys are taken one by one; what nobody took is a mistake at the end.
+/// Keys are taken one by one; [`Table::finish`] reports the others.
 #[derive(Debug)]
 pub struct Table<'a> {
-    /// Dotted path of the table, empty at the top.
     path: String,
     offset: usize,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
-    /// Keys that are needed and not there, and what is said of each.
     absent: Vec<(&'static str, String)>,
 }
 
@@ -52,17 +46,14 @@ impl<'a> Table<'a> {
             .and_then(|(key, _)| m.line(key.span().start))
     }
 
-    /// Whether the table has `key`.
     pub fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Those of `keys` that the table does not have.
     pub fn missing(&self, keys: &[&'static str]) -> Vec<&'static str> {
         keys.iter().copied().filter(|key| !self.has(key)).collect()
     }
 
-    /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -81,7 +72,7 @@ impl<'a> Table<'a> {
         self.entries.get(key)
     }
 
-    /// Reads `key` with `read`, which says what it wanted where it fails; `None` if the key is missing or wrong.
+    /// `read` returns what it wanted on failure; `None` if the key is missing or wrong.
     pub fn take<T>(
         &mut self,
         key: &'static str,
@@ -99,7 +90,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads `key`, which must be there.
     pub fn need<T>(
         &mut self,
         key: &'static str,
@@ -120,12 +110,13 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Reports that `key` is missing, unless a key that is there was probably meant to be it: that one is told instead.
+    /// Reports that `key` is missing, unless it is probably misspelt: then the misspelling is
+    /// reported.
     pub fn lacks(&mut self, key: &'static str, what: impl Into<String>) {
         self.absent.push((key, what.into()));
     }
 
-    /// Reads `key` into `target`, which keeps its default where the key is missing.
+    /// A missing key leaves the default.
     pub fn set<T>(
         &mut self,
         key: &'static str,
@@ -138,7 +129,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads the table `key` with `read`; nothing happens if it is missing.
     pub fn table(
         &mut self,
         key: &'static str,
@@ -149,7 +139,6 @@ impl<'a> Table<'a> {
         self.one(key, entry, m, read);
     }
 
-    /// Reads each table of the array `key` (`[[key]]`) with `read`.
     pub fn tables(
         &mut self,
         key: &'static str,
@@ -237,7 +226,6 @@ impl<'a> Table<'a> {
         values
     }
 
-    /// Reports a mistake about the table as a whole.
     pub fn refuse(&self, what: impl fmt::Display, m: &mut Mistakes<'_>) {
         let what = if self.path.is_empty() {
             what.to_string()
@@ -247,7 +235,6 @@ impl<'a> Table<'a> {
         m.push(self.line(m), what);
     }
 
-    /// Reports every key that nobody took, and every one that is missing.
     pub fn finish(mut self, m: &mut Mistakes<'_>) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
@@ -275,7 +262,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a key was probably meant: at most two letters differ, or one begins with the other.
+/// Whether one is probably a misspelling: at most two letters differ, or one begins with the other.
 fn alike(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

@@ -1,11 +1,8 @@
-//! Entries of a list that must differ.
-
 use crate::Mistakes;
 use crate::values::kind;
 use std::fmt;
 use toml::de::DeValue;
 
-/// The keys of the entries that were read so far.
 #[derive(Debug)]
 pub struct Unique<K>(Vec<(K, Option<usize>)>);
 
@@ -16,7 +13,8 @@ impl<K> Default for Unique<K> {
 }
 
 impl<K: PartialEq> Unique<K> {
-    /// Refuses an entry whose key another one has, and names the lines of both. False if it is refused. `what` names the entry.
+    /// Refuses an entry with the key of another one, and names the lines of both; false if it is
+    /// refused. `what` names the entry.
     pub fn insert(
         &mut self,
         key: K,
@@ -42,10 +40,7 @@ impl<K: PartialEq> Unique<K> {
     }
 }
 
-/// Several values, of which no two are equal once they are read.
-///
-/// # Errors
-/// It is no array, `read` refuses an item, or two items are equal: both are named by their positions.
+/// An array of different values. Errors name the positions of equal items.
 pub fn distinct<T: PartialEq>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,

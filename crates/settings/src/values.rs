@@ -1,14 +1,10 @@
-//! Values: each says what it wanted where it is another.
-
 use faultline_text::{parse_size, parse_time};
 use std::fmt;
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// What is said of an empty string.
 pub(crate) const EMPTY: &str = "is empty; leave the key out instead";
 
-/// What a value is, for people.
 pub(crate) fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),
@@ -21,7 +17,7 @@ pub(crate) fn kind(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A value where a table is wanted, which may hold a password.
+/// Message for a value in place of a table; it may be a password.
 pub(crate) fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
@@ -30,12 +26,11 @@ pub(crate) fn not_a_table(value: &DeValue<'_>) -> String {
     format!("a table is wanted, not {found}")
 }
 
-/// What is said of a value that is not what was wanted.
 pub fn wanted(what: &str, found: &DeValue<'_>) -> String {
     format!("{what} is wanted, not {}", kind(found))
 }
 
-/// A string that is not empty and has no NUL.
+/// Not empty, without NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value.as_str() {
         Some("") => Err(EMPTY.to_owned()),
@@ -61,12 +56,10 @@ pub fn flag(value: &DeValue<'_>) -> Result<bool, String> {
         .ok_or_else(|| wanted("true or false", value))
 }
 
-/// A whole number from 0 on.
 pub fn whole(value: &DeValue<'_>) -> Result<u64, String> {
     within(value, 0..=u64::MAX).map_err(|_| wanted("a whole number from 0 on", value))
 }
 
-/// A whole number in a range.
 pub fn within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
     value: &DeValue<'_>,
     range: std::ops::RangeInclusive<T>,
@@ -87,7 +80,7 @@ pub fn within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
         .ok_or_else(wanted)
 }
 
-/// A number, not negative.
+/// Not negative.
 pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {
         DeValue::Integer(number) => number.as_str(),
@@ -100,7 +93,6 @@ pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
         .ok_or_else(|| wanted("a number from 0 on", value))
 }
 
-/// A time such as `"12h"`.
 pub fn time(value: &DeValue<'_>) -> Result<Duration, String> {
     parse_time(
         value
@@ -109,7 +101,6 @@ pub fn time(value: &DeValue<'_>) -> Result<Duration, String> {
     )
 }
 
-/// Bytes such as `"512G"`.
 pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
     parse_size(
         value
@@ -118,7 +109,6 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
     )
 }
 
-/// One of several words.
 pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
     let found = value
         .as_str()

@@ -1,4 +1,4 @@
-//! Arms of runs. The unit is the run: every function here takes one number a run, never samples.
+//! Arms of runs. The unit is the run: every function takes one number per run, never samples.
 
 mod rank;
 mod welch;
@@ -9,16 +9,16 @@ pub use rank::{MannWhitney, cliffs_delta, hodges_lehmann, mann_whitney};
 use serde::Serialize;
 pub use welch::{Welch, equivalence_p, mean_difference, ratio_of_means, welch_test};
 
-/// Runs an arm needs before anything is tested.
+/// Minimum runs of an arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-/// What is asked of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Settings {
-    /// Confidence of intervals; tests use what it leaves (0.95: 5 %).
+    /// Confidence of intervals; tests use the remainder (0.95: 5 %).
     pub level: f64,
-    /// The smallest difference of interest, as a share of the reference's mean (0.05: 5 %). Arms are equivalent if the ratio of
-    /// their means is shown to lie between `1 - margin` and `1 + margin`.
+    /// Smallest difference of interest, as a share of the reference's mean (0.05: 5 %). Arms are
+    /// equivalent if the ratio of their means is shown to lie between `1 - margin` and `1 +
+    /// margin`.
     pub margin: f64,
 }
 
@@ -31,99 +31,84 @@ impl Default for Settings {
     }
 }
 
-/// One arm's runs in a few numbers.
+/// An arm's runs in a few numbers. `None` without a value; `sd` needs two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Arm {
-    /// Runs that have a value.
     pub runs: usize,
-    /// Mean over runs; `None` of none.
     pub mean: Option<f64>,
-    /// Median over runs; `None` of none.
     pub median: Option<f64>,
-    /// Smallest; `None` of none.
     pub min: Option<f64>,
-    /// Largest; `None` of none.
     pub max: Option<f64>,
-    /// Standard deviation between runs; `None` of fewer than two.
     pub sd: Option<f64>,
 }
 
-/// A number with its interval over runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// Confidence it has. Of few runs a rank-based interval has less than was asked for; this is what it has.
+    /// Actual confidence: a rank-based interval of few runs has less than requested.
     pub level: f64,
 }
 
-/// Whether the arms are equivalent: two one-sided tests of the ratio of means against the margin.
+/// Two one-sided tests of the ratio of means against the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Equivalence {
-    /// As in [`Settings::margin`].
     pub margin: f64,
-    /// The larger p-value of the two.
+    /// The larger of the two p-values.
     pub p: f64,
 }
 
-/// Two arms compared by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The arm that the other is compared with.
     pub reference: Arm,
     pub other: Arm,
-    /// Mean of the other minus mean of the reference, by Welch; `None` with fewer than two runs in an arm or no spread at all.
+    /// Mean of the other minus mean of the reference (Welch); `None` with fewer than two runs in an
+    /// arm or no spread at all.
     pub difference: Option<Interval>,
-    /// Mean of the other over mean of the reference, by Fieller; `None` likewise, and if the reference's mean is not clearly
-    /// above 0.
+    /// Mean of the other over mean of the reference (Fieller); `None` likewise, and if the
+    /// reference's mean is not clearly above 0.
     pub ratio: Option<Interval>,
-    /// By how much the other's runs are shifted, by Hodges and Lehmann; `None` with fewer than two runs in an arm.
+    /// Shift of the other's runs (Hodges and Lehmann); `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
-    /// How often a run of the other is above one of the reference minus how often below, from -1 to 1; `None` with fewer than
-    /// two runs in an arm.
+    /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// The test that decides about a difference; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
+    /// Decides about a difference; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm or no
+    /// spread at all.
     pub welch: Option<Welch>,
-    /// The rank test beside it; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value cannot
-    /// be below 0.1.
+    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
+    /// cannot be below 0.1.
     pub mann_whitney: Option<MannWhitney>,
-    /// The test that decides about equivalence; `None` like [`Comparison::welch`], and if the reference's mean is not positive.
+    /// Decides about equivalence; `None` like [`Comparison::welch`], and if the reference's mean is
+    /// not positive.
     pub equivalence: Option<Equivalence>,
-    /// Runs that each arm would need to see a difference of the margin four times in five ([`runs_needed`]); `None` without a
-    /// spread or a margin.
+    /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
+    /// without a spread or a margin.
     pub runs_needed: Option<u64>,
-    /// What may be said.
     pub conclusion: Conclusion,
 }
 
-/// Which way the other arm differs from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// The other's mean is lower.
     Lower,
-    /// The other's mean is higher.
     Higher,
 }
 
-/// What may be said of two arms. Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
+/// Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
 /// difference".
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
-    /// An arm has no value.
     NoValues,
-    /// An arm has a single run: both are described, and nobody knows how much runs differ by themselves.
+    /// An arm has a single run: how much runs differ by themselves is unknown.
     Described,
-    /// The smaller arm has two runs: an estimate whose interval is wide for good reason, and no test.
+    /// The smaller arm has two runs: a wide interval and no test.
     TooFewRuns {
-        /// Of the smaller arm.
         runs: usize,
-        /// At least, for a test.
         needed: usize,
     },
-    /// The means differ, and it is not shown that they do so by less than the margin.
+    /// The means differ, and a difference below the margin is not shown.
     Differs {
         direction: Direction,
         /// Of Welch's test, adjusted where several metrics were tested.
@@ -133,19 +118,19 @@ pub enum Conclusion {
     Equivalent {
         /// Of the equivalence test, adjusted where several metrics were tested.
         p: f64,
-        /// A difference too small to matter is shown as well.
+        /// Set if a difference too small to matter is shown as well.
         differs: Option<Direction>,
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of Welch's test; `None` if no run differs from another of its arm, so that there is nothing to test against.
+        /// Of Welch's test; `None` if no run differs from another of its arm.
         p: Option<f64>,
         /// Of the equivalence test; `None` where it could not be made.
         equivalence_p: Option<f64>,
     },
 }
 
-/// Compares two arms by one number a run; what is not finite is left out.
+/// Ignores values that are not finite.
 pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Comparison {
     let finite = |runs: &[f64]| {
         runs.iter()
@@ -182,8 +167,8 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
     comparison
 }
 
-/// Concludes anew about a family of metrics, by Holm-adjusted p-values: differences and equivalences are a family each. The
-/// primary metric, named before the runs, is not among them.
+/// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
+/// are a family each. The primary metric, named before the runs, is not in it.
 pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
     let differences = holm::adjust(
         &family
@@ -204,8 +189,9 @@ pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
     }
 }
 
-/// Runs that each arm needs to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` rounded up, at least
-/// [`RUNS_FOR_A_TEST`]. `sd` is that between runs, of a pilot. `None` unless both are positive and finite.
+/// Runs per arm to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` rounded
+/// up, at least [`RUNS_FOR_A_TEST`]. `sd` is the one between runs of a pilot. `None` unless both
+/// are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
     let good = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
@@ -218,7 +204,6 @@ fn pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
 }
 
 impl Arm {
-    /// Describes an arm's runs.
     pub fn of(runs: &[f64]) -> Arm {
         let some: Vec<Option<f64>> = runs.iter().copied().map(Some).collect();
         Arm {

@@ -1,4 +1,4 @@
-//! How sure one run is of its own numbers: confidence intervals from samples that depend on one another.
+//! Confidence intervals of one run, from samples that depend on one another.
 
 mod halves;
 mod length;
@@ -13,21 +13,20 @@ pub use reliability::Reliability;
 use resample::{Deviations, Joint};
 use serde::Serialize;
 
-/// What is below this share of the numbers it comes from is the rounding of zero.
+/// Results below this share of their inputs are rounding errors of zero.
 const ROUNDING: f64 = 1e-14;
 
-/// Resamples that a tail needs for its end to be estimated.
+/// Resamples that a tail needs to estimate its end.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
-/// Resamples at most, however many comparisons there are.
+/// Limit for any number of comparisons.
 const MOST_RESAMPLES: f64 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Plan {
-    /// Confidence, between 0 and 1.
     pub level: f64,
-    /// Resamples; at least 1,000, and 10,000 unless there is a reason.
+    /// At least 1,000, and 10,000 unless there is a reason.
     pub resamples: usize,
-    /// Of the generator: the same seed gives the same interval.
+    /// The same seed gives the same interval.
     pub seed: u64,
 }
 
@@ -42,7 +41,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The plan of one of so many comparisons whose intervals all hold together with the level of this one (Bonferroni).
+    /// The plan for one of `comparisons` intervals that together have this plan's level
+    /// (Bonferroni).
     pub fn for_one_of(self, comparisons: usize) -> Plan {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
         let of_tail = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MOST_RESAMPLES);
@@ -55,58 +55,53 @@ impl Plan {
     }
 }
 
-/// A number with its confidence interval. The interval covers what this one run, going on like this, would have come to; it
-/// knows nothing of how runs differ.
+/// A value with its confidence interval. The interval covers what this run would come to if it went
+/// on; it does not cover how runs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The number itself, computed from all values.
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// Confidence that was asked for, between 0 and 1.
     pub level: f64,
-    /// How the interval was made.
     pub method: Method,
-    /// Values that are there.
     pub n: usize,
-    /// How many independent values would tell as much, at most `n`.
+    /// Equivalent number of independent values, at most `n`.
     pub n_eff: f64,
-    /// Samples in a block.
+    /// In samples.
     pub block_length: usize,
-    /// Whether the interval keeps its promise.
     pub reliable: Reliability,
 }
 
-/// How an interval was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// Any of the others for the share of values up to the quantile, then read off the order statistics.
+    /// Another method for the share of values up to the quantile, translated by the order
+    /// statistics.
     OrderStatistics,
-    /// Percentile circular block bootstrap, where too few blocks have anything in them to studentise.
+    /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
-    /// Any of the block methods for an amount or a share whose interval would have reached below zero (a share: or above
-    /// one). The standard error then follows the amount, as its root, over the interval (Wilson's score), so that no end can
-    /// leave the range.
+    /// A block method for an amount or a share, whose interval would have left its range (below
+    /// zero; for a share also above one). The standard error follows the root of the amount over
+    /// the interval (Wilson's score), so that no end leaves the range.
     Score,
     /// Quantiles of the means of random halves of the blocks, for differences whose sign is random without an effect.
     RandomHalves,
-    /// There is no spread to make one from: both ends are the value.
+    /// No spread: both ends are the value.
     None,
 }
 
-/// The [`mean`] of amounts, none of which can be negative (counts, times, bytes): neither can their interval.
-/// Where [`mean`] would reach below zero, the ends are those of [`Method::Score`]. `None` as there.
+/// The [`mean`] of amounts that cannot be negative (counts, times, bytes). If its interval would
+/// reach below zero, the ends are those of [`Method::Score`].
 pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     Some(mean(values, plan)?.of_amount())
 }
 
-/// The [`mean`] of values from 0 to 1: a share. Where [`mean`] would reach out of that range, the ends are those of
-/// [`Method::Score`]. `None` as there.
+/// The [`mean`] of values from 0 to 1. If its interval would leave that range, the ends are those
+/// of [`Method::Score`].
 pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
@@ -126,13 +121,13 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     })
 }
 
-/// The mean of a series in the order of time. Missing values keep their place. `None` of fewer than two values.
+/// The mean of a series in the order of time. Missing values keep their place. `None` with fewer
+/// than two values.
 pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let (mean, n, deviations) = mean_and_deviations(values, plan)?;
     Some(deviations.interval(mean, n, plan))
 }
 
-/// The mean, how many values there are, and how far the mean may be off.
 fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usize, Deviations)> {
     let there = present(values);
     if there.len() < 2 {
@@ -149,9 +144,9 @@ fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usiz
     Some((mean, n, deviations))
 }
 
-/// The mean of a later run over that of an earlier one, of positive amounts, from runs that have no pairs. The interval is
-/// that of logarithms ([`ratio_of_intervals`]), so no end is below 0. It is reliable if it is for a change that is larger
-/// than the `margin`, a share. `None` of fewer than two values in a run, and of amounts that are 0 or negative.
+/// The mean of a later run over that of an earlier one, for positive amounts without pairs, with
+/// the interval of [`ratio_of_intervals`]. Reliability refers to changes larger than the `margin`,
+/// a share. `None` with fewer than two values in a run, and for amounts that are 0 or negative.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -199,9 +194,9 @@ pub fn ratio_of_means(
     })
 }
 
-/// The ratio of two positive numbers that do not depend on one another, the later over the earlier, each given as value, low
-/// and high end of 95 %: by the logarithms of all (MOVER: Zou and Donner 2008). The ends lie as far out as they have to for
-/// one of so many comparisons. `None` if the ends of one do not lie around it, or are not positive.
+/// The ratio of two independent positive numbers, the later over the earlier, each as value, low
+/// and high end of 95 %, by logarithms (MOVER: Zou and Donner 2008). The ends are those for one of
+/// several comparisons. `None` if the ends of one are not around it, or not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -219,10 +214,10 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The ratio of two sums (events per slot, time per transaction), in the order of time: `sum of above / sum of below` over the
-/// moments at which both are there. A ratio of sums, since a mean of ratios gives short moments too much weight. Where nothing
-/// above is negative, the interval does not reach below zero, as of [`amount`]. `None` of fewer than two moments, of different
-/// lengths, or if the sum below is not positive.
+/// The ratio of two sums over the moments that have both, in the order of time. A mean of ratios
+/// would give short moments too much weight. If nothing above is negative, the interval does not
+/// reach below zero. `None` with fewer than two moments, different lengths, or a sum below that is
+/// not positive.
 pub fn ratio_of_sums(
     above: &[Option<f64>],
     below: &[Option<f64>],
@@ -256,8 +251,8 @@ pub fn ratio_of_sums(
     })
 }
 
-/// The `p`-quantile (definition: [`crate::summary::quantile`]) of a series in the order of time. `None` of fewer than two
-/// values or if `p` is not between 0 and 1.
+/// The `p`-quantile ([`crate::summary::quantile`]) of a series in the order of time. `None` with
+/// fewer than two values, or if `p` is not between 0 and 1.
 pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate> {
     let sorted = sorted(values);
     let n = sorted.len();
@@ -290,11 +285,10 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     Some(estimate)
 }
 
-/// The `p`-quantile of one series minus that of another that was measured at the same moments.
-///
-/// How far the share of values below a quantile may be off is resampled for both together, and read off the order statistics
-/// of each (Woodruff 1952). No density is estimated, so what lies beyond the quantile cannot widen the interval. `None` of
-/// fewer than two moments, of different lengths, or if `p` is not between 0 and 1.
+/// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
+/// resampled together, and errors of shares are translated by the order statistics of each
+/// (Woodruff 1952), so values beyond the quantile cannot widen the interval. `None` with fewer than
+/// two moments, different lengths, or a `p` that is not between 0 and 1.
 pub(crate) fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -316,7 +310,8 @@ pub(crate) fn difference_of_quantiles(
     let influence = |series: &[f64], below: &Below| -> Vec<f64> {
         series.iter().map(|value| below.influence(*value)).collect()
     };
-    // Few values are beyond a quantile: how long rounds depend on one another is seen better in the ranks of all.
+    // Few values are beyond a quantile. The ranks of all show better how long rounds depend on one
+    // another.
     let ranks = rank_difference(reference, other);
     let joint = Joint::of(
         [
@@ -326,13 +321,13 @@ pub(crate) fn difference_of_quantiles(
         block_length([ranks.as_slice()]),
         plan,
     );
-    // As in a resample, whose share at another quantile has that quantile's own error.
+    // As in a resample, the share at another quantile has that quantile's own error.
     let at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, score(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [of_a, of_b] = &joint.deviations;
-    // Where both go the same way, both order statistics are others by chance, which is no error of the difference: that part
-    // goes along straight lines.
+    // If both deviate in the same direction, both order statistics change by chance, which is no
+    // error of the difference. That part follows straight lines.
     let (common, reach) = common(of_a, of_b);
     let slope = |sorted: &[f64]| match reach > 0.0 {
         true => (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach),
@@ -366,13 +361,12 @@ pub(crate) fn difference_of_quantiles(
     Some(estimate)
 }
 
-/// How much higher each value ranks in the other series than in the reference.
 fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
     let [a, b] = [reference, other].map(ranks);
     a.iter().zip(&b).map(|(a, b)| b - a).collect()
 }
 
-/// The part that two series of deviations have in common, and how far it reaches: two standard deviations.
+/// The common part of two series of deviations, and two standard deviations of it.
 fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
@@ -386,8 +380,8 @@ fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     (common, reach)
 }
 
-/// The share `f` that is as many standard errors from `p` as `deviation` is, with the error that `f` itself would have (Wilson
-/// 1927): `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))`. Within 0 and 1.
+/// The share `f` at this deviation from `p`, with the standard error of `f` itself (Wilson 1927):
+/// `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))`. Within 0 and 1.
 fn score(p: f64, deviation: f64) -> f64 {
     let c = deviation * deviation / (p * (1.0 - p));
     let reach = (c * (c + 4.0 * p * (1.0 - p))).sqrt();
@@ -395,7 +389,7 @@ fn score(p: f64, deviation: f64) -> f64 {
 }
 
 impl Estimate {
-    /// Of something that cannot be negative: an interval that reaches below zero becomes one that does not.
+    /// For something that cannot be negative: replaces an interval that reaches below zero.
     fn of_amount(self) -> Estimate {
         if self.low >= 0.0 || self.value <= 0.0 {
             return self;
@@ -410,8 +404,9 @@ impl Estimate {
     }
 }
 
-/// The amounts `m` that are so far from a positive `value`, with the error that `m` itself would have if variances grow with
-/// the mean: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both are above 0.
+/// The amounts `m` at these distances from a positive `value`, with the error of `m` itself if
+/// variances grow with the mean: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m
+/// / value)`. Both are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
         let share = deviation.max(0.0) / value;
@@ -420,16 +415,15 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// The values that count as lower than a quantile. Where many are equal to it, either these count or they do not.
+/// The values that count as lower than a quantile. Those equal to it all count, or none does.
 pub(crate) struct Below {
     value: f64,
     equal: bool,
-    /// Share of the values that count as lower.
     share: f64,
 }
 
 impl Below {
-    /// Whichever has a share nearer to `p`, of those that are neither none nor all.
+    /// The choice with a share nearer to `p`; a share of none or all is excluded.
     pub(crate) fn nearest(sorted: &[f64], value: f64, p: f64) -> Below {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
@@ -442,7 +436,6 @@ impl Below {
         }
     }
 
-    /// How far one value moves the share, which is 0 on average.
     pub(crate) fn influence(&self, value: f64) -> f64 {
         let counts = if self.equal {
             value <= self.value
@@ -458,7 +451,6 @@ impl Below {
 }
 
 impl Deviations {
-    /// The interval of a number that is, near enough, the mean of influences. `n` values are there.
     fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let mut estimate = self.estimate(value, n, plan);
         (estimate.low, estimate.high) = (value - self.high, value - self.low);

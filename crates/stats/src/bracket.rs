@@ -1,55 +1,49 @@
-//! Arms that differ in a limit: what is enough lies between two limits that were tried, and nobody knows where.
+//! Arms that differ in a limit: the threshold is between two limits that were tried.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One run under a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicate {
-    /// The limit, in bytes.
+    /// In bytes.
     pub limit: u64,
-    /// Whether the validator kept up with the tip; `None` if that is not known (no metrics, too short, at a gap).
+    /// Whether the validator kept up with the tip; `None` if unknown (no metrics, too short, at a
+    /// gap).
     pub kept_up: Option<bool>,
 }
 
-/// What happened under one limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// In bytes.
     pub limit: u64,
-    /// Replicates that kept up.
     pub kept_up: usize,
-    /// Replicates that did not.
     pub failed: usize,
-    /// Replicates of which it is not known.
     pub unknown: usize,
 }
 
-/// A smaller limit that was enough in every replicate, and a larger one that was not in some: not the limit alone decided.
+/// A smaller limit was enough in every replicate, and a larger one was not in some: other factors
+/// decided too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Contradiction {
-    /// The limit that kept up in every replicate, in bytes.
+    /// In bytes; it kept up in every replicate.
     pub kept_up: u64,
-    /// The larger limit that failed in at least one, in bytes.
+    /// In bytes; it failed in at least one replicate.
     pub failed: u64,
 }
 
-/// The answer of arms that differ in a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Bracket {
-    /// Every limit that was tried, ascending.
     pub limits: Vec<Limit>,
-    /// The smallest limit that kept up in every replicate (one of which it is not known is not one that did); `None` if no
+    /// The smallest limit that kept up in every replicate (an unknown one did not); `None` if no
     /// limit did.
     pub enough: Option<u64>,
     /// The largest limit that failed in any replicate; `None` if none failed.
     pub failed: Option<u64>,
-    /// What does not fit together. If there is any, [`Bracket::enough`] is below [`Bracket::failed`], and the two are no
+    /// If there are any, [`Bracket::enough`] is below [`Bracket::failed`], and the two are no
     /// bracket.
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Finds the bracket. It names limits that were tried, never a point between them.
+/// Names limits that were tried, never a value between them.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, Limit> = BTreeMap::new();
     for replicate in replicates {
@@ -83,7 +77,6 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
 }
 
 impl Limit {
-    /// Whether there are replicates, and of all of them it is known that they kept up.
     pub fn in_every_replicate(&self) -> bool {
         self.kept_up > 0 && self.failed == 0 && self.unknown == 0
     }

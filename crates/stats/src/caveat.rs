@@ -1,112 +1,92 @@
-//! What weakens a conclusion: a closed list, each with its facts and with what would remove it.
+//! Caveats of a conclusion: a closed list, each with its facts and a remedy.
 
 use crate::block::Reliability;
 use serde::Serialize;
 
-/// Something a reader must know before believing a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caveat {
-    /// Arms with a single run.
-    OneRunPerArm { arms: Vec<String> },
-    /// Arms with two runs.
+    OneRunPerArm {
+        arms: Vec<String>,
+    },
     TooFewRuns {
         arms: Vec<String>,
-        /// Runs an arm needs for a test.
         needed: usize,
     },
-    /// The runs did not process the same slots.
     DifferentLoad {
-        /// Mean transactions per second of the arm with the least.
         lowest_tps: Option<f64>,
-        /// Mean transactions per second of the arm with the most.
         highest_tps: Option<f64>,
     },
-    /// The daemon did not watch all of a run.
     DaemonGaps {
         run: String,
         gaps: usize,
         seconds: f64,
     },
-    /// The validator was restarted within a run.
-    Restarts { run: String, restarts: usize },
-    /// The runs had validators of different versions.
-    DifferentVersions { versions: Vec<String> },
-    /// The clusters of the arms had slots of different length.
+    Restarts {
+        run: String,
+        restarts: usize,
+    },
+    DifferentVersions {
+        versions: Vec<String>,
+    },
     DifferentSlotTimes {
-        /// The arms, and how long a slot took.
+        /// (arm, length of a slot).
         arms: Vec<(String, String)>,
     },
-    /// The arms ran different consensus protocols.
     DifferentConsensus {
-        /// The arms and their protocols.
+        /// (arm, protocol).
         arms: Vec<(String, String)>,
     },
-    /// More than one consensus was recorded in a run.
     ConsensusChanged {
         run: String,
-        /// The protocols, with times.
         protocols: String,
     },
     /// A version before 4.4 counts `hits` of the program cache differently.
     HitsNotComparable {
-        /// The versions, each once.
         versions: Vec<String>,
     },
-    /// An interval of one run does not keep its promise.
     UnreliableInterval {
         run: String,
         metric: String,
         why: Reliability,
     },
-    /// A run never got to the tip, or lost it.
     NotAtTip {
         run: String,
-        /// Seconds at the tip; `None` if it is not known.
+        /// `None` if unknown.
         seconds_at_tip: Option<f64>,
-        /// Seconds from the first execution on.
+        /// From the first execution on.
         seconds: f64,
     },
-    /// The runs were on different machines.
     DifferentHardware {
-        /// What differs, as `CPU: A against B`.
         differences: Vec<String>,
     },
-    /// The runs had different kernels.
-    DifferentKernel { kernels: Vec<String> },
-    /// All runs of one arm came before all of another.
+    DifferentKernel {
+        kernels: Vec<String>,
+    },
     NotInterleaved {
-        /// The arm that came first.
         first: String,
-        /// The arm that came after.
         then: String,
     },
-    /// Seconds of a run of which it is not known whether anything was executed.
+    /// It is unknown whether anything was executed in some seconds of a run.
     UnknownSeconds {
         run: String,
-        /// Such seconds.
         unknown: usize,
         /// All seconds from the first execution on.
         of: usize,
     },
-    /// The program cache held more than the arm was meant to allow.
     CacheSizeObserved {
         run: String,
-        /// Entries that the arm was meant to have.
         configured: u64,
-        /// The most that were seen.
         observed: u64,
     },
 }
 
-/// `0.20 s with a, 0.40 s with b`.
 fn with_arms(arms: &[(String, String)]) -> String {
     let arms = arms.iter().map(|(arm, what)| format!("{what} with {arm}"));
     arms.collect::<Vec<_>>().join(", ")
 }
 
 impl Caveat {
-    /// What is the matter, with the numbers of these runs. One or two sentences.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn what(&self) -> String {
         match self {
@@ -203,7 +183,6 @@ impl Caveat {
         }
     }
 
-    /// What would remove it. One sentence.
     pub fn remedy(&self) -> &'static str {
         match self {
             Caveat::OneRunPerArm { .. } => "Run each arm at least three times.",
@@ -251,8 +230,8 @@ impl Caveat {
     }
 }
 
-/// A pair of arms of which one was over before the other began: the first of them, given when each run began (any clock) and
-/// its arm. Of two arms with a single run each, one is always first; that is [`Caveat::OneRunPerArm`], so it is not said here.
+/// The first pair of arms of which one was over before the other began. `runs` has (begin on any
+/// clock, arm). Two arms with a single run each are left out: see [`Caveat::OneRunPerArm`].
 pub fn not_interleaved(runs: &[(f64, &str)]) -> Option<Caveat> {
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
     for (at, arm) in runs {
@@ -273,8 +252,8 @@ pub fn not_interleaved(runs: &[(f64, &str)]) -> Option<Caveat> {
     })
 }
 
-/// Whether `hits` of the program cache of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if it is
-/// no version.
+/// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if
+/// it is no version.
 pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     let mut parts = version.trim_start_matches('v').split(['.', '-', ' ']);
     let major: u32 = parts.next()?.parse().ok()?;
@@ -309,7 +288,6 @@ fn at_tip(run: &str, at_tip: Option<f64>, seconds: f64) -> String {
     }
 }
 
-/// Why an interval does not keep its promise, as part of a sentence.
 pub fn unreliable(why: Reliability) -> String {
     match why {
         Reliability::Reliable => "the interval is reliable".to_owned(),
@@ -327,7 +305,6 @@ pub fn unreliable(why: Reliability) -> String {
     }
 }
 
-/// Without a fraction, digits in groups of three.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);

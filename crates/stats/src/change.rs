@@ -1,22 +1,20 @@
-//! Where a short history changes: the values of some runs for each release, in order.
+//! Changes in a short history: the values of some runs for each release, in order.
 //!
-//! Segments of constant mean with the least squared distances and a penalty for each change: what PELT finds (Killick,
-//! Fearnhead and Eckley 2012), whose pruning saves nothing in histories this short. What a change must gain to be one is told by
-//! the runs: how far those of one release are apart is noise, whatever the history does. Of simulated flat histories with
-//! as many runs, the share [`Rules::level`] has a change.
+//! Segments of constant mean have the least squared distances plus a penalty for each change, as in
+//! PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. Of
+//! simulated flat histories with as many runs, the share [`Rules::level`] has a change.
 
 use crate::distribution::normal_quantile;
 use crate::summary::total;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
-/// Histories of fewer releases have no change.
+/// Histories with fewer releases have no change.
 pub const FEWEST: usize = 6;
-/// Of a longer history the newest releases count.
+/// In a longer history the newest releases count.
 pub const MOST: usize = 60;
-/// Releases of a segment at least: one that differs is an outlier, and no change.
+/// Releases of a segment at least, because a single one that differs is an outlier.
 pub const SHORTEST: usize = 2;
-/// Changes that a simulated history is searched for at most.
 const MOST_CHANGES: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,24 +38,20 @@ impl Default for Rules {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Place of the first release after it.
+    /// Index of the first release after it.
     pub at: usize,
-    /// Mean of the runs before it, back to the change before.
     pub before: f64,
-    /// Mean of the runs from it on, to the next change.
     pub after: f64,
 }
 
-/// Finds changes. Histories with as many runs share a simulation.
 #[derive(Debug, Default)]
 pub struct Detector {
     rules: Rules,
-    /// What a change must gain, in variances of a run, by the runs of each release.
+    /// Required gain of a change, in variances of a run, by the runs of each release.
     needed: BTreeMap<Vec<usize>, f64>,
 }
 
 impl Detector {
-    /// By rules of one's own.
     pub fn new(rules: Rules) -> Self {
         Detector {
             rules,
@@ -65,8 +59,9 @@ impl Detector {
         }
     }
 
-    /// The changes of a history in their order, of the values of each release's runs. None if it has fewer than [`FEWEST`] releases,
-    /// one without values, a value that is not finite, or runs that are all alone or equal: they tell no noise.
+    /// Changes in their order, from the values of each release's runs. None with fewer than
+    /// [`FEWEST`] releases, a release without values, a value that is not finite, or runs that are
+    /// all single or equal: they show no noise.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MOST);
         let newest = &releases[first..];
@@ -108,7 +103,8 @@ impl Detector {
     }
 }
 
-/// What a change must gain, in variances of a run; no end of it where too few histories are simulated for one to be rare.
+/// Required gain of a change, in variances of a run; infinite if too few histories are simulated
+/// for a rare one.
 fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
     let mut random = Rng::with_seed(rules.seed);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -131,9 +127,8 @@ fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Costs of segments, by sums over releases, each with the weight of its runs.
 struct Costs {
-    /// What is taken off all means, so that squares lose no digits.
+    /// Subtracted from all means, so that squares lose no digits.
     middle: f64,
     weights: Vec<f64>,
     sums: Vec<f64>,
@@ -166,7 +161,6 @@ impl Costs {
         self.sums.len() - 1
     }
 
-    /// Of the releases from `from` to before `to`.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -175,12 +169,12 @@ impl Costs {
             .max(0.0)
     }
 
-    /// Of the runs of these releases.
     fn mean(&self, from: usize, to: usize) -> f64 {
         self.middle + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
-    /// The smallest penalty with which these values have no change: the largest gain of some number of changes, by change.
+    /// The smallest penalty with which these values have no change: the largest gain per change,
+    /// over all numbers of changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
         let mut best: Vec<f64> = (0..=n)
@@ -208,8 +202,8 @@ impl Costs {
     }
 }
 
-/// Places of the first values of all segments but the first, with the least cost and penalty together. A change that gains
-/// no more than the penalty, rounding apart, is none.
+/// Starts of all segments but the first, with the least cost plus penalty. A change that gains no
+/// more than the penalty, rounding apart, does not count.
 fn partition(costs: &Costs, penalty: f64) -> Vec<usize> {
     let n = costs.len();
     let penalty = penalty * (1.0 + 1e-9);

@@ -1,15 +1,13 @@
-//! How two series go together.
-
 use crate::summary::total;
 
-/// Pearson's correlation of the moments at which both are there; `None` for fewer than two of them, for a constant, and for
-/// series of different lengths.
+/// Pearson's correlation over moments that have both; `None` with fewer than two, for a constant,
+/// and for different lengths.
 pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     let (a, b) = both(a, b)?;
     of(&a, &b)
 }
 
-/// Every series with every other, row by row; 1 on the diagonal unless the series is constant.
+/// Row by row; 1 on the diagonal unless the series is constant.
 pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
     series
         .iter()
@@ -17,7 +15,7 @@ pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
         .collect()
 }
 
-/// Ranks from 1, equal values sharing the mean of theirs.
+/// Ranks from 1; equal values share the mean of theirs.
 pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]));
@@ -61,7 +59,7 @@ fn of(a: &[f64], b: &[f64]) -> Option<f64> {
         rest_a += a;
         rest_b += b;
     }
-    // Means are rounded numbers: the distances from them do not quite sum to 0.
+    // Means are rounded, so the distances from them do not quite sum to 0.
     (aa, bb, ab) = (
         aa - rest_a * rest_a / n,
         bb - rest_b * rest_b / n,

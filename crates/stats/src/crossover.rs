@@ -1,47 +1,38 @@
-//! From which size on one of two is the better one, and how sure that is.
+//! The size from which one of two becomes the better one, with an interval.
 //!
-//! At each of several sizes two were measured again and again, once a round; the difference of the two is positive where the
-//! reference is better. Between neighbouring sizes the mean difference is taken to be a straight line. How sure the place is
-//! where it becomes negative follows from random halves of the blocks of rounds, the same of all sizes, because what disturbs
-//! one size in a round disturbs the others.
+//! The difference is positive where the reference is better, and taken as linear between
+//! neighbouring sizes. The interval follows from random halves of the blocks of rounds. All sizes
+//! use the same halves, because what disturbs one size in a round disturbs the others.
 
 use crate::arms::Direction;
 use crate::block::{self, HalfMeans, Halves, Plan, drift};
 use crate::decision::Decision;
 use serde::Serialize;
 
-/// Where the difference changes its sign.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Crossover {
-    /// The size at which the mean difference of all rounds passes from positive to negative; `None` unless it does so exactly
-    /// once and never the other way round.
+    /// The size at which the mean difference of all rounds changes from positive to negative;
+    /// `None` unless it does so exactly once and never the other way.
     pub at: Option<f64>,
-    /// Lower end of the interval of the size. A half in which the other is better at every size counts as a size below the
-    /// smallest, and one whose signs change otherwise as both. `None` if the end is below the smallest size, or of too few blocks.
+    /// Lower end of the interval. A half in which the other is better at every size counts as a
+    /// size below the smallest; one with unclear signs widens both ends. `None` if the end is below
+    /// the smallest size, or with too few blocks.
     pub low: Option<f64>,
-    /// Upper end; halves in which the reference is better at every size count as a size above the largest. `None` if the end is
-    /// above the largest size, or of too few blocks.
+    /// Upper end. A half in which the reference is better at every size counts as a size above the
+    /// largest. `None` if the end is above the largest size, or with too few blocks.
     pub high: Option<f64>,
-    /// Confidence that was asked for, between 0 and 1.
     pub level: f64,
-    /// Share of halves in which there is such a size.
     pub once: f64,
-    /// Share in which the reference is better at every size.
     pub never: f64,
-    /// Share in which the other is.
     pub always: f64,
-    /// Independent blocks of rounds; of fewer than [`FEWEST_BLOCKS`] there is no interval.
+    /// Independent blocks of rounds; with fewer than [`FEWEST_BLOCKS`] there is no interval.
     pub blocks: usize,
-    /// Whether the difference at the smallest size is shown.
     pub smallest: Decision,
-    /// Whether the difference at the largest size is shown.
     pub largest: Decision,
 }
 
-/// Blocks that an interval needs.
 pub const FEWEST_BLOCKS: usize = 12;
 
-/// What the signs of mean differences over ascending sizes say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crossing {
     At(f64),
@@ -50,9 +41,9 @@ enum Crossing {
     Unclear,
 }
 
-/// The crossover over `sizes`, which ascend, of the differences at each of them, by round. Rounds of which a value is missing or
-/// not finite at any size are left out, for all sizes. `None` of fewer than two sizes or 20 whole rounds, or of a level that is
-/// not between 0 and 1.
+/// `sizes` ascend, each with its differences by round. Rounds with a value missing or not finite at
+/// any size are left out for all sizes. `None` with fewer than two sizes or 20 whole rounds, or a
+/// level that is not between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
@@ -100,8 +91,8 @@ pub fn crossover(
 }
 
 impl Crossover {
-    /// Whether the reference is shown to be better at the smallest size and the other at the largest, with one place in
-    /// between.
+    /// Whether the reference is shown to be better at the smallest size and the other at the
+    /// largest, with one crossing in between.
     pub fn is_shown(&self) -> bool {
         self.at.is_some()
             && self.blocks >= FEWEST_BLOCKS
@@ -110,7 +101,6 @@ impl Crossover {
     }
 }
 
-/// Where each half of the rounds has its crossing.
 fn of_halves(sizes: &[f64], found: &[HalfMeans]) -> Vec<Crossing> {
     let halves = found.first().map_or(0, |of_size| of_size.means.len());
     let one = |half: usize| {
@@ -123,7 +113,8 @@ fn of_halves(sizes: &[f64], found: &[HalfMeans]) -> Vec<Crossing> {
     (0..halves).map(one).collect()
 }
 
-/// The `p`-quantile of the sizes, with those that are none at the ends; `None` if it is there.
+/// The `p`-quantile of the sizes, with halves without a size at the ends; `None` if it is such a
+/// half.
 fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::At(size) => *size,
@@ -137,7 +128,6 @@ fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     sizes.get(rank).copied().filter(|size| size.is_finite())
 }
 
-/// The differences of rounds that have one at every size.
 fn whole_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
     let mut rounds = vec![Vec::new(); sizes];
     let most = differences.iter().map(Vec::len).max().unwrap_or(0);

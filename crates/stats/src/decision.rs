@@ -1,24 +1,21 @@
-//! What an interval allows to say: sentences, exit codes and headlines about a difference all follow from a [`Decision`].
+//! What an interval allows to say. Sentences, exit codes and headlines about a difference all
+//! follow from a [`Decision`].
 
 use crate::arms::Direction;
 use crate::block::{Estimate, Reliability};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
-/// Whether a difference is shown, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The whole interval lies on this side, and it is reliable.
     Shown(Direction),
-    /// The interval reaches into the range of what is no difference.
+    /// The interval reaches into the range of no difference.
     Inconclusive,
-    /// The interval lies on one side, but it is not reliable.
     Unreliable(Reliability),
 }
 
 impl Decision {
-    /// Decides whether what is between both ends lies outside of the range of what is no difference.
     pub fn of(
         (low, high): (f64, f64),
         no_difference: RangeInclusive<f64>,
@@ -38,7 +35,6 @@ impl Decision {
         }
     }
 
-    /// `None` if nothing is shown.
     pub fn shown(self) -> Option<Direction> {
         match self {
             Decision::Shown(direction) => Some(direction),
@@ -48,7 +44,6 @@ impl Decision {
 }
 
 impl Estimate {
-    /// Decides whether the value lies outside of the range of what is no difference.
     pub fn decision(&self, no_difference: RangeInclusive<f64>) -> Decision {
         Decision::of((self.low, self.high), no_difference, self.reliable)
     }

@@ -1,5 +1,3 @@
-//! The distributions of tests, to the digits that tables have.
-
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc_inv;
 
@@ -8,12 +6,11 @@ pub(crate) fn normal_above(z: f64) -> f64 {
     Normal::standard().sf(z)
 }
 
-/// The point below which a standard normal is with probability `p`.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     -std::f64::consts::SQRT_2 * erfc_inv(2.0 * p)
 }
 
-/// P(T > t) of Student's t; `None` without a positive number of degrees of freedom or a finite `t`.
+/// P(T > t) of Student's t; `None` unless the degrees of freedom are positive and `t` is finite.
 pub(crate) fn t_above(t: f64, freedom: f64) -> Option<f64> {
     if t.is_nan() {
         return None;
@@ -21,7 +18,7 @@ pub(crate) fn t_above(t: f64, freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t))
 }
 
-/// The point below which Student's t is with probability `p` from a half to 1; `None` otherwise.
+/// For `p` from a half to 1; `None` otherwise.
 pub(crate) fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
     if !(0.5..1.0).contains(&p) {

@@ -1,24 +1,18 @@
-//! Counts by class of value.
-
 use crate::summary::{quantile_sorted, sorted};
 use serde::Serialize;
 
-/// Counts by class. Class `i` holds `edges[i] <= value < edges[i + 1]`; the last one its upper edge too.
+/// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last one its upper edge too.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Histogram {
-    /// Ends of the classes, ascending: one more than there are classes; empty if there is no class.
+    /// Ascending: one more than there are classes; empty if there is no class.
     pub edges: Vec<f64>,
-    /// One for each class.
     pub counts: Vec<u64>,
-    /// Values below the first class.
     pub below: u64,
-    /// Values above the last class.
     pub above: u64,
-    /// Values that are not there.
     pub missing: u64,
 }
 
-/// `classes` classes of one width from `low` to `high`; empty unless `low < high`, both finite, and there is a class.
+/// `classes` of equal width; empty unless `low < high`, both finite, and there is a class.
 pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite() && low < high && classes > 0) {
         return Vec::new();
@@ -29,11 +23,9 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     ascending(edges)
 }
 
-/// Classes by the rule of Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the quantile `upto`
-/// (1 for all; less where a long tail would hide the rest), at most `most` classes.
-///
-/// Where the quartiles are equal the rule has no width; then by Sturges: `1 + log2 n` classes. A constant gets one class
-/// around it. Empty of no value. Several series get comparable classes if they are pooled here first.
+/// Classes by Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the
+/// quantile `upto`, at most `most` classes. If the quartiles are equal, Sturges' rule applies: `1 +
+/// log2 n` classes. A constant gets one class around it; no value gives none.
 pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<f64> {
     let sorted = sorted(values);
     let (Some(low), Some(high)) = (sorted.first().copied(), quantile_sorted(&sorted, upto)) else {
@@ -54,8 +46,7 @@ pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<
     linear_edges(low, high, (classes as usize).clamp(1, most.max(1)))
 }
 
-/// Counts values by class. `edges` ascend, as the functions here make them; with fewer than two there is no class, and
-/// every value counts as above.
+/// `edges` ascend. With fewer than two there is no class, and every value counts as above.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
     let mut histogram = Histogram {

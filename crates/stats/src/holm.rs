@@ -1,8 +1,6 @@
-//! Many metrics, one error rate.
-
-/// Holm's (1979) adjusted p-values, in the order given: `p <= alpha` of these keeps the chance of any false finding in the
-/// family at `alpha`, whatever the dependence between them. A test that could not be made (`None`) does not count and stays
-/// `None`.
+/// Holm's (1979) adjusted p-values, in the given order. `p <= alpha` keeps the chance of any false
+/// finding in the family at `alpha`, for any dependence. `None`, a test that could not be made,
+/// stays `None` and does not count.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

@@ -1,13 +1,8 @@
-//! What the numbers of runs mean: summaries, comparisons, caveats. Pure functions; nothing here reads a file or a clock.
+//! Statistics of runs. Pure functions: nothing here reads a file or a clock.
 //!
-//! In reading order: one series ([`rate`], [`summary`], [`histogram`], [`smooth`], [`correlation`]); how sure one run is of
-//! its own numbers although its samples depend on one another ([`block`]), and where one of two begins to win over sizes
-//! ([`crossover`]); two runs of the same slots
-//! ([`paired`]); arms of runs, where the run is the unit ([`arms`], [`holm`], [`bracket`]); a history of releases ([`change`]); and what weakens all of it
-//! ([`caveat`]).
-//!
-//! Everywhere: a series is a slice of `Option<f64>` in the order of time, `None` where nothing was read; a value that is not
-//! finite counts as `None`. Nothing panics on what it is given, and the same input and seed give the same output.
+//! A series is a slice of `Option<f64>` in the order of time, `None` where nothing was read. A
+//! value that is not finite counts as `None`. Nothing panics on its input, and the same input and
+//! seed give the same output.
 
 pub mod arms;
 pub mod block;

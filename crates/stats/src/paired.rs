@@ -1,8 +1,7 @@
 //! Two runs that processed the same slots: the load cancels out.
 //!
-//! What is left is how these two runs differ, with an interval that covers the run's own fluctuation. It is one replicate of
-//! each arm all the same: described, not tested. Slots that both have count as neighbours in time even if slots between them
-//! are missing in one.
+//! The interval of their difference covers the fluctuation within the runs. It is still one
+//! replicate of each arm: described, not tested. Common slots count as neighbours in time.
 
 use crate::arms::{Interval, RUNS_FOR_A_TEST};
 use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
@@ -12,26 +11,18 @@ use crate::summary::{mean_and_variance, total};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Values by slot that both runs have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pairs {
     pub slots: Vec<u64>,
-    /// Of the reference, one a slot.
     pub reference: Vec<f64>,
-    /// Of the other run, one a slot.
     pub other: Vec<f64>,
-    /// Slots that only the reference has.
     pub only_reference: usize,
-    /// Slots that only the other run has.
     pub only_other: usize,
 }
 
-/// How the other run differs from the reference on the same slots.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
-    /// Slots that both have.
     pub slots: usize,
-    /// Mean of the other's value minus the reference's, slot by slot.
     pub mean_difference: Estimate,
     pub median_difference: Estimate,
     /// The other's sum over the reference's; `None` if the reference's is not positive.
@@ -40,20 +31,20 @@ pub struct Effect {
     pub share_lower: Estimate,
 }
 
-/// How the other's mean differs from the reference's on the same slots, by the means of random halves of the blocks: exact
-/// where both are alike but for a shift and their order is drawn by lot, however long the tails are.
+/// Difference of the means on the same slots, by the means of random halves of the blocks. It is
+/// exact for tails of any length if both differ only by a shift and their order is random.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Means {
-    /// The other's mean minus the reference's.
     pub difference: Estimate,
     /// The other's mean over the reference's; `None` if that is not clearly above 0.
     pub ratio: Option<Interval>,
-    /// That the means are equal; `None` if all differences are the same.
+    /// For equal means; `None` if all differences are the same.
     pub p: Option<f64>,
     pub decision: Decision,
 }
 
-/// Joins two runs by slot. Of a slot that is given twice the last value counts; a value that is not finite is none.
+/// Joins two runs by slot. The last value of a repeated slot counts; a value that is not finite is
+/// missing.
 pub fn join(
     reference: impl IntoIterator<Item = (u64, f64)>,
     other: impl IntoIterator<Item = (u64, f64)>,
@@ -76,8 +67,9 @@ pub fn join(
     pairs
 }
 
-/// What several pairs of runs say together, one value a pair: their mean with Student's interval. The pair is the unit, so
-/// that how runs differ by themselves is in it. `None` of fewer than two pairs, or a `level` that is not between 0 and 1.
+/// Mean of several pairs of runs, one value per pair, with Student's interval. The pair is the
+/// unit, so the interval includes how runs differ. `None` with fewer than two pairs, or a `level`
+/// that is not between 0 and 1.
 pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let values: Vec<f64> = values
         .iter()
@@ -95,8 +87,9 @@ pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-/// [`over_pairs`] of amounts, none of which can be negative (ratios of times): where Student's interval would reach below zero,
-/// the standard error follows the amount, as its root ([`block::Method::Score`]). `None` as there.
+/// [`over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
+/// interval would reach below zero, the standard error follows the root of the amount
+/// ([`block::Method::Score`]).
 pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     let interval = over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
@@ -114,18 +107,16 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-/// How a ratio, one of each pair of runs, differs from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RatioTest {
     pub pairs: usize,
-    /// The geometric mean, with Student's interval of the logarithms.
     pub ratio: Interval,
-    /// That it is 1, by Student's test of the logarithms; `None` with fewer than [`RUNS_FOR_A_TEST`] pairs, or if all are
-    /// equal, so that there is nothing to test against.
+    /// For a ratio of 1, by Student's test of the logarithms; `None` with fewer than
+    /// [`RUNS_FOR_A_TEST`] pairs, or if all are equal.
     pub p: Option<f64>,
 }
 
-/// Tests ratios by their logarithms; what is not finite is left out. `None` of fewer than two.
+/// Ignores values that are not finite. `None` with fewer than two.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values: Vec<f64> = logarithms
         .iter()
@@ -155,7 +146,6 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
 }
 
 impl Pairs {
-    /// The effect; `None` of fewer than two slots.
     pub fn effect(&self, plan: &Plan) -> Option<Effect> {
         let both = || self.reference.iter().zip(&self.other);
         let differences: Vec<Option<f64>> = both().map(|(a, b)| Some(b - a)).collect();
@@ -179,19 +169,20 @@ impl Pairs {
         })
     }
 
-    /// The difference of the two runs' `p`-quantiles over the same slots, other minus reference: not the quantile of the
-    /// differences. `None` of fewer than two slots or if `p` is not between 0 and 1.
+    /// The difference of the runs' `p`-quantiles over the same slots, other minus reference; not
+    /// the quantile of the differences. `None` with fewer than two slots, or if `p` is not between
+    /// 0 and 1.
     pub fn quantile_difference(&self, p: f64, plan: &Plan) -> Option<Estimate> {
         block::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
 
-    /// How the means differ. `None` of fewer than two slots.
+    /// `None` with fewer than two slots.
     pub fn means(&self, plan: &Plan) -> Option<Means> {
         let both = self.reference.iter().zip(&self.other);
         let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();
         let block = block::block_length([differences.as_slice()]);
         let halves = Halves::new(differences.len(), block, plan);
-        // What both share makes their difference drift, but not its share of both.
+        // A common drift shows in the difference, but not in its share of both.
         let share = |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let shares: Vec<f64> = self.reference.iter().zip(&self.other).map(share).collect();
         let found = HalfMeans::of(&differences, &halves, block::drift(&shares), plan)?;
@@ -203,8 +194,8 @@ impl Pairs {
         })
     }
 
-    /// The other's mean over the reference's, by the same halves as the difference: its interval holds 1 where that of the
-    /// difference holds 0.
+    /// The other's mean over the reference's, by the halves of the difference: it contains 1 where
+    /// the interval of the difference contains 0.
     fn ratio(&self, halves: &Halves, found: &HalfMeans, plan: &Plan) -> Option<Interval> {
         let mean = total(&self.reference) / self.reference.len() as f64;
         let of_half = |(reference, difference): (f64, &f64)| {

@@ -1,40 +1,34 @@
-//! Rates from counters that may begin anew and may be missing.
+//! Rates of counters that may reset and may be missing.
 
 use serde::Serialize;
 
-/// A counter as it was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// When, in seconds of a clock that does not jump within an epoch.
+    /// In seconds of a clock that does not jump within an epoch.
     pub at: f64,
-    /// The total since the counter's beginning; `None` where it was not read.
+    /// Since the counter's beginning; `None` where it was not read.
     pub total: Option<f64>,
-    /// What the counter belongs to: a session and a process within it. Totals of two epochs have nothing to do with one another.
+    /// Session and process of the counter. Totals of different epochs are unrelated.
     pub epoch: u64,
 }
 
-/// What a counter did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rates {
-    /// For each reading, the rate per second since the reading before; never negative. `None` for the first one of an
-    /// epoch, where either total is missing, where the counter began anew, and across a gap.
+    /// One for each reading: the rate since the previous one, never negative. `None` for the first
+    /// one of an epoch, where either total is missing, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
-    /// What the totals rose by over all steps that have a rate.
     pub increase: f64,
-    /// Seconds that those steps took: `increase / seconds` is the mean rate (a ratio of sums, not a mean of ratios).
+    /// Duration of those steps: `increase / seconds` is the mean rate (a ratio of sums, not a mean
+    /// of ratios).
     pub seconds: f64,
-    /// What the totals rose by across gaps within an epoch: it happened, nobody knows when.
+    /// Increase across gaps within an epoch, at unknown times.
     pub increase_in_gaps: f64,
-    /// Steps over a gap.
     pub gaps: usize,
-    /// Times the total fell within an epoch: the counter began anew.
     pub resets: usize,
 }
 
-/// Rates per second of a counter, one for each reading.
-///
-/// A step longer than `longest` seconds is a gap. Missing readings make their step longer, and no shorter: with `longest` at
-/// one and a half intervals, a single missing reading is a gap. A clock that stands or goes back gives no rate.
+/// A step longer than `longest` seconds is a gap. A missing reading lengthens its step. A clock
+/// that stands or goes back gives no rate.
 pub fn rates(readings: &[Reading], longest: f64) -> Rates {
     let mut rates = Rates {
         per_second: Vec::with_capacity(readings.len()),

@@ -1,18 +1,15 @@
-//! Moving averages.
-
-/// Which samples around a sample its average takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// So many samples, half of them before (one more before than after if even). At the ends of the series the average is of
-    /// those that there are; so it is of missing samples, and where the sample itself is missing the average is `None`, so
-    /// that a gap stays a gap. For pictures.
+    /// So many samples, half of them before (one more before than after if even). Missing samples,
+    /// also those beyond the ends, are left out. Where the sample itself is missing the average is
+    /// `None`, so that a gap stays a gap. For plots.
     Centred(usize),
-    /// The sample and those before it, so many in all; `None` unless all of them are there: what `rolling(n).mean()` of
-    /// pandas gives, and most likely the study's "sliding window of 100 entries". It lags half a window behind.
+    /// The sample and those before it; `None` unless all exist, like `rolling(n).mean()` of pandas
+    /// and most likely the study's "sliding window of 100 entries". It lags by half a window.
     Trailing(usize),
 }
 
-/// The moving average of a series, as long as the series. A window of 0 samples gives `None` everywhere.
+/// As long as the series. A window of 0 samples gives `None` everywhere.
 pub fn moving_average(values: &[Option<f64>], window: Window) -> Vec<Option<f64>> {
     let running = Running::of(values);
     let (Window::Centred(size) | Window::Trailing(size)) = window;
@@ -43,7 +40,7 @@ fn there(values: &[Option<f64>], i: usize) -> Option<f64> {
     values.get(i).copied().flatten().filter(|v| v.is_finite())
 }
 
-/// Sums and counts up to each sample, of the distances from the first value: small sums lose fewer digits.
+/// Cumulative sums and counts of the distances from the first value: small sums lose fewer digits.
 struct Running {
     origin: f64,
     sums: Vec<f64>,

@@ -1,9 +1,10 @@
-//! Finds the threshold of something that fails below it and keeps up above it, in trials that are each long and not certain.
+//! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! What is known is a distribution over a grid: the threshold, and how steep and how unreliable failing is. A trial at `h` fails
-//! with `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`; slope `s` and lapses `l` are not known either, and are averaged
-//! over. The next trial is the one that is expected to leave the least entropy of the threshold (Kontsevich and Tyler 1999; of
-//! the threshold alone: Prins 2013). Both ends of an interval that is narrow enough are tried again before it is told.
+//! The state is a distribution over thresholds, slopes and lapses. A trial at `h` fails with `l +
+//! (1 - 2 l) logistic((ln threshold - ln h) / s)`; slope `s` and lapses `l` are unknown, and
+//! averaged over. The next trial is the one that should leave the least entropy of the threshold
+//! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
+//! are tried again before it is reported.
 
 mod confirm;
 mod grid;
@@ -14,69 +15,57 @@ use confirm::Confirmation;
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
-/// From trial to trial until the first one fails.
+/// Factor from trial to trial until the first one fails.
 const DESCENT: f64 = 0.92;
-/// A trial is at most so much below what kept up: farther down it teaches little and costs a recovery.
+/// Lowest trial relative to what kept up: farther down it teaches little and costs a recovery.
 const LOWEST: f64 = 0.85;
-/// Confidence of the interval.
 const LEVEL: f64 = 0.9;
-/// Slopes, as a share of the threshold, above which its interval does not hold what it promises.
+/// Slopes, as a share of the threshold, above which an interval is unreliable.
 const NOISY: f64 = 0.06;
 const LIKELY_NOISY: f64 = 0.4;
-/// Values that differ by less are the same: a host cuts them down to pages.
+/// Values that differ by less are the same, because a host cuts them down to pages.
 const SAME: f64 = 0.001;
-/// Where a floor decides, the interval ends so much of its width above it at least: a floor is known as far as it was seen.
+/// Minimum distance from a floor to the upper end, as a share of the interval's width: a floor is
+/// known only as far as it was seen.
 const MARGIN: f64 = 0.5;
 
-/// What is searched for, and when that is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Where the search begins: the largest value that is tried.
+    /// The first and largest value that is tried.
     pub from: f64,
-    /// The widest interval that is an answer, as a share of the threshold: from 0.03 to 0.5.
+    /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
     pub width: f64,
     /// Most trials, without those of the ends of an interval.
     pub most: usize,
 }
 
-/// An interval for the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub low: f64,
     pub middle: f64,
     pub high: f64,
-    /// Confidence, between 0 and 1.
     pub level: f64,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
-    /// A trial at this value.
     Try(f64),
-    /// A trial of an end of the interval.
-    Confirm {
-        h: f64,
-        /// Whether it is the upper one.
-        high: bool,
-    },
-    /// None: it is over.
+    Confirm { h: f64, high: bool },
     Over(Outcome),
 }
 
-/// How a search ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
-    /// The threshold is in the interval.
     Found(Interval),
-    /// Trials at the same value end too differently, there were too few, or the ends of the interval did not hold: no interval
-    /// would hold what it promises.
+    /// Trials at the same value end too differently, there were too few, or the ends of the
+    /// interval did not hold: no interval would be reliable.
     Noisy,
-    /// The first value is too small: the threshold is above it.
+    /// The threshold is above the first value.
     AboveStart,
-    /// Nothing failed: the threshold is below the smallest value that was tried.
-    NeverFailed { lowest: f64 },
+    NeverFailed {
+        lowest: f64,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -99,7 +88,7 @@ impl Interval {
 }
 
 impl Staircase {
-    /// A search that nothing is known of yet; `None` without a positive start, a width that can be reached, or a trial.
+    /// `None` without a positive start, a width that can be reached, or a trial.
     pub fn new(wanted: Wanted) -> Option<Self> {
         let fits =
             wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
@@ -119,14 +108,14 @@ impl Staircase {
         (fits && wanted.most > 0).then_some(new)
     }
 
-    /// Takes what a trial at `h` came to. A value that is not positive says nothing.
+    /// Takes the result of a trial at `h`. A value that is not positive teaches nothing.
     pub fn take(&mut self, h: f64, kept_up: bool) {
         self.also(h, kept_up);
         self.trials += 1;
     }
 
-    /// Takes what a trial of an end of the interval came to, at about that end. An end at the floor or below it is not tried, and
-    /// is said to have failed: that teaches nothing of the threshold.
+    /// Takes the result of a trial at about an end of the interval. An end at or below the floor is
+    /// not tried and counts as failed, which teaches nothing about the threshold.
     pub fn confirm(&mut self, h: f64, high: bool, kept_up: bool) {
         self.confirmation.take(high, kept_up);
         if self.floor.is_none_or(|floor| h > floor) {
@@ -134,8 +123,8 @@ impl Staircase {
         }
     }
 
-    /// Takes that everything up to `h` fails for a reason that needs no trial: nothing is tried there from now on, and the threshold
-    /// that is told is at least `h`. A floor may rise; a lower one than before says nothing.
+    /// Everything up to `h` fails for a reason that needs no trial: nothing is tried there any
+    /// more, and the reported threshold is at least `h`. A floor may rise; a lower one is ignored.
     pub fn floor(&mut self, h: f64) {
         if h.is_normal() && self.floor.is_none_or(|floor| h > floor) && h > 0.0 {
             self.floor = Some(h);
@@ -143,13 +132,13 @@ impl Staircase {
         }
     }
 
-    /// The lowest value that is tried.
     fn lowest(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + MARGIN * self.wanted.width))
     }
 
-    /// The same of a trial that was not [`Staircase::next_trial`]'s and does not count as one.
+    /// Takes the result of a trial that [`Staircase::next_trial`] did not ask for and that does not
+    /// count as one.
     pub fn also(&mut self, h: f64, kept_up: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;
@@ -163,7 +152,6 @@ impl Staircase {
         }
     }
 
-    /// The interval of 90 % for the threshold, as far as it is known.
     pub fn interval(&self) -> Interval {
         let tail = (1.0 - LEVEL) / 2.0;
         let [low, middle, high] =
@@ -176,7 +164,7 @@ impl Staircase {
                 level: LEVEL,
             };
         };
-        // What a threshold below the floor would be does not matter, nor how likely it was thought at first.
+        // The probability of thresholds below the floor does not matter.
         let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
         Interval {
             low: low.max(floor),
@@ -186,34 +174,32 @@ impl Staircase {
         }
     }
 
-    /// The interval if it is narrow enough for an answer. Its ends may not have been tried again.
+    /// The interval if it is narrow enough. Its ends may not have been tried again.
     pub fn narrow_interval(&self) -> Option<Interval> {
         if self.is_descending() || self.grid.above(self.wanted.from.ln()) > LEVEL {
             return None;
         }
         let interval = self.interval();
-        // How flat failing is below a floor does not matter.
+        // The slope below a floor does not matter.
         let floored = self.floor.is_some_and(|floor| interval.low <= floor);
         let reliable = floored || self.noise() < LIKELY_NOISY;
         (interval.width() <= self.wanted.width && reliable).then_some(interval)
     }
 
-    /// How likely it is that the slope is too flat for an interval that holds what it promises.
+    /// Probability that the slope is too flat for a reliable interval.
     pub fn noise(&self) -> f64 {
         self.grid.flatter_than(NOISY)
     }
 
-    /// Trials, without those of the ends of an interval.
     pub fn trials(&self) -> usize {
         self.trials
     }
 
-    /// What the ends of the newest interval came to; `None` if none was tried.
+    /// Results at the ends of the newest interval; `None` if none was tried.
     pub fn confirmed(&self) -> Option<Confirmed> {
         self.confirmation.confirmed()
     }
 
-    /// Whether nothing has failed yet, down to the lowest value that is tried.
     fn is_descending(&self) -> bool {
         let lowest = self.lowest().unwrap_or(0.0);
         self.failed == 0

@@ -1,35 +1,27 @@
-//! Numbers that describe one series.
-
 use serde::Serialize;
 
-/// A series in a few numbers. Of no value at all, everything but the counts is `None`.
+/// A series in a few numbers. Without values, all but the counts is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Values that are there.
     pub n: usize,
-    /// Values that are not: `None` or not finite.
     pub missing: usize,
-    /// Of all values; 0 of none.
+    /// 0 without values.
     pub sum: f64,
     pub min: Option<f64>,
     pub max: Option<f64>,
     pub mean: Option<f64>,
-    /// Standard deviation with `n - 1`; `None` for fewer than two values.
+    /// With `n - 1`; `None` with fewer than two values.
     pub sd: Option<f64>,
 }
 
-/// A mean that leaves peaks out, as [`mean_without_peaks`] defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WithoutPeaks {
-    /// Mean of the values that stay.
     pub mean: f64,
-    /// Mean of all values.
     pub mean_of_all: f64,
-    /// What is above it is left out.
     pub limit: f64,
     pub left_out: usize,
     pub n: usize,
-    /// The largest of all values, those left out included.
+    /// Of all values, including those left out.
     pub max: f64,
 }
 
@@ -50,16 +42,16 @@ pub fn summary(values: &[Option<f64>]) -> Summary {
     }
 }
 
-/// The `p`-quantile of the values that are there; `None` of none or if `p` is not within 0 and 1.
+/// The `p`-quantile; `None` without values, or if `p` is not within 0 and 1.
 ///
-/// Definition 7 of Hyndman and Fan (1996), which is the default of R, NumPy and Excel: with the values ascending, the point at
-/// the place `1 + (n - 1) p`, between its neighbours in proportion. So 0 is the minimum, 1 the maximum, and half the median.
+/// Definition 7 of Hyndman and Fan (1996), the default of R, NumPy and Excel: position `1 + (n - 1)
+/// p` among the ascending values, interpolated linearly.
 pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// How many values a quantile above the median needs: as many as that one of them is expected beyond it. 20 for `p` 0.95, 100 for
-/// 0.99; 1 up to the median, and for the maximum.
+/// Values that a quantile above the median needs, so that one is expected beyond it. 20 for `p`
+/// 0.95, 100 for 0.99; 1 up to the median, and for the maximum.
 pub fn fewest_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -68,7 +60,7 @@ pub fn fewest_for(p: f64) -> usize {
     }
 }
 
-/// [`quantile`]; `None` also of fewer values than it needs ([`fewest_for`]).
+/// [`quantile`]; `None` also with fewer values than [`fewest_for`].
 pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     let sorted = sorted(values);
     if sorted.len() < fewest_for(p) {
@@ -78,7 +70,7 @@ pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     }
 }
 
-/// [`quantile`] of values that are ascending and finite already.
+/// [`quantile`] of values that are already ascending and finite.
 pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     if sorted.is_empty() || !(0.0..=1.0).contains(&p) {
         return None;
@@ -90,17 +82,14 @@ pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     Some(sorted[below] + share * (sorted[above] - sorted[below]))
 }
 
-/// The values that are there, ascending.
 pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
     let mut there = present(values);
     there.sort_unstable_by(f64::total_cmp);
     there
 }
 
-/// The mean without the values above `times` the mean of all of them; `None` of no value. The study takes 3 for TPS.
-///
-/// The mean of all values comes first, zeros included; then whatever is above `times` that mean is left out, once, and what
-/// stays is averaged. (Leaving out again after the mean has moved would be another definition.)
+/// The mean without the values above `times` the mean of all of them, zeros included; `None`
+/// without values. Peaks are left out only once. The study takes 3 for TPS.
 pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<WithoutPeaks> {
     let there = present(values);
     if there.is_empty() {
@@ -122,7 +111,6 @@ pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<WithoutP
     })
 }
 
-/// The values that are there, in the same order.
 pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
     values
         .iter()
@@ -132,7 +120,7 @@ pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
         .collect()
 }
 
-/// A sum whose error does not grow with the number of values (Neumaier 1974).
+/// Its error does not grow with the number of values (Neumaier 1974).
 pub(crate) fn total(values: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for value in values {
@@ -147,7 +135,7 @@ pub(crate) fn total(values: &[f64]) -> f64 {
     sum + lost
 }
 
-/// Mean and variance (`n - 1`) of values; `None` for fewer than two.
+/// With `n - 1`; `None` with fewer than two values.
 pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;
@@ -156,7 +144,7 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let mean = total(values) / n;
     let away: Vec<f64> = values.iter().map(|v| v - mean).collect();
     let squares: Vec<f64> = away.iter().map(|d| d * d).collect();
-    // The mean is a rounded number: the distances from it do not quite sum to 0.
+    // The mean is rounded, so the distances from it do not quite sum to 0.
     let rest = total(&away);
     Some((
         mean,

@@ -1,15 +1,13 @@
-//! Text that may come from anywhere.
-
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// At most this many characters are written as `[U+202E]`, which takes up to ten times the bytes of the character.
+/// Most characters written as `[U+202E]`, which takes up to ten times the bytes of the character.
 const MAX_ESCAPES: usize = 256;
 
-/// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
-/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`, and after [`MAX_ESCAPES`] of
-/// them as a question mark; white space becomes a space.
+/// Makes untrusted text safe to show: one line, without characters that are invalid in XML,
+/// invisible, move a terminal's cursor, or change the direction of text. They become `[U+202E]`,
+/// and after [`MAX_ESCAPES`] of them a question mark; white space becomes a space.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut numbered = 0;
@@ -27,7 +25,7 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// A path, as [`clean`] makes text. Bytes that are not UTF-8 are shown by number, `\xff`.
+/// [`clean`] for paths. Bytes that are not UTF-8 become `\xff`.
 pub fn path(path: &Path) -> String {
     let chunks = path.as_os_str().as_bytes().utf8_chunks();
     let shown = chunks.map(|chunk| {
@@ -38,7 +36,6 @@ pub fn path(path: &Path) -> String {
     shown.collect()
 }
 
-/// Whether a letter is invalid in XML, invisible, moves a terminal's cursor, or turns the direction of what follows.
 pub fn is_unfit(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,

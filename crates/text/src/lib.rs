@@ -1,5 +1,3 @@
-//! Times, amounts and texts for people.
-
 mod foreign;
 mod parse;
 mod time;
@@ -21,7 +19,7 @@ pub fn count(number: u64) -> String {
     out
 }
 
-/// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
+/// With thousands in groups and a real minus: `−1,234.50`. `not a number` if it is not finite.
 pub fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
@@ -29,7 +27,7 @@ pub fn number(value: f64, decimals: usize) -> String {
     let plain = format!("{:.*}", decimals.min(17), value.abs());
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let mut out = String::new();
-    // What rounds to nothing has no sign.
+    // A value that rounds to 0 has no sign.
     if value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
         out.push('\u{2212}');
     }
@@ -74,8 +72,8 @@ pub fn bytes(number: u64) -> String {
     }
 }
 
-/// A size that somebody set: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, in which two decimals
-/// tell it exactly; rounded to two decimals of the largest if there is none.
+/// A configured size: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, that
+/// shows it exactly with two decimals; else rounded to two decimals of the largest.
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let fitting = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
@@ -92,7 +90,6 @@ pub fn size(number: u64) -> String {
     )
 }
 
-/// Lines under their heads, columns as wide as what is in them.
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![
         heads

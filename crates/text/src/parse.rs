@@ -1,14 +1,11 @@
-//! Sizes and times as people write them.
-
 use std::time::Duration;
 
-/// Longest time that is taken: a year.
+/// A year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are left out. `0` needs no unit.
-///
-/// # Errors
-/// What is wrong with `text`: no unit, a unit that is read in two ways (`GB`), no number, more than 8 EiB.
+/// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are dropped.
+/// `0` needs no unit. Fails without a unit, for an ambiguous one (`GB`), without a number, and
+/// above 8 EiB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -44,10 +41,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is no size, as \"512G\" or \"1.5T\" are"))
 }
 
-/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`.
-///
-/// # Errors
-/// What is wrong with `text`: no unit, no number, more than a year.
+/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -73,7 +67,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time of at most a year, as \"12h\" or \"90s\" are"))
 }
 
-/// A decimal number times `unit`, without the fraction that is left. `None` for what is no number.
+/// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number.
 fn scaled(number: &str, unit: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.len() > 18 || fraction.len() > 9 {

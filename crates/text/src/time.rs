@@ -1,5 +1,3 @@
-//! Moments and lengths of time.
-
 use chrono::DateTime;
 use std::time::Duration;
 

@@ -1,26 +1,21 @@
-//! Where the page is: an address as people write it.
-
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use ureq::http::Uri;
 
-/// Where a daemon listens unless it is told otherwise.
 pub(crate) const USUAL: &str = "http://127.0.0.1:9912/metrics";
-/// Its socket under the shipped unit. It is there also where the port has moved, and wants TLS.
+/// The daemon's socket under the shipped unit. It exists even if the port was changed or needs TLS.
 pub(crate) const USUAL_SOCKET: &str = "/run/faultlined/metrics.sock";
 
-/// What is asked for, and the socket of this host it is asked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// `http://HOST/metrics` or `https://...`; of a socket, `http://localhost/metrics`.
     pub(crate) url: String,
-    /// The daemon's unix socket; `None` for a host and port.
+    /// The daemon's; `None` for a host and port.
     pub(crate) socket: Option<PathBuf>,
 }
 
 impl Address {
-    /// That of the daemon of this host: its socket, if somebody listens there and this user may connect; the usual port
-    /// else.
+    /// The daemon of this host: its socket if this user can connect to it, else the default port.
     pub(crate) fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Address {
@@ -34,11 +29,9 @@ impl Address {
         }
     }
 
-    /// From `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or the path of a socket that begins with `/`; without a
-    /// path of its own a URL gets `/metrics`.
-    ///
-    /// # Errors
-    /// It is none of these, or it holds a user: a password would be seen by all who list processes.
+    /// From `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or a socket's path that begins with
+    /// `/`. A URL without a path gets `/metrics`. A user is refused, because everyone who lists
+    /// processes would see a password.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")
@@ -59,7 +52,7 @@ impl Address {
         } else {
             format!("http://{text}")
         };
-        // What stands before an @ may be a password.
+        // The part before an @ may be a password.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
         let uri: Uri = whole
             .parse()
@@ -88,7 +81,7 @@ impl Address {
         })
     }
 
-    /// Whether nobody between here and there can read a password: it is encrypted, or stays on this host.
+    /// Whether nobody can read a password on the way: it is encrypted, or stays on this host.
     pub(crate) fn keeps_secrets(&self) -> bool {
         let host = self
             .url
@@ -108,7 +101,6 @@ impl Address {
         })
     }
 
-    /// As the head of the screen says it.
     pub(crate) fn shown(&self) -> String {
         match &self.socket {
             Some(socket) => socket.display().to_string(),

@@ -1,5 +1,3 @@
-//! `top`.
-
 use clap::Args;
 use faultline_command::args::parse_interval;
 use std::path::PathBuf;

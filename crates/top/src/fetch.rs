@@ -1,4 +1,4 @@
-//! Asks for the page, on a thread of its own: a host that does not answer must not hold up keys.
+//! Requests the page on a thread of its own: a host that does not answer must not block keys.
 
 mod client;
 
@@ -9,10 +9,9 @@ use faultline_command::clock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// A page, or what came instead of it, in words.
 pub(crate) type Answer = Result<Page, String>;
 
-/// The thread that asks; it ends by itself once this is dropped, after the question under way.
+/// The thread ends once this is dropped, after the present request.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     answers: Receiver<Answer>,
@@ -20,10 +19,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Asks now and then once an interval, counted from question to question.
-    ///
-    /// # Errors
-    /// The system gives no thread.
+    /// Requests at once and then once an interval, from request to request.
     pub(crate) fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
         let (tell, answers) = channel();
         let (stop, stopped) = channel();
@@ -48,7 +44,6 @@ impl Fetcher {
         })
     }
 
-    /// The next answer, if one has come.
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }

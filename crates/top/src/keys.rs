@@ -1,9 +1,6 @@
-//! Keys, and what they do.
-
 use crate::session::Session;
 use crate::state::Order;
 
-/// What is listed in the help, in its order.
 pub(crate) const HELP: [(&str, &str); 10] = [
     ("h  ?", "this help"),
     ("s", "order of the pools: faults, CPU, name"),
@@ -17,7 +14,6 @@ pub(crate) const HELP: [(&str, &str); 10] = [
     ("q  ctrl-C", "quit"),
 ];
 
-/// A key that means something here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Letter(char),
@@ -30,7 +26,6 @@ pub(crate) enum Key {
     Home,
 }
 
-/// Keys in what was read from a terminal at once; what is no key is left out.
 pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = read {
@@ -49,12 +44,11 @@ pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// The key that follows an escape byte, and what comes after it.
 fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
     let [b'[' | b'O', sequence @ ..] = read else {
         return (Some(Key::Escape), read);
     };
-    // Parameters, then one letter or tilde; cut off, it is nothing.
+    // Parameters, then one letter or tilde. An incomplete sequence is ignored.
     let Some(end) = sequence
         .iter()
         .position(|byte| (0x40..=0x7e).contains(byte))
@@ -73,7 +67,7 @@ fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
     (key, after)
 }
 
-/// Does what a key says; false if it says that this is the end.
+/// Returns false if the key ends the program.
 pub(crate) fn press(session: &mut Session, key: Key) -> bool {
     match key {
         Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,

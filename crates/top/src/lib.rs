@@ -1,7 +1,5 @@
-//! `top`: a daemon's newest page as a view that goes on, for an operator on ssh.
-//!
-//! A thread asks for the page, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
-//! them reads a clock or knows a terminal.
+//! `top`: a live view of a daemon's page, for an operator on ssh. [`state`] and [`view`] read no
+//! clock and know no terminal.
 
 mod address;
 pub mod args;
@@ -29,18 +27,15 @@ use std::path::Path;
 use std::time::Duration;
 use view::{Look, Scene};
 
-/// Columns of a screen that is not on a terminal.
 const COLUMNS: u16 = 80;
 
-/// Pages that a single screen waits for at most: half a minute at the usual interval. Pushes of the validator are 10 s apart.
+/// Most pages that a single screen waits for: half a minute at the default interval. The validator
+/// pushes every 10 s.
 const MAX_PAGES: u32 = 30;
-/// A wait for more pages is reported after this time.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
-/// Shows a daemon's figures, until a key or a signal ends it, or once as text.
-///
-/// # Errors
-/// [`WrongUsage`] for an address that is none; a file that cannot be used; with `--once`, a daemon that does not answer.
+/// Runs until a key or a signal ends it, or prints one screen. Fails with [`WrongUsage`] for an
+/// invalid address, and with `--once` if the daemon does not answer.
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let address = match &args.address {
         Some(text) => Address::read(text).map_err(WrongUsage)?,
@@ -67,8 +62,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     once(&client, session, &address.shown(), look, args.interval)
 }
 
-/// One screen of two samples of each source: a rate needs both. A source without a second sample in [`MAX_PAGES`] pages shows
-/// dashes.
+/// One screen from two samples of each source, because a rate needs both. A source without a second
+/// sample in [`MAX_PAGES`] pages shows dashes.
 fn once(
     client: &Client,
     mut session: Session,
@@ -82,7 +77,6 @@ fn once(
     for page in 1..=MAX_PAGES {
         match client.fetch() {
             Ok(page) => session.take(Ok(page), live::moment()),
-            // Two pages are enough.
             Err(_) if page > 2 => break,
             Err(what) => anyhow::bail!("{address}: {what}"),
         }

@@ -1,5 +1,3 @@
-//! The view on a terminal: pages and keys in, screens out.
-
 use crate::fetch::Fetcher;
 use crate::keys::{keys, press};
 use crate::screen::Screen;
@@ -16,10 +14,9 @@ use std::io::{Stdin, stdin, stdout};
 use std::os::fd::AsFd;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// From look to look at answers and at the terminal's size; keys and signals wake at once.
+/// Poll interval of answers and of the terminal's size; keys and signals wake at once.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Now, by both clocks.
 pub(super) fn moment() -> Moment {
     let unix = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment {
@@ -28,10 +25,7 @@ pub(super) fn moment() -> Moment {
     }
 }
 
-/// Shows pages until somebody has had enough: 0 after a key, 128 and its number after a signal.
-///
-/// # Errors
-/// The terminal cannot be used.
+/// Exit code: 0 after a key, 128 and its number after a signal.
 pub(super) fn run(
     fetcher: &Fetcher,
     mut session: Session,
@@ -52,7 +46,8 @@ pub(super) fn run(
             session.redraw = true;
         }
         if std::mem::take(&mut session.redraw) {
-            // `clear` would ask the terminal where its cursor is, and wait for the answer among the keys.
+            // `clear` would ask the terminal for its cursor, and wait for the answer among the
+            // keys.
             let area = terminal.size().context("the terminal")?.into();
             terminal.resize(area).context("the terminal")?;
         }
@@ -76,18 +71,19 @@ pub(super) fn run(
             _ => break 0,
         }
     };
-    // The terminal shows its cursor again when it goes, and must do so before it is given back.
+    // Dropping it shows the cursor, which must happen before the terminal is restored.
     drop(terminal);
     drop(screen);
     Ok(ended)
 }
 
-/// As the shell's key for it would, until the shell says to go on. Nothing happens without a shell that could say it.
+/// Stops like the shell's key for it, until the shell continues it. Does nothing without such a
+/// shell.
 fn stop() {
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
 }
 
-/// What was typed since the last look, often nothing; `None` if nobody can type any more.
+/// Input since the last poll, often empty; `None` if nobody can type any more.
 fn typed(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
     let mut polled = [PollFd::new(input, PollFlags::IN)];
     let at_once = Timespec {

@@ -1,5 +1,5 @@
-//! A page of `/metrics`: Prometheus' text, taken as it comes. What is no sample is skipped, so that a page of a newer
-//! daemon, or of something between it and us, still shows what is understood.
+//! A page of `/metrics` in Prometheus' text format. Lines that are no samples are skipped, so that
+//! a page of a newer daemon, or of a proxy, still shows what is understood.
 
 mod earns;
 mod runs_out;
@@ -9,29 +9,26 @@ pub(crate) use earns::Earns;
 use faultline_catalog::{Metric, Source, metrics};
 use std::time::Duration;
 
-/// Series that are kept of one page: a daemon has fewer than 2,000.
+/// Series of one page; a daemon has fewer than 2,000.
 const MOST_SAMPLES: usize = 100_000;
 
-/// One series with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
     /// With its suffix, such as `_bucket`.
     name: String,
-    /// Names and values, the values unescaped.
     labels: Vec<(String, String)>,
     value: f64,
 }
 
-/// What a daemon said at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Page {
     samples: Vec<Sample>,
-    /// When it was handed out, by the daemon's clock, in seconds since 1970; `None` if the answer did not say.
+    /// When it was served, by the daemon's clock, in seconds since 1970; `None` if unknown.
     told: Option<f64>,
 }
 
 impl Page {
-    /// Reads the classic text or OpenMetrics; of a page without a sample that is understood nothing is there.
+    /// Reads the classic text or OpenMetrics. The page is empty if no sample is understood.
     pub(crate) fn read(text: &str) -> Self {
         Page {
             samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect(),
@@ -39,7 +36,6 @@ impl Page {
         }
     }
 
-    /// The same, handed out at that time by the daemon's clock.
     pub(crate) fn told_at(self, unix: Option<Duration>) -> Self {
         Page {
             told: unix.map(|unix| unix.as_secs_f64()),
@@ -47,24 +43,23 @@ impl Page {
         }
     }
 
-    /// How old its newest tick was when it was handed out, to the second; `None` if that is not known.
+    /// Age of its newest tick when it was served, to the second; `None` if unknown.
     pub(crate) fn age(&self) -> Option<Duration> {
         let age = self.told? - self.last_success(Source::Daemon)?;
         Duration::try_from_secs_f64(age).ok()
     }
 
-    /// Whether it is the page of a faultlined.
     pub(crate) fn is_ours(&self) -> bool {
         self.get(&metrics::daemon::BUILD_INFO, &[]).is_some()
     }
 
-    /// The value of the first series of `metric` that has these values of its own labels, in their order; fewer values
-    /// leave the rest open. `None` if there is none, or if it is no finite number.
+    /// Value of the first series of `metric` with these label values, in the metric's order; fewer
+    /// values leave the rest open. `None` if there is none, or if it is not finite.
     pub(crate) fn get(&self, metric: &Metric, values: &[&str]) -> Option<f64> {
         self.with_suffix(metric, "", values)
     }
 
-    /// The same of the series that a histogram writes: `_sum`, `_count`.
+    /// [`Page::get`] of a histogram's series: `_sum`, `_count`.
     pub(crate) fn with_suffix(
         &self,
         metric: &Metric,
@@ -77,12 +72,13 @@ impl Page {
             .filter(|value| value.is_finite())
     }
 
-    /// A level that must be 1 to be true; `None` if it is absent.
+    /// Whether the value is 1; `None` if it is absent.
     pub(crate) fn flag(&self, metric: &Metric, values: &[&str]) -> Option<bool> {
         self.get(metric, values).map(|value| value == 1.0)
     }
 
-    /// The sum over all series of `metric` with these label values; `None` if there is none: absent is not zero.
+    /// Sum over all series of `metric` with these label values; `None` if there is none: absent is
+    /// not zero.
     pub(crate) fn sum(&self, metric: &Metric, values: &[&str]) -> Option<f64> {
         let all = self
             .all(metric, "")
@@ -92,14 +88,13 @@ impl Page {
             .filter(|sum| sum.is_finite())
     }
 
-    /// The value of a label of the first series of `metric`; `None` if it is absent or empty.
+    /// A label of the first series of `metric`; `None` if it is absent or empty.
     pub(crate) fn label(&self, metric: &Metric, name: &str) -> Option<&str> {
         self.all(metric, "")
             .find_map(|sample| sample.label(name))
             .filter(|value| !value.is_empty())
     }
 
-    /// Every series of `metric`, with the value of that label.
     pub(crate) fn by_label(
         &self,
         metric: &'static Metric,
@@ -109,7 +104,8 @@ impl Page {
             .filter_map(move |sample| Some((sample.label(name)?, sample.value)))
     }
 
-    /// Every series of a metric with that label, its value, and the value of its other label of its own, if it has one.
+    /// Every series with that label: its value, and the value of the metric's other label, if it
+    /// has one.
     pub(crate) fn pairs(
         &self,
         metric: &'static Metric,
@@ -125,7 +121,7 @@ impl Page {
         })
     }
 
-    /// Cumulative counts by upper bound of a histogram, in the order of the page; the last bound is infinite.
+    /// (upper bound, cumulative count), in the order of the page; the last bound is infinite.
     pub(crate) fn buckets(&self, metric: &Metric, values: &[&str]) -> Vec<(f64, f64)> {
         self.all(metric, "_bucket")
             .filter(|sample| fits(sample, metric, values))
@@ -138,12 +134,12 @@ impl Page {
         self.flag(&metrics::daemon::SOURCE_UP, &[source.name()])
     }
 
-    /// When a source last did its main job, in seconds since 1970.
+    /// In seconds since 1970.
     pub(crate) fn last_success(&self, source: Source) -> Option<f64> {
         self.get(&metrics::daemon::SOURCE_LAST_SUCCESS, &[source.name()])
     }
 
-    /// The sources of rates that are up, each with the time of its newest sample.
+    /// Sources of rates that are up, each with the time of its newest sample.
     pub(crate) fn sample_times(&self) -> Vec<(Source, f64)> {
         let sources = [
             Source::Process,
@@ -205,7 +201,6 @@ fn sample(line: &str) -> Option<Sample> {
 
 type Labels = Vec<(String, String)>;
 
-/// What is between the braces, and what follows the closing one.
 fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -220,7 +215,6 @@ fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     }
 }
 
-/// A value up to its closing quote, unescaped, and what follows.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -1,9 +1,7 @@
-//! A counter's rate from page to page.
-
 use faultline_stats::rate::{Reading, rates};
 
-/// Remembers one reading. The time is that at which the source looked, not that of the page: a source that looks every
-/// five seconds has one rate for five pages, and not a fivefold one after four zeros.
+/// Uses the time of the source's sample, not of the page: a source sampled every five seconds has
+/// one rate for five pages, and not a fivefold one after four zeros.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     last: Option<Reading>,
@@ -11,9 +9,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// The rate per second as of this reading: the one before, while the source has not looked again. `None` for the
-    /// first reading of an epoch, after a fall, for a total that is not there, and of a source that has not looked for
-    /// `longest` seconds before `now`.
+    /// The rate per second at this reading; the previous one until the source samples again. `None`
+    /// for the first reading of an epoch, after a fall, without a total, and if the source has no
+    /// sample in the `longest` seconds before `now`.
     pub(crate) fn take(&mut self, reading: Reading, now: f64, longest: f64) -> Option<f64> {
         if reading.total.is_none() {
             self.rate = None;

@@ -1,4 +1,4 @@
-//! The terminal as a screen, and as it was before in the end, whatever the end is.
+//! The terminal as a screen. Whatever ends it, the terminal is restored.
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io;
@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The other screen, cleared, without a cursor.
+/// Alternate screen, cleared, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
-/// Plain colours, the cursor, the screen from before.
+/// Plain colours, the cursor, the primary screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// While this lives, keys come one by one and unseen, and the other screen is shown.
+/// Until it is dropped, keys come one by one without echo, on the alternate screen.
 #[derive(Debug)]
 pub(crate) struct Screen(Arc<Before>);
 
@@ -24,10 +24,8 @@ struct Before {
 }
 
 impl Screen {
-    /// Takes the terminal that `input` reads from and `output` writes to. A panic gives it back before it says anything.
-    ///
-    /// # Errors
-    /// One of them is no terminal.
+    /// Uses the terminal that `input` reads from and `output` writes to. A panic restores it before
+    /// it prints.
     pub(crate) fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
         let (input, output) = (
@@ -57,7 +55,6 @@ impl Screen {
 }
 
 impl Before {
-    /// Once; a terminal that is gone needs nothing.
     fn restore(&self) {
         if !self.left.swap(true, Ordering::Relaxed) {
             let _ = write_all(&self.output, LEAVE);

@@ -1,5 +1,3 @@
-//! What is known after all pages so far: figures with their past, pools, and what happened.
-
 mod course;
 mod events;
 mod pools;
@@ -18,36 +16,30 @@ use slots::SlotTimes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A source silent for this long, or three intervals where that is longer, has no rate.
+/// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const LONGEST: Duration = Duration::from_secs(60);
-/// As long without a new tick, or three intervals, and the daemon stands still.
+/// The daemon is stuck after this long without a new tick, or three intervals.
 const STANDS_STILL: Duration = Duration::from_secs(10);
-/// Events that are kept.
 const MOST_EVENTS: usize = 20;
 
-/// A moment, by the clock that never jumps and by the one on the wall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) uptime: Duration,
-    /// Nanoseconds since 1970.
     pub(crate) unix_ns: i64,
 }
 
-/// Why there is no new page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScrapeError {
     pub(crate) since: Moment,
     pub(crate) what: String,
 }
 
-/// Everything the view shows, and nothing of how.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     interval: Duration,
     page: Page,
     taken: Option<Moment>,
     error: Option<ScrapeError>,
-    /// The number of the newest tick, and since when it is the newest.
     tick: Option<(f64, Moment)>,
     courses: Vec<Course>,
     pools: Pools,
@@ -56,7 +48,6 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Of pages that come once an interval.
     pub(crate) fn new(interval: Duration) -> Self {
         State {
             interval,
@@ -71,7 +62,6 @@ impl State {
         }
     }
 
-    /// Takes in what came.
     pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
         match answer {
             Ok(page) => self.page(page, at),
@@ -109,22 +99,19 @@ impl State {
         self.page = page;
     }
 
-    /// The newest page; before the first one an empty one.
     pub(crate) fn newest(&self) -> &Page {
         &self.page
     }
 
-    /// When the newest page came; `None` before the first.
     pub(crate) fn taken(&self) -> Option<Moment> {
         self.taken
     }
 
-    /// Why no page came last time; `None` if one did.
     pub(crate) fn error(&self) -> Option<&ScrapeError> {
         self.error.as_ref()
     }
 
-    /// How long the daemon has been at the same tick although it answers; `None` while it ticks. The newest page alone
+    /// How long the daemon has answered with the same tick; `None` while it ticks. A single page
     /// shows it too, by the daemon's own clock.
     pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
         let (_, since) = self.tick.filter(|_| self.error.is_none())?;
@@ -136,43 +123,38 @@ impl State {
             .then(|| still + now.uptime.saturating_sub(taken))
     }
 
-    /// A figure's newest value; `None` if the page does not tell it.
     pub(crate) fn now(&self, what: What) -> Option<f64> {
         self.course(what).and_then(Course::newest)
     }
 
-    /// A figure's past.
     pub(crate) fn course(&self, what: What) -> Option<&Course> {
         self.courses.get(what as usize)
     }
 
-    /// The pools, the first by `order` first.
     pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
         self.pools.sorted(order)
     }
 
-    /// Program cache time per replayed slot in the last push that told of slots.
     pub(crate) fn slots(&self) -> &SlotTimes {
         &self.slots
     }
 
-    /// What happened, the newest first.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }
 }
 
-/// A page as a meter needs it.
 #[derive(Debug, Clone, Copy)]
 struct Looks<'a> {
     page: &'a Page,
-    /// Seconds without a look after which a rate is none.
+    /// Seconds without a sample after which there is no rate.
     longest: f64,
 }
 
 impl Looks<'_> {
-    /// A total with the time at which its source looked; `None` if the source never did, or if it tells of a validator
-    /// and none is followed. A total of a source that is down is what it was before, so that it is none.
+    /// A total with the time of its source's sample. `None` if there was no sample, or if it is
+    /// about a validator and none is followed. The total of a source that is down is old, so it is
+    /// left out.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
         if source != Source::Daemon && self.page.flag(&metrics::process::UP, &[]) == Some(false) {
             return None;
@@ -185,7 +167,7 @@ impl Looks<'_> {
         })
     }
 
-    /// When the source last brought something, in seconds since 1970. Datapoints come with pushes.
+    /// The source's last success, in seconds since 1970. For datapoints: the last push.
     fn looked(&self, source: Source) -> Option<f64> {
         let push = self
             .page
@@ -194,12 +176,12 @@ impl Looks<'_> {
         push.or_else(|| self.page.last_success(source))
     }
 
-    /// The daemon's own time; 0 if it does not tell.
     fn now(&self) -> f64 {
         self.page.last_success(Source::Daemon).unwrap_or_default()
     }
 
-    /// Counters of the kernel live as long as the process; those that the daemon sums as long as the daemon.
+    /// Counters of the kernel live as long as the process, sums of the daemon as long as the
+    /// daemon.
     fn epoch(&self, source: Source) -> u64 {
         let start = match source {
             Source::Process | Source::Threads => &metrics::process::START_TIME,

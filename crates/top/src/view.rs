@@ -1,5 +1,3 @@
-//! The state as a screen: from what is known to cells, and nothing else.
-
 mod events;
 mod foot;
 mod help;
@@ -18,25 +16,19 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-/// Narrower or lower than this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
-/// From here on the pools are beside the figures, not below them.
+/// From this width on, the pools are next to the figures.
 const WIDE: u16 = 132;
-/// Columns for the pools there.
 const POOLS_WIDTH: u16 = 62;
-/// Lines of the foot.
 const FOOT: u16 = 2;
-/// Lines of pools, with their head: these they have in any case, and so many before plots grow at their cost.
 const LEAST_POOLS: u16 = 4;
 const MANY_POOLS: u16 = 30;
-/// Lines that are kept for what happened, where the pools are elsewhere: a gap, a title, four events.
+/// Lines for events if the pools are elsewhere: a gap, a title, four events.
 const EVENTS: u16 = 6;
 
-/// What is drawn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) session: &'a Session,
-    /// Whom the page is asked of.
     pub(crate) address: &'a str,
     pub(crate) now: Moment,
     pub(crate) look: Look,
@@ -48,12 +40,10 @@ impl Scene<'_> {
     }
 }
 
-/// Fills the area.
 pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     fill(scene, area, row::TALLEST, buffer);
 }
 
-/// The same with plots of at most so many lines.
 fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let words = format!("{} by {} is too small for this", area.width, area.height);
@@ -72,7 +62,7 @@ fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
     scrub(buffer);
 }
 
-/// Whatever came into a cell from a page or an error, it is nothing that steers the terminal.
+/// Text of a page or an error must not control the terminal.
 fn scrub(buffer: &mut Buffer) {
     for cell in buffer
         .content
@@ -106,7 +96,6 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let (figures, below) = if wide {
         cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
     } else {
-        // What has no room is left out from the end: pools before figures.
         cut_below(body, heights.min(body.height))
     };
     row::draw(&rows, tall, scene.look, figures, buffer);
@@ -115,7 +104,6 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     events::draw(scene, if wide { beside } else { left }, buffer);
 }
 
-/// The first `height` lines, and the rest.
 fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let rest = Rect {
@@ -126,7 +114,6 @@ fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     (Rect { height, ..area }, rest)
 }
 
-/// The first `width` columns, and the rest.
 fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     let rest = Rect {
@@ -137,7 +124,6 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
     (Rect { width, ..area }, rest)
 }
 
-/// A screen of that width as plain text, as high as it needs to be for every pool.
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
@@ -155,7 +141,7 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     text(&buffer)
 }
 
-/// The cells without colours, without blanks at the ends of lines and without empty lines at the end.
+/// Without colours, blanks at the ends of lines, and empty lines at the end.
 pub(crate) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let lines = buffer

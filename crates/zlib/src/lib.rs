@@ -1,4 +1,5 @@
-//! zlib itself. flate2 has one backend in a build, and that is zlib-rs, whose levels 1 to 8 are those of zlib-ng.
+//! The original zlib. flate2 has one backend in a build, here zlib-rs, whose levels 1 to 8 are
+//! those of zlib-ng.
 
 #![expect(
     unsafe_code,
@@ -9,13 +10,10 @@ use libz_sys as zlib;
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 
-/// Bits of zlib's largest window.
 const WINDOW_BITS: c_int = 15;
-/// zlib's default for the memory of a compressor.
 const MEMORY_LEVEL: c_int = 8;
 const STREAM_SIZE: c_int = size_of::<zlib::z_stream>() as c_int;
 
-/// zlib refuses: its code, of those in `zlib.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error(pub i32);
 
@@ -27,14 +25,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The version that was compiled.
 pub fn version() -> String {
     // SAFETY: zlib gives a constant text that ends with a zero.
     let version = unsafe { CStr::from_ptr(zlib::zlibVersion()) };
     version.to_string_lossy().into_owned()
 }
 
-/// A stream of zlib. It never moves: zlib's state points to it.
+/// It never moves, because zlib's state points to it.
 struct Stream(*mut zlib::z_stream);
 
 // SAFETY: the stream and what it points to have one owner, and zlib keeps nothing for a thread.
@@ -61,7 +58,7 @@ impl Stream {
         Stream(Box::into_raw(Box::new(stream)))
     }
 
-    /// Runs `work` from `input` into `output`: the code, and the bytes that were written.
+    /// Runs `work` from `input` into `output`: its code, and the bytes written.
     fn run(
         &mut self,
         input: &[u8],
@@ -101,11 +98,9 @@ extern "C" fn free(_: *mut c_void, memory: *mut c_void) {
     unsafe { libc::free(memory) }
 }
 
-/// Compresses records one by one, with tables that are reused.
 pub struct Compressor(Stream);
 
 impl Compressor {
-    /// At a level from 1 to 9.
     pub fn new(level: i32) -> Result<Compressor, Error> {
         let stream = Stream::new();
         // SAFETY: a stream with its allocators, and the version and size of the library that it was compiled with.
@@ -127,7 +122,6 @@ impl Compressor {
         }
     }
 
-    /// Compresses a record into `output`: the bytes that were written.
     pub fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Result<usize, Error> {
         // SAFETY: a stream that `deflateInit2_` has initialized.
         match unsafe { zlib::deflateReset(self.0.0) } {
@@ -148,7 +142,6 @@ impl Drop for Compressor {
     }
 }
 
-/// Restores records one by one.
 pub struct Decompressor(Stream);
 
 impl Decompressor {
@@ -163,10 +156,7 @@ impl Decompressor {
         }
     }
 
-    /// Restores a record into `output`: the bytes that were written.
-    ///
-    /// # Errors
-    /// It is no such record, or `output` is too short.
+    /// Returns the bytes written. Fails for an invalid record, or if `output` is too short.
     pub fn decompress(&mut self, input: &[u8], output: &mut [u8]) -> Result<usize, Error> {
         // SAFETY: a stream that `inflateInit2_` has initialized.
         match unsafe { zlib::inflateReset(self.0.0) } {

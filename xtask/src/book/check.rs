@@ -1,11 +1,10 @@
-//! Links of the made site: each leads to a file and an anchor of it, and nothing is loaded from elsewhere.
+//! Every link of the site must lead to a file and an anchor, and nothing is loaded from elsewhere.
 
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The number of links into the site.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();

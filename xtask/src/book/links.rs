@@ -1,8 +1,6 @@
-//! Links of pages: as they are written, and as the site has them.
-
 use std::path::{Component, Path, PathBuf};
 
-/// A page whose links into the tree are replaced; what the replacement does not know stays. Blocks of code have no links.
+/// Replaces links into the tree; those without a replacement stay. Code blocks have no links.
 pub(super) fn rewritten(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
     let mut page = String::with_capacity(text.len());
     for (number, block) in text.split("```").enumerate() {
@@ -29,7 +27,7 @@ pub(super) fn rewritten(text: &str, mut replace: impl FnMut(&str) -> Option<Stri
     page
 }
 
-/// A target of a page in this folder, from the root of the tree; `None` if it is outside.
+/// A link target in this folder, from the root of the tree; `None` if it is outside.
 pub(super) fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {
@@ -43,7 +41,6 @@ pub(super) fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The way from a folder to a file, both from the root of the tree.
 pub(super) fn relative(folder: &Path, file: &Path) -> String {
     let shared = folder
         .components()

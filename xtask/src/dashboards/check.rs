@@ -1,5 +1,3 @@
-//! What a dashboard must have, and may only name.
-
 use super::queries::{self, plain};
 use crate::rules;
 use crate::rules::expression::{Names, result_labels};
@@ -10,19 +8,18 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Why panels show nothing, for the tests that look.
+/// Reasons for panels without data, for the render tests.
 const REASONS: &str = "grafana/render/without-data.json";
 
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
-/// The data source that is chosen above the panels.
 const CHOSEN: &str = "${datasource}";
 
-/// Panels that are used: those which can be drawn and looked at without a Grafana server.
+/// Allowed panels: those that can be rendered without a Grafana server.
 const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
 
-/// Units that are used: Grafana's own names, or a suffix.
+/// Allowed units: Grafana's own names, or a suffix.
 const UNITS: [&str; 8] = [
     "none",
     "short",
@@ -34,13 +31,10 @@ const UNITS: [&str; 8] = [
     "suffix:",
 ];
 
-/// A description shorter than this says nothing.
 const FEW_WORDS: usize = 6;
 
-/// What stands between what a panel shows and what its reader is to do.
 const ACT: &str = "\n\n**What to do:** ";
 
-/// One dashboard, as far as it is checked.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Dashboard {
     pub(super) uid: String,
@@ -55,7 +49,6 @@ struct Templating {
     list: Vec<Variable>,
 }
 
-/// Something to choose above the panels.
 #[derive(Debug, Clone, Deserialize)]
 struct Variable {
     name: String,
@@ -74,7 +67,6 @@ struct Link {
     url: String,
 }
 
-/// A panel, or the heading of a row, which has nothing but its title.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
@@ -87,7 +79,6 @@ struct Panel {
     targets: Vec<Query>,
     field_config: FieldConfig,
     links: Vec<Link>,
-    /// Where Grafana puts the panels of a row that is saved collapsed.
     panels: Vec<Value>,
 }
 
@@ -118,12 +109,10 @@ struct Property {
 }
 
 impl Dashboard {
-    /// Those that ask something, and not the headings of rows.
     fn panels(&self) -> impl Iterator<Item = &Panel> {
         self.panels.iter().filter(|panel| panel.kind != "row")
     }
 
-    /// How others link to it.
     fn link(&self) -> Link {
         let title = self.title.trim_start_matches("Faultline / ").to_owned();
         Link {
@@ -134,7 +123,6 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Addresses of the panel's links and of the links of its values.
     fn urls(&self) -> impl Iterator<Item = &str> {
         let overrides = self
             .field_config
@@ -151,7 +139,6 @@ impl Panel {
         of_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
     }
 
-    /// Whether it shows from where on a value is bad: by colours, a line, or a cell.
     fn shows_a_bound(&self) -> bool {
         let colours = |value: &Value| {
             value["steps"]
@@ -171,7 +158,6 @@ impl Panel {
     }
 }
 
-/// Adds everything that is wrong with the dashboards.
 pub(super) fn all(
     root: &Path,
     dashboards: &[Dashboard],
@@ -230,7 +216,7 @@ struct Global {
     scrape_interval: String,
 }
 
-/// `$__rate_interval` is four times what the data source is told: it must be the interval of the scrapes.
+/// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
 fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let sources: DataSources = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Scrapes = rules::parse(root, Path::new(SCRAPES))?;
@@ -247,7 +233,6 @@ fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a panel or a query shows nothing: what is named must be there.
 fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
     let all: serde_json::Value =
         serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
@@ -274,7 +259,6 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
     Ok(())
 }
 
-/// Whether the words are a panel's title, or it and the letter of one of its queries.
 fn is_of(panel: &Panel, words: &str) -> bool {
     panel.title == words
         || panel
@@ -341,7 +325,8 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     wrong
 }
 
-/// An expression whose answer has the choices as a label. The label is asked for, so that it must be one of the metric's.
+/// An expression whose result has the choices as a label. It uses the label, so that it must be one
+/// of the metric's.
 fn choices(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -351,7 +336,6 @@ fn choices(variable: &Variable) -> Option<String> {
     query.strip_prefix("query_result(").map(str::to_owned)
 }
 
-/// Names behind a dollar.
 fn named_variables(text: &str) -> Vec<&str> {
     let name = |after: &'_ str| {
         after
@@ -411,7 +395,6 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
-        // Labels that the legend shows must be there to be shown.
         let shown = query
             .legend_format
             .split("{{")
@@ -426,7 +409,7 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     wrong
 }
 
-/// Whether the words name a number from which on something is to be done: `Above 80 %`.
+/// Whether the words name a threshold for action: `Above 80 %`.
 fn describes_bound(words: &str) -> bool {
     let words: Vec<&str> = words.split_whitespace().collect();
     words.windows(2).any(|pair| {
@@ -436,7 +419,6 @@ fn describes_bound(words: &str) -> bool {
     })
 }
 
-/// Links lead to runbooks and dashboards that there are.
 fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Link { url, .. } in &panel.links {

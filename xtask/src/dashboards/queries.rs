@@ -1,4 +1,4 @@
-//! The queries of a dashboard as Grafana sends them: its variables, its windows, its links.
+//! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
 use promql_parser::label::{MatchOp, Matchers};
 use promql_parser::parser::{Expr, parse};
@@ -6,10 +6,11 @@ use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// A window over scraped series has at least four scrapes of the longest interval that is supported, 60 s.
+/// At least four scrapes of the longest supported interval, 60 s.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(4 * 60);
 
-/// Variables that stand where a duration does, with one of their values. `$__interval` can be as short as a scrape.
+/// Variables in place of a duration, with one of their values. `$__interval` can be as short as a
+/// scrape.
 const DURATIONS: [(&str, &str); 4] = [
     ("$__rate_interval", "5m"),
     ("$__range", "5m"),
@@ -17,7 +18,7 @@ const DURATIONS: [(&str, &str); 4] = [
     ("$earlier", "5m"),
 ];
 
-/// An expression with durations where Grafana's variables stand for them. In strings `${name:format}` becomes `$name`.
+/// Replaces Grafana's variables with durations. In strings `${name:format}` becomes `$name`.
 pub(super) fn plain(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
@@ -33,8 +34,8 @@ pub(super) fn plain(expression: &str) -> String {
     })
 }
 
-/// Wrong operators in front of variables, and windows that are too short. `is_list` tells whether several values of a variable
-/// can be chosen: only those does Grafana escape for a regular expression.
+/// Wrong operators before variables, and windows that are too short. `is_list`: several values can
+/// be chosen; Grafana escapes only those for a regular expression.
 pub(super) fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut visitor = Visitor {
         is_list,
@@ -98,7 +99,7 @@ impl<F: Fn(&str) -> bool> ExprVisitor for Visitor<F> {
     }
 }
 
-/// Values in a link that Grafana does not encode: a value with `&`, `#` or `+` would change the address.
+/// Unencoded values of a link: `&`, `#` or `+` in a value would change the address.
 pub(super) fn unencoded(url: &str) -> Vec<&str> {
     url.split("${")
         .skip(1)

@@ -1,4 +1,4 @@
-//! The names in a PromQL expression: which metrics it selects, and which labels of them it names.
+//! Metrics that a PromQL expression selects, and labels that it names.
 
 use super::shape;
 use faultline_catalog::{Kind, metrics};
@@ -11,7 +11,7 @@ use std::convert::Infallible;
 /// Labels that Prometheus adds to every series: its own, and that of `grafana/prometheus/targets`.
 const ADDED: [&str; 3] = ["job", "instance", "hardware"];
 
-/// What Prometheus makes itself, with the labels beside the target's.
+/// Metrics of Prometheus itself, with their labels beyond the target's.
 const ITS_OWN: [(&str, &[&str]); 5] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
@@ -23,18 +23,16 @@ const ITS_OWN: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The metrics that may be asked for, each with its labels; `None` if these are not known.
+/// Known metrics with their labels; `None` if these are not known.
 #[derive(Debug)]
 pub(crate) struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
-/// A metric with the labels of its matchers.
 #[derive(Debug, PartialEq, Eq)]
 struct Selected {
     name: String,
     labels: Vec<String>,
 }
 
-/// What an expression names: metrics, and the labels by which series are grouped and matched.
 #[derive(Debug, Default)]
 struct Named {
     selected: Vec<Selected>,
@@ -42,7 +40,6 @@ struct Named {
 }
 
 impl Names {
-    /// Everything the daemon exports, the three series of a histogram by their suffixes, and what Prometheus makes itself.
     pub(crate) fn of_the_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
@@ -64,12 +61,10 @@ impl Names {
         Names(names)
     }
 
-    /// Recording rules, with whatever labels these leave.
     pub(crate) fn record(&mut self, names: impl Iterator<Item = String>) {
         self.0.extend(names.map(|name| (name, None)));
     }
 
-    /// Metrics that do not exist, and labels that these metrics do not have, in words.
     pub(crate) fn wrong_with(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
             Ok(parsed) => self.unknown(&named(&parsed)),
@@ -77,7 +72,7 @@ impl Names {
         }
     }
 
-    /// The same, and operands and results that still have the labels of a target.
+    /// [`Names::wrong_with`], and operands and results that still have target labels.
     pub(crate) fn wrong_with_query(&self, expression: &str) -> Vec<String> {
         let mut wrong = self.wrong_with(expression);
         if let Ok(parsed) = parse(expression) {
@@ -124,7 +119,6 @@ impl Names {
         wrong
     }
 
-    /// Words of a text that look like a metric of ours and are none.
     pub(crate) fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = text.split(|c: char| !is_name(c)).filter(|word| {
             let ours = ["agave_", "faultline_", "instance:"]
@@ -140,7 +134,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// The labels of an expression's result, unless it is a scalar or still has the labels of its target.
+/// Labels of an expression's result; `None` for a scalar, or with target labels.
 pub(crate) fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }

@@ -1,7 +1,8 @@
-//! Which labels the result of an expression can have.
+//! Labels of an expression's result.
 //!
-//! A target's labels (`hardware`, `replica`) change and are doubled. Series that still have them make a binary operation fail
-//! for all instances, fire an alert twice, and draw a second line. So operands and results are aggregated by named labels.
+//! Target labels (`hardware`, `replica`) change and occur twice. Series with them break a binary
+//! operation for all instances, fire an alert twice, and draw a second line. So operands and
+//! results are aggregated by named labels.
 
 use promql_parser::label::{Labels, MatchOp};
 use promql_parser::parser::token::{
@@ -15,7 +16,8 @@ use std::collections::BTreeSet;
 
 type Set = BTreeSet<String>;
 
-/// Labels behind the first word of a recording rule's name: `instance:x:ratio` has `job` and `instance`.
+/// Labels implied by the first word of a recording rule's name: `instance:x:ratio` has `job` and
+/// `instance`.
 const RECORDED: [(&str, &[&str]); 2] = [
     ("instance", &["job", "instance"]),
     ("instance_level", &["job", "instance", "level"]),
@@ -25,12 +27,8 @@ const RECORDED: [(&str, &[&str]); 2] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shape {
     Scalar,
-    /// Target labels are still there.
     Raw,
-    Aggregated {
-        labels: Set,
-        key: Set,
-    },
+    Aggregated { labels: Set, key: Set },
 }
 
 impl Shape {
@@ -55,7 +53,6 @@ impl Shape {
     }
 }
 
-/// What is wrong with the operands of an expression and its result, in words.
 pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
     let mut check = Check::default();
     if check.shape(expression) == Shape::Raw {
@@ -66,7 +63,7 @@ pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
     check.wrong
 }
 
-/// The labels of a result; `None` of a scalar and of series with the labels of their target.
+/// `None` for a scalar and for series with target labels.
 pub(crate) fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
     match Check::default().shape(expression) {
         Shape::Aggregated { labels, .. } => Some(labels),
@@ -74,7 +71,7 @@ pub(crate) fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
     }
 }
 
-/// The labels that a recording rule of this name must yield. `None` if the first word of the name is not known.
+/// Labels that a recording rule of this name must yield; `None` if the first word is not known.
 pub(crate) fn recorded(name: &str) -> Option<BTreeSet<String>> {
     let (level, _) = name.split_once(':')?;
     let (_, labels) = RECORDED.iter().find(|(known, _)| *known == level)?;
@@ -130,7 +127,7 @@ impl Check {
         let inner = self.shape(&aggregate.expr);
         let operator = aggregate.op.id();
         let picks = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
-        // `sum without (x)` keeps the labels of the target, and so does not add up its doubles.
+        // `sum without (x)` keeps target labels, so it does not add up duplicates.
         let adds_up = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
         if inner == Shape::Raw && adds_up && !picks && ![T_MAX, T_MIN, T_GROUP].contains(&operator)
         {
@@ -163,7 +160,8 @@ impl Check {
             .as_ref()
             .is_none_or(|modifier| modifier.matching.is_none());
         if is_plain && source(&binary.lhs).is_some_and(|left| source(&binary.rhs) == Some(left)) {
-            // Two functions of the same series match one to one, doubled or not: the result is as raw as they are.
+            // Two functions of the same series match one to one, even with duplicates: the result
+            // has their shape.
             return self.shape(&binary.lhs);
         }
         let (left, right) = (self.shape(&binary.lhs), self.shape(&binary.rhs));
@@ -230,7 +228,7 @@ impl Check {
         }
     }
 
-    /// A side with one series for each match differs by no label beyond those that are matched.
+    /// With one series per match, a side differs by the matched labels only.
     fn unique(&mut self, side: &Expr, key: &Set, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),
@@ -247,7 +245,7 @@ impl Check {
     }
 }
 
-/// The selector of an expression that has one, and no aggregation: `timestamp(x)` and `rate(x[5m])` have `x`.
+/// The selector of an expression without aggregation: `timestamp(x)` and `rate(x[5m])` have `x`.
 fn source(expression: &Expr) -> Option<String> {
     match expression {
         Expr::VectorSelector(selector) => Some(selector.to_string()),
@@ -258,7 +256,6 @@ fn source(expression: &Expr) -> Option<String> {
     }
 }
 
-/// One series with the labels of the matchers `=`.
 fn absent(call: &Call) -> Shape {
     let selector = match call.args.args.first().map(AsRef::as_ref) {
         Some(Expr::VectorSelector(selector)) => selector,
@@ -270,7 +267,6 @@ fn absent(call: &Call) -> Shape {
     Shape::of(equal.map(|matcher| matcher.name.clone()).collect())
 }
 
-/// The series of the many side, with labels of the other one.
 fn many_to_one(labels: Set, key: Set, extra: &Labels) -> Shape {
     Shape::Aggregated {
         labels: labels.into_iter().chain(set(extra)).collect(),
@@ -278,7 +274,6 @@ fn many_to_one(labels: Set, key: Set, extra: &Labels) -> Shape {
     }
 }
 
-/// The labels that are matched.
 fn one_to_one(mut labels: Set, matching: Option<&LabelModifier>) -> Shape {
     labels.retain(|label| match matching {
         Some(LabelModifier::Include(on)) => on.labels.contains(label),
@@ -296,7 +291,7 @@ fn selected(name: Option<&str>) -> Shape {
     name.and_then(recorded).map_or(Shape::Raw, Shape::of)
 }
 
-/// `topk by (x) (1, y)` keeps the labels and leaves one series for each `x`.
+/// `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
 fn picked(inner: Shape, aggregate: &AggregateExpr) -> Shape {
     let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
     match (inner, &aggregate.modifier) {

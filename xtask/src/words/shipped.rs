@@ -1,4 +1,5 @@
-//! The texts that users read outside of programs and pages: alerts, dashboards, units, the package, what scripts print.
+//! Texts for users outside of programs and pages: alerts, dashboards, units, the package, output of
+//! scripts.
 
 use crate::rules;
 use crate::run::read;
@@ -6,12 +7,11 @@ use anyhow::Context;
 use serde_json::Value;
 use std::path::Path;
 
-/// Commands of the scripts that print what they are given; the checks of the guests print their names.
+/// Commands that print their arguments. The checks of the guests print their names.
 const PRINTING: [&str; 8] = [
     "echo", "printf", "say", "fail", "wrong", "step", "skip", "check",
 ];
 
-/// The texts of a file, if it is one of those.
 pub(super) fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     let extension = file.extension().and_then(|extension| extension.to_str());
     if file.starts_with(rules::RULES) {
@@ -67,8 +67,8 @@ fn of_dashboard(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What is in quotes behind a command that prints, here-documents that `cat` prints, and the indented comments of which scripts
-/// make their usage.
+/// Quoted arguments of printing commands, here-documents of `cat`, and the indented comments that
+/// scripts print as usage.
 fn of_script(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -95,7 +95,6 @@ fn of_script(text: &str) -> Vec<String> {
     found
 }
 
-/// The parts of a line that are in quotes; of one that is closed on a later line, what is on this one.
 fn quoted(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line;

@@ -1,34 +1,34 @@
-//! The program cache of an Agave validator.
-
 use super::{Eviction, Rule};
 use crate::cache::{At, Budget, Cache, Counts};
 use crate::trace::{ChangeKind, Trace};
 use fastrand::Rng;
 use std::collections::VecDeque;
 
-/// Places of entries that are not loaded; all others are places in `loaded`.
+/// Positions of entries that are not loaded; all others are indices of `loaded`.
 const NEW: u32 = u32::MAX;
 const UNLOADED: u32 = u32::MAX - 1;
 const TOMBSTONE: u32 = u32::MAX - 2;
 const LOADED_BELOW: u32 = u32::MAX - 3;
 
-/// Entries that were seldom enough used are no good reason to draw again: compile time in us, and uses.
+/// A score below that of an entry used now with this compile time in us and these uses ends the
+/// draws.
 const WORTH_KEEPING: (u64, u64) = (500, 500);
-/// Compile times count in thousandths of a microsecond.
+/// Scores use compile times in thousandths of a microsecond.
 const SCALE: u64 = 1_000;
-/// The first slot of the trace. An entry that was not used yet has 0, which is so much earlier that neither halved uses nor a
-/// score make up for it.
+/// The first slot of the trace. An unused entry has 0: so much older that neither halved uses nor a
+/// score compensate.
 const FIRST: u32 = 200;
 
 #[derive(Clone, Copy)]
 struct Entry {
     uses: u32,
-    /// Counted from the first slot of the trace. Small numbers keep all entries in the processor's cache.
+    /// Slot, counted from the first one of the trace. Small numbers keep all entries in the
+    /// processor's cache.
     last: u32,
     position: u32,
 }
 
-/// The cache as [`Rule`] says. One transaction after the other: threads that wait for one another are not simulated.
+/// Transactions run one after the other: threads that wait for one another are not simulated.
 pub(crate) struct ProgramCache<'a> {
     rule: Rule,
     trace: &'a Trace,
@@ -38,16 +38,14 @@ pub(crate) struct ProgramCache<'a> {
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Weight of what is loaded.
     weight: u64,
-    /// Slot, counted like `Entry::last`, of each program's last deployment in this trace, plus 1.
+    /// Slot of each program's last deployment in this trace, counted like `Entry::last`, plus 1.
     deployed: Vec<u32>,
-    /// Superseded entries and the slot of the deployment that did it.
+    /// (superseded entry, slot of the deployment).
     superseded: VecDeque<(u32, u32)>,
     first_slot: u64,
     now: u32,
     root: u32,
-    /// Whether a program was deployed in this slot.
     has_delayed: bool,
 }
 
@@ -85,7 +83,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// As if all programs had been used so often before, and the first of them were loaded, as many as there is room for.
+    /// Gives all programs these uses and loads the first ones until the cache is full.
     pub(crate) fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -107,7 +105,8 @@ impl<'a> ProgramCache<'a> {
         since.saturating_add(FIRST).min(u32::MAX - 1)
     }
 
-    /// The slot as which a use counts, if that is later than the last one. A load counts as of now.
+    /// The slot in which a use counts, if it is later than the last one. A load counts in the
+    /// current slot.
     fn seen(&self) -> u32 {
         match self.rule.eviction {
             Eviction::Score {
@@ -133,7 +132,8 @@ impl<'a> ProgramCache<'a> {
         entry
     }
 
-    /// A program that was not usable at the first look. Whether an eviction pass follows.
+    /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
+    /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale = self.rule.stale_after;
         let entry = &mut self.entries[program as usize];
@@ -227,7 +227,8 @@ impl<'a> ProgramCache<'a> {
         score(entry.last, us, u64::from(entry.uses))
     }
 
-    /// A lookup of a program that was deployed in this slot finds it, and nothing to run. Whether it was.
+    /// Whether the program was deployed in this slot: a lookup then finds an entry and nothing to
+    /// run.
     fn is_delayed(&mut self, program: u32) -> bool {
         let is_delayed = self.has_delayed && self.deployed[program as usize] == self.now + 1;
         let entry = &mut self.entries[program as usize];
@@ -237,7 +238,6 @@ impl<'a> ProgramCache<'a> {
         is_delayed
     }
 
-    /// Drops superseded versions of programs that were deployed before the root.
     fn prune(&mut self) {
         let root = self.root;
         while let Some((entry, _)) = self
@@ -254,7 +254,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The version that was there becomes an entry of its own, until the root passes the deployment.
+    /// The old version becomes an entry of its own until the root passes the deployment.
     fn supersede(&mut self, program: u32) {
         let before = self.entries[program as usize];
         if before.position >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
@@ -271,7 +271,7 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Last slot plus the bit length of compile time and uses.
+/// Last slot plus the bit length of compile time times uses.
 fn score(last: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(SCALE) * u128::from(uses);
     u64::from(last) + u64::from(u128::BITS - weight.leading_zeros())
@@ -309,11 +309,11 @@ impl Cache for ProgramCache<'_> {
     }
 
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts) {
-        // What a transaction has changed gets into the cache after its eviction pass.
+        // A program that a transaction changed enters the cache after the eviction pass.
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        // To 4.2 it has no use yet. Later it is not compiled yet, and its age is what may be asked for.
+        // To 4.2 it has no use yet. Later it is not compiled yet, and its age may be checked.
         let last = if self.rule.deploys_loaded {
             0
         } else {
@@ -324,7 +324,7 @@ impl Cache for ProgramCache<'_> {
         counts.insertions += 1;
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
-            // Compiled by the transaction that deploys it, which is no load of the cache.
+            // The deploying transaction compiles it, which is not a load of the cache.
             ChangeKind::Deployed => {
                 self.has_delayed = true;
                 if self.rule.deploys_loaded {

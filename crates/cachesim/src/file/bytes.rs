@@ -1,5 +1,3 @@
-//! Varints and checksums.
-
 pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push((number & 0x7f) as u8 | 0x80);
@@ -8,7 +6,6 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// What is left of a record's content.
 pub(super) struct Content<'a>(pub(super) &'a [u8]);
 
 impl<'a> Content<'a> {
@@ -74,7 +71,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// CRC-32 as of Ethernet, of a kind and a content.
+/// Ethernet's CRC-32.
 pub(super) fn checksum(kind: u8, content: &[u8]) -> u32 {
     let step = |sum: u32, byte: u8| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)];
     !content

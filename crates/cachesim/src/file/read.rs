@@ -10,29 +10,21 @@ use crate::trace::{
 };
 use std::io::{BufRead, Read};
 
-/// What could be read of a file.
 #[derive(Debug)]
 pub struct PartialRead {
     pub trace: Trace,
-    /// Bytes of the file up to the end of the last of them. To continue the file, cut it off here.
+    /// Bytes up to the end of the last whole record. To continue the file, truncate it here.
     pub end: u64,
-    /// Why reading ended there; `None` at the end of the file.
+    /// `None` if the whole file was read.
     pub damage: Option<Error>,
 }
 
-/// Reads a file.
-///
-/// # Errors
-/// [`Error::Damaged`] with the byte at which a record is not what was written, [`Error::Io`].
 pub fn read(input: impl BufRead) -> Result<Trace, Error> {
     let partial = read_whole_records(input)?;
     partial.damage.map_or(Ok(partial.trace), Err)
 }
 
-/// Reads a file up to its end or its first damage: a writer that was killed leaves half a record.
-///
-/// # Errors
-/// [`Error::Damaged`] if not even the beginning is there, [`Error::Io`].
+/// Reads a file up to its end or its first damage: a killed writer leaves half a record.
 pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     let mut file = File {
         input,
@@ -89,7 +81,7 @@ struct File<R> {
 }
 
 impl<R: BufRead> File<R> {
-    /// Reads so many bytes. The memory grows as they come.
+    /// Memory grows with the bytes that arrive, not with `length`.
     fn exactly(&mut self, length: u64) -> Result<(), Error> {
         self.content.clear();
         let read = self
@@ -104,7 +96,7 @@ impl<R: BufRead> File<R> {
         Ok(())
     }
 
-    /// The kind of the next record, its content in `content`; `None` at the end.
+    /// Returns the kind of the next record, with its content in `content`; `None` at the end.
     fn record(&mut self) -> Result<Option<u8>, Error> {
         let begin = self.at;
         if self.input.fill_buf()?.is_empty() {
@@ -162,7 +154,6 @@ fn meta(content: &[u8]) -> Result<Meta, String> {
     })
 }
 
-/// Adds a record to the trace.
 fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
     let mut content = Content(content);
     let as_text = |error: Error| error.to_string();

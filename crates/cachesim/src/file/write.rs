@@ -7,10 +7,9 @@ use crate::error::Error;
 use crate::trace::{ChangeKind, Loader, MAX_PROGRAMS, Program, SlotKind, Source, Trace};
 use std::io::Write;
 
-/// Items of one record, so that damage costs no more than a part.
+/// Items of one record. Damage then costs only a part.
 const ITEMS: usize = 4_096;
 
-/// Appends what a trace has gained.
 pub struct Writer<W> {
     out: W,
     programs: usize,
@@ -21,7 +20,6 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a new file with what the trace says about itself.
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
         let mut writer = Writer {
@@ -42,7 +40,8 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Continues a file that ends with what the trace has now: see [`super::PartialRead::end`].
+    /// Continues a file that ends with the trace's present records: see
+    /// [`super::PartialRead::end`].
     pub fn append(out: W, trace: &Trace) -> Self {
         Writer {
             out,
@@ -54,11 +53,9 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes what the trace has gained since the last time, and flushes. A change belongs to the last slot: write before the
-    /// next slot begins, or all at once.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; then the file may end within a record. [`Error::Contradiction`] beyond [`MAX_PROGRAMS`].
+    /// Writes and flushes new records. A change belongs to the last slot: write before the next
+    /// slot begins, or all at once. After [`Error::Io`] the file may end within a record. Fails
+    /// beyond [`MAX_PROGRAMS`].
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
@@ -138,7 +135,6 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The output, with everything written that was asked for.
     pub fn into_inner(self) -> W {
         self.out
     }

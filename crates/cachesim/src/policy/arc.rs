@@ -1,4 +1,5 @@
-//! ARC: what was used once and what was used again, each with a list of what it evicted; these shift the share of each.
+//! ARC: programs used once and programs used again have a list each. Lists of what each evicted
+//! (ghosts) shift their shares.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};
@@ -11,7 +12,6 @@ const AGAIN_GHOST: usize = 3;
 pub(crate) struct Arc {
     queues: Queues<4>,
     capacity: u64,
-    /// The share of `ONCE` that it aims at.
     share: f64,
 }
 
@@ -24,7 +24,6 @@ impl Arc {
         }
     }
 
-    /// Makes room for a program by moving others to their ghosts.
     fn replace(&mut self, program: u32, was_again: bool, evictions: &mut u64) {
         let needed = self.queues.weight_of(program);
         while self.queues.weight(ONCE) + self.queues.weight(AGAIN) + needed > self.capacity {

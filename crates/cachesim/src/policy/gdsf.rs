@@ -1,8 +1,8 @@
 use super::heap::Heap;
 use super::{Limits, Replacement};
 
-/// Uses times compile time over size, plus the worth of what was evicted last, so that what is not used any more ages. What was
-/// just loaded competes with what was there, and may go itself.
+/// Uses times compile time over size, plus the worth of what was evicted last, so that unused
+/// programs age. A program that was just loaded may be evicted itself.
 pub(crate) struct Gdsf<'a> {
     heap: Heap,
     limits: Limits,
@@ -30,11 +30,10 @@ impl<'a> Gdsf<'a> {
     fn renew(&mut self, program: u32) {
         self.clock += 1;
         let at = program as usize;
-        // Without a known time all programs cost the same.
         let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
         let worth =
             self.age + f64::from(self.uses[at]) * cost as f64 / self.limits.weights[at] as f64;
-        // The bits of positive numbers are in the order of the numbers.
+        // The bits of positive floats have the order of the numbers.
         self.heap.set(program, (worth.to_bits(), self.clock));
     }
 }

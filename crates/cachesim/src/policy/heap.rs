@@ -1,14 +1,11 @@
-/// Not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
-/// Programs by key, the least on top; keys can change.
 pub(super) struct Heap {
     items: Vec<((u64, u64), u32)>,
     positions: Vec<u32>,
 }
 
 impl Heap {
-    /// For so many programs.
     pub(super) fn new(programs: usize) -> Self {
         Heap {
             items: Vec::new(),
@@ -26,7 +23,6 @@ impl Heap {
             .map(|(key, _)| *key)
     }
 
-    /// Adds a program or changes its key.
     pub(super) fn set(&mut self, program: u32, key: (u64, u64)) {
         let index = if self.has(program) {
             self.positions[program as usize] as usize
@@ -42,7 +38,6 @@ impl Heap {
         self.down(index);
     }
 
-    /// Takes the program with the least key out.
     pub(super) fn pop(&mut self) -> Option<((u64, u64), u32)> {
         let last = self.items.len().checked_sub(1)?;
         self.swap(0, last);

@@ -1,7 +1,6 @@
 use super::heap::Heap;
 use super::{Limits, Replacement};
 
-/// The fewest uses since it was loaded go first, of these the one that was used least recently.
 pub(crate) struct Lfu {
     heap: Heap,
     limits: Limits,

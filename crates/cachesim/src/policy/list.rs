@@ -1,5 +1,3 @@
-//! LRU and FIFO.
-
 use super::queues::Queues;
 use super::{Limits, Replacement};
 

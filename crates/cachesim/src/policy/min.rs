@@ -1,5 +1,3 @@
-//! The bounds: what a cache could do that knew the future.
-
 use super::heap::Heap;
 use super::{Limits, Replacement};
 use crate::cache::sizes;
@@ -58,7 +56,6 @@ impl Replacement for Min {
     }
 }
 
-/// Calls each with the number of a transaction and a program that it looked up.
 fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
     let mut transaction = 0;
     for index in 0..trace.slots().len() {
@@ -80,7 +77,7 @@ fn next_uses(trace: &Trace, fees_only: bool, limits: &Limits) -> Vec<u32> {
     let mut next: Vec<u32> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
     lookups(trace, fees_only, |transaction, program| {
-        // What never fits is not asked for.
+        // `access` is not called for a program that never fits.
         if limits.weights[program as usize] > limits.capacity {
             return;
         }
@@ -92,12 +89,9 @@ fn next_uses(trace: &Trace, fees_only: bool, limits: &Limits) -> Vec<u32> {
     next
 }
 
-/// A number of misses from a slot on that no policy at a limit in bytes can get below. The best one itself cannot be computed in
-/// a reasonable time; this bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache use at one time the room it had at
-/// another, so that it may be too low, but never too high.
-///
-/// # Errors
-/// [`Error::SizesUnknown`] if a program has no size.
+/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum
+/// takes too long to compute. This bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache
+/// borrow space from other times, so it may be too low, but never too high.
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
@@ -114,7 +108,7 @@ pub fn least_misses_by_bytes(
             .count() as u32
     };
     let first: u32 = (0..trace.slots().len()).take_while(before).map(calls).sum();
-    // What the cache holds behind the last transaction that does not count, it holds from there on.
+    // The cache keeps its content from after the last transaction that is not counted.
     let begin = first.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut costs: Vec<u128> = Vec::new();

@@ -51,12 +51,10 @@ impl<const N: usize> Queues<N> {
         Some(self.backs[queue]).filter(|program| *program != NONE)
     }
 
-    /// The next one towards the front.
     pub(super) fn toward_front(&self, program: u32) -> Option<u32> {
         Some(self.nodes[program as usize].to_front).filter(|program| *program != NONE)
     }
 
-    /// Takes a program out of the queue in which it is.
     pub(super) fn remove(&mut self, program: u32) {
         let node = self.nodes[program as usize];
         let Some(queue) = self.queue_of(program) else {
@@ -74,7 +72,6 @@ impl<const N: usize> Queues<N> {
         self.weights[queue] -= self.weight_of(program);
     }
 
-    /// Puts a program at the front of a queue, out of the one in which it is.
     pub(super) fn push(&mut self, queue: usize, program: u32) {
         self.remove(program);
         let front = self.fronts[queue];
@@ -91,7 +88,6 @@ impl<const N: usize> Queues<N> {
         self.weights[queue] += self.weight_of(program);
     }
 
-    /// Takes the last one out of a queue.
     pub(super) fn pop(&mut self, queue: usize) -> Option<u32> {
         let program = self.back(queue)?;
         self.remove(program);

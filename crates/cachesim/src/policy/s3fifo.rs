@@ -1,4 +1,5 @@
-//! S3-FIFO: a small queue for what is new, a main one for what was used again, and a list of what the small one evicted.
+//! S3-FIFO: a small queue for new programs, a main one for programs used again, and a list of what
+//! the small one evicted.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};
@@ -6,17 +7,17 @@ use super::{Limits, Replacement};
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 const GHOST: usize = 2;
-/// Uses are counted up to here.
 const MOST_USES: u8 = 3;
 
 pub(crate) struct S3Fifo {
     queues: Queues<3>,
     capacity: u64,
     small: u64,
-    /// Of the main queue, and of the list of what was evicted.
+    /// Capacity of the main queue, and of the list of evicted programs.
     main: u64,
     uses: Vec<u8>,
-    /// Whether anything was evicted yet: until then the main queue takes what the small one has no room for.
+    /// Whether anything was evicted yet. Until then the main queue takes the overflow of the small
+    /// one.
     was_full: bool,
 }
 

@@ -1,4 +1,5 @@
-//! SIEVE: a hand moves from the oldest to the newest, spares what was used since it came by, and evicts the first that was not.
+//! SIEVE: a hand moves from the oldest program to the newest. It spares those used since its last
+//! visit and evicts the first other one.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};

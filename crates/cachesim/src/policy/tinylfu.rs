@@ -1,5 +1,5 @@
-//! W-TinyLFU: a small window, from which a program is admitted to a segmented LRU only if it is used more than what it would
-//! replace. Uses of all programs are counted, and halved now and then.
+//! W-TinyLFU: a program moves from a small window to a segmented LRU only if it is used more than
+//! the one that it would replace. Use counts of all programs are halved periodically.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};
@@ -17,7 +17,6 @@ pub(crate) struct WTinyLfu {
     protected: u64,
     uses: Vec<u8>,
     counted: u64,
-    /// Uses after which all are halved.
     period: u64,
 }
 
@@ -49,7 +48,6 @@ impl WTinyLfu {
         }
     }
 
-    /// Admits what the window has too much of, or evicts it.
     fn shrink_window(&mut self, evictions: &mut u64) {
         while self.queues.weight(WINDOW) > self.window {
             let Some(candidate) = self.queues.pop(WINDOW) else {

@@ -5,30 +5,24 @@ use crate::error::Error;
 
 /// A larger bias than this, in percent, forbids extrapolation.
 const MOST_BIAS: f64 = 10.0;
-/// Counts below this may be off by [`FEW_OFF`], whatever share that is.
 const FEW: u64 = 100;
 const FEW_OFF: f64 = 10.0;
-/// Transactions of a block.
 const BLOCK: u64 = 1_000;
 
-/// One counter of the recorded run and what the simulation says of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bias {
-    /// Its name in the validator's datapoint.
     pub counter: &'static str,
     pub recorded: u64,
-    /// Mean of the simulated runs.
     pub predicted: f64,
 }
 
 impl Bias {
-    /// In percent of what was recorded; `None` if that is 0.
+    /// Relative to the recorded value; `None` if that is 0.
     pub fn percent(&self) -> Option<f64> {
         let recorded = self.recorded as f64;
         (self.recorded > 0).then(|| 100.0 * (self.predicted - recorded) / recorded)
     }
 
-    /// Within 10 %, or within 10 where fewer than 100 were recorded.
     pub fn is_small(&self) -> bool {
         if self.recorded < FEW {
             return (self.predicted - self.recorded as f64).abs() <= FEW_OFF;
@@ -38,33 +32,28 @@ impl Bias {
     }
 }
 
-/// Misses of some slots in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// Its first slot.
     pub slot: u64,
     pub recorded: u64,
-    /// Mean of the simulated runs.
     pub predicted: f64,
 }
 
-/// The recorded size, predicted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfTest {
     pub counters: Vec<Bias>,
-    /// Blocks of slots with at least 1,000 transactions each; what is left at the end is left out.
+    /// Blocks of at least 1,000 transactions. An incomplete last block is left out.
     pub blocks: Vec<Block>,
 }
 
 impl SelfTest {
-    /// Whether other sizes may be predicted.
     pub fn passed(&self) -> bool {
         self.counters.iter().all(Bias::is_small)
     }
 }
 
-/// Predicts the recorded size, and sets it against what was recorded in the slots that both have. Datapoints of the same slot
-/// are added up by the caller.
+/// Simulates the recorded size and compares it with the recording, for the slots of both. The
+/// caller sums datapoints of the same slot.
 pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<SelfTest, Error> {
     let simulated = by_slot(plan, entries)?;
     let found = |o: &Observed| {

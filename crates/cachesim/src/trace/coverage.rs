@@ -1,21 +1,18 @@
 use super::Trace;
 use crate::Error;
 
-/// The least coverage from which anything is predicted, in percent.
+/// Minimum for predictions, in percent.
 pub const LEAST_COVERAGE: f64 = 98.0;
 
-/// How much of a recording a trace covers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
-    /// Recorded transactions in slots that the trace has.
     pub covered: u64,
     pub recorded: u64,
-    /// Recorded slots that the trace does not have.
     pub missing: Vec<u64>,
 }
 
 impl Coverage {
-    /// Of the recorded slots, each with its number of transactions, in any order.
+    /// `recorded` has (slot, transactions), in any order.
     pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
         let mut coverage = Coverage {
             covered: 0,
@@ -34,15 +31,12 @@ impl Coverage {
         coverage
     }
 
-    /// In percent; `None` if no transactions were recorded.
+    /// `None` if no transactions were recorded.
     pub fn percent(&self) -> Option<f64> {
         (self.recorded > 0).then(|| 100.0 * self.covered as f64 / self.recorded as f64)
     }
 
-    /// Whether it is enough to predict from.
-    ///
-    /// # Errors
-    /// [`Error::Coverage`] below [`LEAST_COVERAGE`], or if no transactions were recorded.
+    /// Fails below [`LEAST_COVERAGE`], or if no transactions were recorded.
     pub fn require(&self) -> Result<(), Error> {
         let percent = self.percent().unwrap_or(0.0);
         if percent >= LEAST_COVERAGE {

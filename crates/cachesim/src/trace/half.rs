@@ -3,23 +3,18 @@ use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// Blocks of this order have the least error of a variance.
+    /// Blocks of this order minimise the error of a variance.
     fn slots_of_a_block(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
 
-    /// Blocks that halves are drawn from.
     pub fn blocks(&self) -> usize {
         self.slots.len().div_ceil(self.slots_of_a_block())
     }
 
-    /// Half of the slots: blocks of neighbouring ones, drawn at random and each once, in their order, so that what is used in bursts
-    /// stays together. They get the numbers of the last slots, since ages count in slots. How such halves differ says how other blocks
-    /// of the same load would ([`crate::interval::Halves`]). Drawn with replacement, blocks would be in it twice, and
-    /// the second time their programs are still in the cache.
-    ///
-    /// # Errors
-    /// None of a trace that was read; those of building one.
+    /// Half of the slots: random blocks of neighbours, so that bursts stay together, each drawn
+    /// once and kept in order. They get the numbers of the last slots, because ages count in slots.
+    /// With replacement a repeated block would find its programs still cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block = self.slots_of_a_block();

@@ -1,18 +1,15 @@
-//! Plain traces: one line a transaction, its slot and its programs.
+//! Plain traces: one line per transaction, with its slot and its programs.
 
 use super::{Call, MAX_PROGRAMS, Meta, Program, SetNumbers, Slot, SlotKind, Source, Trace};
 use crate::Error;
 use std::io::{BufRead, Read};
 
-/// The longest line that is read.
 const LONGEST: u64 = 4096;
 
 impl Trace {
-    /// Reads lines of a slot and the numbers of the programs that one transaction looked up, with blanks between. Programs
-    /// have no address and no size. All transactions of a slot are those of the trace; its parent is the slot before.
-    ///
-    /// # Errors
-    /// [`Error::Line`] where a line is nothing of the kind or slots are not in order; [`Error::Io`].
+    /// Reads lines with a slot and the numbers of the programs that one transaction looked up,
+    /// separated by blanks. Programs have no address and no size. All transactions of a slot are in
+    /// the trace; its parent is the slot before.
     pub fn read_plain(mut input: impl BufRead) -> Result<Self, Error> {
         let meta = Meta {
             source: Source::Plain,
@@ -72,7 +69,7 @@ impl Reading {
         let programs: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
         let programs = programs.ok_or(Bad::Line("not the number of a program"))?;
         let highest = programs.iter().max().ok_or(Bad::Line("no program"))?;
-        // All up to the highest take memory.
+        // Every number up to the highest takes memory.
         if *highest as usize >= MAX_PROGRAMS {
             return Err(Bad::Line("too high a number of a program"));
         }

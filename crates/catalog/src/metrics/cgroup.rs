@@ -1,5 +1,3 @@
-//! The cgroup the validator lives in.
-
 use crate::metric::section;
 
 section! {

@@ -1,5 +1,3 @@
-//! The daemon itself: what it costs and what it could not see.
-
 use crate::LATENESS_BOUNDS;
 use crate::metric::section;
 

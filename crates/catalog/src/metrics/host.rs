@@ -1,5 +1,3 @@
-//! The machine around the validator.
-
 use crate::metric::section;
 
 section! {

@@ -1,5 +1,3 @@
-//! How much memory is left before the kernel kills.
-
 use crate::metric::section;
 
 section! {

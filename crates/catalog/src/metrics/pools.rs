@@ -1,5 +1,3 @@
-//! The validator's threads, summed by pool.
-
 use crate::metric::section;
 
 section! {

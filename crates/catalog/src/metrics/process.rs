@@ -1,5 +1,3 @@
-//! The validator's process, from /proc, on every tick.
-
 use crate::metric::section;
 
 section! {

@@ -1,4 +1,4 @@
-//! What is recorded and not exported: evidence, with which a report finds the same phases as the daemon did.
+//! Recorded and not exported: from this evidence a report derives the daemon's phases.
 
 use crate::{Kind, Metric, Unit};
 

@@ -1,5 +1,3 @@
-//! What the node may run out of: file systems, disks, the network, processors.
-
 use crate::metric::section;
 
 section! {

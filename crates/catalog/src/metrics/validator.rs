@@ -1,5 +1,3 @@
-//! What the validator says of itself.
-
 use crate::TIME_BOUNDS;
 use crate::metric::section;
 

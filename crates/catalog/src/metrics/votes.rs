@@ -1,15 +1,14 @@
-//! What a validator is paid for: votes and leader slots; and the cluster around it.
-
 use crate::metric::section;
 
-/// For about how many days a balance pays for Tower votes: one in each slot, at 5,000 lamports for its one signature. Votes of
-/// Alpenglow cost nothing.
+/// Days that a balance pays for Tower votes: one per slot, with one signature at 5,000 lamports.
+/// Alpenglow votes cost nothing.
 pub fn days_of_votes(sol: f64, slot_seconds: f64) -> f64 {
     const SOL_PER_VOTE: f64 = 5_000e-9;
     sol / SOL_PER_VOTE * slot_seconds / 86_400.0
 }
 
-/// Whether a vote account may vote in this epoch and in the one after next, in words; `None` if nothing of it is known.
+/// Whether a vote account may vote in this epoch and in the one after next; `None` if nothing is
+/// known.
 pub fn admission(
     this_epoch: Option<bool>,
     after_next: Option<bool>,

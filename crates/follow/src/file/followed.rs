@@ -7,14 +7,13 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
-/// So many bytes before the offset are remembered. A line begins with its time in nanoseconds and is rarely longer, so
-/// that two logs do not agree in them.
+/// Bytes before the offset that are remembered. A line begins with its time in nanoseconds and is
+/// rarely longer, so two logs do not agree in them.
 const PRINT_BYTES: usize = 1024;
 
-/// A print shorter than this proves nothing about a file of another identity.
+/// A shorter print proves nothing about a file with another identity.
 const PROOF_BYTES: usize = 64;
 
-/// A file's identity, unique while the file is held open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId {
     device: u64,
@@ -30,7 +29,6 @@ impl FileId {
     }
 }
 
-/// How far a file was read, and what stood there.
 #[derive(Debug, Clone)]
 pub(super) struct Mark {
     id: FileId,
@@ -39,12 +37,12 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Whether it is of this very file, or of one that had its inode before.
+    /// Whether it is of this very file, or of an earlier one with the same inode.
     pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
         self.id == FileId::of(metadata)
     }
 
-    /// Whether `file` holds the same bytes before the same offset: it is the marked file come back, or a copy of it.
+    /// Whether `file` has the same bytes before the same offset: it is the marked file, or a copy.
     pub(super) fn fits(&self, id: FileId, file: &File) -> bool {
         let enough = if id == self.id { 1 } else { PROOF_BYTES };
         self.print.len() >= enough
@@ -52,14 +50,12 @@ impl Mark {
     }
 }
 
-/// What a read found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This many bytes.
     Bytes(usize),
-    /// Nothing beyond what was read before.
     End,
-    /// The file was cut below the offset, or holds other bytes before it: it begins anew.
+    /// The file is shorter than the offset, or has other bytes before it: it is read from the
+    /// beginning.
     Truncated,
 }
 
@@ -68,17 +64,16 @@ pub(super) struct Followed {
     file: File,
     pub(super) id: FileId,
     offset: u64,
-    /// The last bytes before the offset; shorter at the beginning of the file.
+    /// The last bytes before the offset; fewer at the beginning of the file.
     print: Vec<u8>,
     splitter: LogSplitter,
-    /// The offset lies within a line whose beginning is history: the rest of that line is, too.
+    /// The offset is within a line that is history, so its rest is skipped.
     skip_line: bool,
     /// Uptime at which it last grew, or got or lost the name.
     pub(super) stirred: Duration,
 }
 
 impl Followed {
-    /// Follows `file` from `offset` on.
     pub(super) fn from(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
         let length = usize::try_from(offset)
             .unwrap_or(usize::MAX)
@@ -105,8 +100,8 @@ impl Followed {
         }
     }
 
-    /// Reads what fits into `buffer`. Looks at the bytes before the offset first, each time: a truncated file may have
-    /// grown beyond the offset again since the last read.
+    /// Compares the bytes before the offset first: a truncated file may have grown beyond the
+    /// offset since the last read.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Found> {
         if !still_there(&self.file, self.offset, &self.print)? {
             return Ok(Found::Truncated);
@@ -139,32 +134,28 @@ impl Followed {
         batch.text(&mut self.splitter, text);
     }
 
-    /// Goes back to the beginning, after a truncation.
     pub(super) fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
         self.end(batch);
         (self.offset, self.skip_line, self.stirred) = (0, false, now);
         self.print.clear();
     }
 
-    /// Gives up the incomplete last line, if there is one.
+    /// Discards the incomplete last line, if there is one.
     pub(super) fn end(&mut self, batch: &mut RecordBatch<'_>) {
         batch.cut(&mut self.splitter);
     }
 
-    /// Whether it was deleted.
     pub(super) fn is_unlinked(&self) -> bool {
         self.file
             .metadata()
             .is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Whether anything was ever written to it.
     pub(super) fn has_data(&self) -> bool {
         self.offset > 0
     }
 }
 
-/// Whether `print` still stands before `offset`. False if the file is shorter.
 fn still_there(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
     let mut there = [0; PRINT_BYTES];
     let Some(there) = there.get_mut(..print.len()) else {

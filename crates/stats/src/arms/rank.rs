@@ -1,23 +1,20 @@
-//! Ranks of runs: what can be said without assuming a shape.
-
 use super::Interval;
 use crate::correlation::ranks;
 use crate::distribution::{normal_above, normal_quantile};
 use crate::summary::quantile_sorted;
 use serde::Serialize;
 
-/// Runs in both arms up to which the distribution is computed in full.
+/// Most runs of both arms for the exact distribution.
 const EXACT: usize = 60;
 
-/// The rank test of Mann and Whitney.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MannWhitney {
     /// Pairs of runs in which the other's is higher; equal ones count half.
     pub u: f64,
     /// Two-sided: twice the smaller tail, at most 1.
     pub p: f64,
-    /// Whether `p` is exact (up to 60 runs, ties included: all ways to deal the runs to the arms), or by the normal
-    /// distribution with corrections for ties and continuity.
+    /// Whether `p` is exact: up to 60 runs, from all assignments of runs to arms, ties included.
+    /// Otherwise it is the normal approximation, corrected for ties and continuity.
     pub exact: bool,
 }
 
@@ -44,8 +41,8 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
     })
 }
 
-/// Over all ways to deal `m` of the ranks to an arm: twice the share with a rank sum as far out as `own`. Ranks are multiples
-/// of a half.
+/// Over all assignments of `m` ranks to an arm: twice the share with a rank sum as far out as
+/// `own`. Ranks are multiples of a half.
 fn exact_p(ranks: &[f64], m: usize, own: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let most: usize = doubled.iter().sum();
@@ -103,9 +100,9 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     (pairs > 0).then(|| sum / pairs as f64)
 }
 
-/// By how much the other's runs are shifted: the median of all differences of a run of the other and one of the reference,
-/// with the interval that inverts the rank test without ties (Hodges and Lehmann 1963). Its level is the smallest possible one
-/// not below `level`, or that of all differences where even this is less. `None` if an arm has no run.
+/// The median of all differences of a run of the other and one of the reference (Hodges and Lehmann
+/// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
+/// not below `level`, or else that of all differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let mut differences: Vec<f64> = reference
         .iter()
@@ -126,7 +123,8 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
     })
 }
 
-/// How many of the sorted differences to leave out at each end so that at most `alpha` is outside, and the level that leaves.
+/// Sorted differences to leave out at each end so that at most `alpha` is outside, and the
+/// resulting level.
 fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let below = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
     if n + m > EXACT {

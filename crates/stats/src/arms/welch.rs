@@ -5,14 +5,10 @@ use crate::distribution::{t_above, t_quantile};
 use crate::summary::mean_and_variance;
 use serde::Serialize;
 
-/// Welch's test of two means.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Welch {
-    /// The difference over its standard error.
     pub t: f64,
-    /// Degrees of freedom, by Satterthwaite.
     pub freedom: f64,
-    /// Two-sided.
     pub p: f64,
 }
 
@@ -24,7 +20,6 @@ struct Contrast {
 }
 
 impl Contrast {
-    /// `None` with fewer than two runs in an arm, or if no run differs from another of its arm.
     fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Contrast> {
         let ((mean_a, va), (mean_b, vb)) =
             (mean_and_variance(reference)?, mean_and_variance(other)?);
@@ -40,8 +35,8 @@ impl Contrast {
     }
 }
 
-/// Welch's test that the means are equal, `t` positive where the other's is higher. `None` with fewer than two runs in an
-/// arm, or if no run differs from another of its arm.
+/// Test of equal means; `t` is positive if the other's is higher. `None` with fewer than two runs
+/// in an arm, or if no run differs from another of its arm.
 pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.error;
@@ -66,10 +61,10 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
     })
 }
 
-/// Mean of the other over mean of the reference, with the interval of Fieller (1954) and Satterthwaite's degrees of freedom at
-/// the ratio itself. Where no run is below 0 and Fieller's interval would reach below 0, the variance of the other's mean is
-/// taken to grow with that mean, so that no ratio below 0 is possible. `None` as for [`welch_test`], and if the reference's mean
-/// is not above 0 by more than its own interval: then no ratio is out of the question.
+/// Mean of the other over mean of the reference, with the interval of Fieller (1954) and
+/// Satterthwaite's degrees of freedom at the ratio itself. If no run is below 0 and the interval
+/// would be, the variance of the other's mean grows with that mean instead. `None` as for
+/// [`welch_test`], and if the reference's mean is not above 0 by more than its own interval.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((a, va), (b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
     if a <= 0.0 {
@@ -110,9 +105,9 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
     })
 }
 
-/// The p-value of equivalence: two one-sided Welch tests that the ratio of means is above `1 - margin` and below `1 + margin`
-/// (Schuirmann 1987; for a ratio Sasabuchi 1988), the larger of the two. The reference's mean is as uncertain here as it is.
-/// `None` as for [`welch_test`], without a positive margin, or if the reference's mean is not positive.
+/// The larger p-value of two one-sided Welch tests that the ratio of means is above `1 - margin`
+/// and below `1 + margin` (Schuirmann 1987; for a ratio Sasabuchi 1988). `None` as for
+/// [`welch_test`], without a positive margin, or if the reference's mean is not positive.
 pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
     if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {
         return None;

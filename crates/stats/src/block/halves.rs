@@ -1,8 +1,8 @@
-//! Means of random halves of the blocks of a run.
+//! Means of random halves of the blocks of a run: their quantiles are the ends of an interval
+//! (Hartigan 1969).
 //!
-//! If the order of two arms within a block were drawn by lot, the sign of their difference would be random. The test that
-//! follows turns signs around at random, and is exact however long the tails are. The ends of its interval are quantiles of
-//! the means of random halves of the blocks (Hartigan 1969).
+//! The sign of a difference is random if the order of two arms within a block is. The resulting
+//! test flips signs at random, and is exact for tails of any length.
 
 use super::length::memory;
 use super::resample::{FEW_BLOCKS, MOST_BLOCKS};
@@ -10,33 +10,30 @@ use super::{Estimate, Method, Plan, Reliability};
 use crate::correlation::ranks;
 use crate::summary::mean_and_variance;
 
-/// With fewer independent rounds intervals cover less than they say: see the README's table.
+/// With fewer, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
 /// With fewer blocks that carry the difference, single blocks decide.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this many standard deviations from 0 is shown despite few rounds (deviations of single rounds) or drift (deviations of
 /// the means of [`PARTS`]).
 pub(crate) const CLEAR_SD: f64 = 5.0;
-/// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite what is perhaps drift.
+/// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
 const LIKELY_SD: f64 = 2.5;
 const PARTS: usize = 8;
-/// Values of a run whose parts are long enough to be told apart.
 const LONG: usize = 100;
 /// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
 const DRIFTS: f64 = 1.933;
 const MAY_DRIFT: f64 = 1.248;
 
-/// Random halves of the blocks, the same for each series of a run.
+/// The same for each series of a run.
 pub(crate) struct Halves {
-    /// Where each block begins, and the end of the last.
     bounds: Vec<usize>,
-    /// Whether a block belongs to the half, a bit for each.
     drawn: Vec<[u8; MOST_BLOCKS / 8]>,
 }
 
 impl Halves {
     pub(crate) fn new(n: usize, block: usize, plan: &Plan) -> Halves {
-        // Of fewer blocks, signs say too little.
+        // With fewer blocks, signs say too little.
         let block = block.clamp(1, (n / FEW_BLOCKS).max(1));
         let blocks = (n / block).clamp(1, MOST_BLOCKS);
         let bounds = (0..=blocks).map(|index| index * n / blocks).collect();
@@ -60,7 +57,6 @@ impl Halves {
         self.bounds.len() - 1
     }
 
-    /// The mean of each half.
     pub(crate) fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.sums(series));
         let lengths: Vec<f64> = self
@@ -87,7 +83,7 @@ impl Halves {
     }
 }
 
-/// Of each eight values the sum of every subset, by its bits.
+/// For each eight values, the sum of every subset, by its bits.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     let of_group = |group: &[f64]| {
         let mut sums = [0.0; 256];
@@ -100,19 +96,18 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values.chunks(8).map(of_group).collect()
 }
 
-/// The mean of a series, and that of each half of its blocks.
 pub(crate) struct HalfMeans {
     pub(crate) estimate: Estimate,
-    /// P-value of the hypothesis that the mean is 0; `None` if all values are the same.
+    /// For the hypothesis that the mean is 0; `None` if all values are the same.
     pub(crate) p: Option<f64>,
-    /// Of each half, as far from the mean as dependence beyond the ends of blocks makes it.
+    /// One per half, moved away from the mean to include dependence across block ends.
     pub(crate) means: Vec<f64>,
-    /// How much farther that is.
+    /// Factor of that move.
     pub(crate) stretch: f64,
 }
 
-/// Samples that a block needs to have for these series, which were measured at the same moments. It is half as long again as
-/// is best for a variance: this test does not lose by fewer blocks.
+/// Samples per block for these series, which were measured at the same moments. 1.5 times the best
+/// length for a variance, because this test does not lose by fewer blocks.
 pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     let one = |series: &[f64]| {
         let longer = 1.5 * memory(&deviations(series).1).block;
@@ -174,7 +169,7 @@ impl HalfMeans {
             (n as f64 * memory.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
         let beyond = |sd: f64| mean.abs() > sd * unit;
         let clear = beyond(CLEAR_SD * memory.variance.sqrt());
-        // Of fewer blocks not even all on one side would be shown.
+        // With fewer blocks, even equal signs show nothing.
         let few = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliable = if !varies {
             Reliability::Constant
@@ -212,21 +207,21 @@ impl HalfMeans {
     }
 }
 
-/// Twice the share of halves on the rarer side of 0, of which there is at least one.
+/// Twice the share of halves on the rarer side of 0, counted as at least one.
 fn p_of_zero(means: &[f64]) -> f64 {
     let beyond = |side: fn(&f64) -> bool| means.iter().filter(|half| side(half)).count();
     let fewer = beyond(|half| *half <= 0.0).min(beyond(|half| *half >= 0.0));
     (2.0 * (fewer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// How many standard deviations of the means of [`PARTS`] a mean has to be away from 0 so that it is not explained by drift;
-/// `None` of a series that shows no drift.
-///
-/// The ranks of its values must not change more in the course of it than their dependence explains (rank KPSS: Pelagatti and
-/// Sen 2013). Its beginning and end count as much as its middle (weights of Anderson and Darling 1952).
+/// Distance from 0, in standard deviations of the means of [`PARTS`], from which drift does not
+/// explain a mean; `None` if the series shows no drift. A series drifts if its ranks change over
+/// time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
+/// and Darling 1952).
 pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, unit) = deviations(&ranks(series));
-    // Of what is left without the means of parts: a drift must not explain itself. Parts of a short run are too short.
+    // The dependence is measured without the means of parts: a drift must not explain itself. Parts
+    // of a short run are too short.
     let parts = if deviations.len() < LONG { 1 } else { PARTS };
     let part = deviations.len().div_ceil(parts).max(1);
     let within = deviations.chunks(part).flat_map(|part| {
@@ -249,7 +244,6 @@ pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     }
 }
 
-/// How far the means of [`PARTS`] of a run are from one another, as a standard deviation.
 pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
     let means: Vec<f64> = series
         .chunks(series.len().div_ceil(PARTS).max(1))
@@ -258,13 +252,13 @@ pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 
-/// How many blocks carry what speaks against a mean of 0: the participation ratio.
+/// Blocks that carry the evidence against a mean of 0: the participation ratio.
 fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)
 }
 
-/// The quantiles of `tail` and `1 - tail`, each the value that lies farther out.
+/// The quantiles of `tail` and `1 - tail`, each rounded outwards.
 pub(crate) fn ends(values: &[f64], tail: f64) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

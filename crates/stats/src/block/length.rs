@@ -1,23 +1,19 @@
-//! How long samples remember: the block length of Politis and White.
-
-/// Steps below which a series is not made coarser.
 const COARSEST: usize = 256;
 
-/// What a series says about its own dependence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Memory {
-    /// The best block length for the circular block bootstrap of the mean, in samples, at least 1.
+    /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
     pub(super) block: f64,
-    /// Whether the series remembers longer than it can tell.
+    /// Whether the dependence is longer than the series can show.
     pub(super) beyond: bool,
-    /// Variance of one sample.
     pub(super) variance: f64,
-    /// Variance of the mean times the number of samples, by the flat-top lag window.
+    /// Variance of the mean times the number of samples (flat-top lag window).
     pub(super) long_run: f64,
 }
 
-/// What a series of mean 0 remembers. If that is longer than the lags which are looked at, neighbours are added up in pairs and
-/// it is looked at again: the long-run variance and the best length in samples stay what they are.
+/// Dependence of a series of mean 0. If it is longer than the examined lags, neighbours are added
+/// up in pairs and examined again. The long-run variance and the best length in samples stay the
+/// same.
 pub(super) fn memory(series: &[f64]) -> Memory {
     let first = at_one_scale(series);
     let (mut found, mut scale) = (first, 1.0);
@@ -36,8 +32,9 @@ pub(super) fn memory(series: &[f64]) -> Memory {
     }
 }
 
-/// Politis and White (2004) with the correction of Patton, Politis and White (2009): autocovariances up to the lag after which
-/// none is significant, a flat-top lag window, and the block length that makes the variance's error least.
+/// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
+/// the last significant lag, a flat-top lag window, and the block length with the least error of
+/// the variance.
 fn at_one_scale(series: &[f64]) -> Memory {
     let n = series.len();
     let size = n as f64;

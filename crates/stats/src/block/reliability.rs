@@ -1,33 +1,27 @@
-//! Whether an interval may be relied on.
-
 use serde::{Deserialize, Serialize};
 
-/// Whether an interval keeps its promise, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
     /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
     Reliable,
     /// The run is short compared with its autocorrelation time, so its interval is too narrow.
-    TooShort {
-        /// Independent values that the run is worth.
-        n_eff: f64,
-    },
-    /// What is counted happened in too few stretches of the run.
+    TooShort { n_eff: f64 },
+    /// The counted events are in too few stretches of the run.
     TooRare,
-    /// The series drifts, or remembers longer than can be told: there may be no mean to estimate.
+    /// The series drifts, or depends on itself for longer than it can show: there may be no mean to
+    /// estimate.
     Drifts,
-    /// Every value is the same, so that nothing shows how far off it may be.
+    /// Every value is the same, so its error is unknown.
     Constant,
 }
 
 impl Reliability {
-    /// Whether the interval keeps its promise.
     pub fn is_reliable(&self) -> bool {
         *self == Reliability::Reliable
     }
 
-    /// Reliability of a ratio with this interval, for changes larger than `margin`.
+    /// For a ratio with this interval, and changes larger than `margin`.
     pub fn of_ratio(
         before: Reliability,
         after: Reliability,

@@ -1,52 +1,47 @@
-//! The resampling itself, of sums of blocks: its cost does not grow with the length of the series.
+//! Resampling of block sums. Its cost does not grow with the length of the series.
 
 use super::length::{Memory, memory};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::distribution::{normal_quantile, t_quantile};
 
-/// Blocks that one resample draws at most; longer blocks than need be do no harm to a mean, only more draws cost more.
+/// Most blocks in one resample. More draws cost more; longer blocks do not harm a mean.
 pub(super) const MOST_BLOCKS: usize = 256;
-/// Places at which blocks begin, spread evenly over the series; of a shorter series the largest power of two that it has.
+/// Positions at which blocks begin, spread evenly. A shorter series uses the largest power of two
+/// that it has.
 const PLACES: usize = 1024;
-/// Independent values below which intervals cover less than they say: see the README's table.
+/// With fewer independent values, intervals cover less than they state: see the README's table.
 const INDEPENDENT: f64 = 100.0;
-/// Values below which their dependence cannot be told: independent ones would often seem to drift.
+/// With fewer values, dependence cannot be measured: independent ones would often seem to drift.
 const FEW_VALUES: usize = 25;
-/// Blocks below which resamples are too much alike.
 pub(super) const FEW_BLOCKS: usize = 12;
-/// Blocks that make up the variance below which an interval hangs on single ones.
+/// If fewer blocks make up the variance, an interval depends on single ones.
 const BUSY_BLOCKS: f64 = 10.0;
 
-/// How far a mean may be from what it estimates.
 pub(super) struct Deviations {
-    /// Lower end of the deviation, usually negative.
     pub(super) low: f64,
     pub(super) high: f64,
     spread: Spread,
-    /// Mean powers of the sums of blocks, from the second on, in units of `unit`.
+    /// Mean powers 2 to 4 of the sums of blocks, in units of `unit`.
     moments: [f64; 3],
     unit: f64,
     weight: f64,
 }
 
-/// What a series says about the spread of its mean.
 pub(super) struct Spread {
     pub(super) memory: Memory,
     /// Variance of the mean times the number of samples.
     pub(super) long_run: f64,
     pub(super) method: Method,
-    /// Samples in a block.
     pub(super) block: usize,
     pub(super) n: usize,
-    /// Whether few blocks make up the variance.
     pub(super) rare: bool,
 }
 
 impl Deviations {
-    /// Of the mean of `influence`, which sums to 0, divided by `weight`. Influences that are nowhere above `noise` are the
-    /// rounding of zeros.
+    /// For the mean of `influence`, which sums to 0, divided by `weight`. If no influence is above
+    /// `noise`, all are rounding errors of zero.
     pub(super) fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
-        // In units of the largest, squares neither overflow nor vanish.
+        // Relative to the largest, squares neither overflow nor vanish.
         let unit = influence
             .iter()
             .fold(0.0_f64, |largest, v| largest.max(v.abs()));
@@ -111,13 +106,12 @@ impl Deviations {
         (self.low, self.high) = (low * scale, high * scale);
     }
 
-    /// An estimate without its interval.
     pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         self.spread.estimate(value, n, plan)
     }
 
-    /// Counts as evidence how far blocks are from what is `distance` below the value, not from the value: a value that every
-    /// block shows to be far from a bound does not hang on a few of them.
+    /// Measures `rare` against a bound at `distance` below the value. If every block is far from
+    /// the bound, the value does not depend on a few of them.
     pub(super) fn against(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
@@ -129,7 +123,6 @@ impl Deviations {
 }
 
 impl Spread {
-    /// An estimate without its interval.
     pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let worth = self.n as f64 * self.memory.variance / self.long_run;
         let n_eff = if worth.is_finite() {
@@ -165,31 +158,30 @@ impl Spread {
     }
 }
 
-/// Samples in a block of a run of `n`.
 fn block_length(memory: &Memory, n: usize) -> usize {
     (memory.block.ceil() as usize)
         .max(n.div_ceil(MOST_BLOCKS))
         .clamp(1, (n / 2).max(1))
 }
 
-/// How many of so many blocks, whose sums have these moments, make up the mean square of sums that are `shift` larger.
+/// How many of the `blocks`, whose sums have these moments, make up the mean square of sums that
+/// are `shift` larger.
 fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
     let square = second + shift * shift;
     let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
     blocks as f64 * square * square / power
 }
 
-/// How far the means of two series may be from what they estimate, resample by resample: each draws the same blocks of both.
+/// Joint deviations of the means of two series: each resample draws the same blocks of both.
 pub(super) struct Joint {
     pub(super) deviations: [Vec<f64>; 2],
-    /// Of the difference of the two.
     pub(super) spread: Spread,
 }
 
 impl Joint {
-    /// Of series that sum to 0, in blocks of at least so many samples.
+    /// For series that sum to 0, in blocks of at least `least_block` samples.
     pub(super) fn of(series: [&[f64]; 2], least_block: usize, plan: &Plan) -> Joint {
-        // What both share cancels in their difference, so block and spread are those of the difference.
+        // Common parts cancel in the difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])
@@ -205,7 +197,7 @@ impl Joint {
         let moments = [2, 3, 4].map(moment);
         let varies = moments[0] > 0.0;
         let long_run = memory.long_run.max(moments[0] / block as f64);
-        // A variance of few blocks, which lose what reaches over their ends, is not certain.
+        // A variance of few blocks is uncertain, because dependence across their ends is lost.
         let tail = (1.0 - plan.level) / 2.0;
         let uncertain = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
@@ -239,7 +231,8 @@ impl Joint {
     }
 }
 
-/// Sums of blocks that begin at places spread evenly over the series, which is a circle; they have mean 0.
+/// Blocks begin at positions spread evenly over the series, which is a circle. The sums have mean
+/// 0.
 fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
     let n = series.len();
     let mut running = Vec::with_capacity(n + 1);
@@ -265,7 +258,7 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
     sums
 }
 
-/// For each resample of so many blocks: the mean of its sums, and that mean over its own standard error.
+/// For each resample: the mean of its block sums, and that mean over its own standard error.
 fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     // There are 2^k places: k of 16 random bits choose one.
@@ -274,7 +267,7 @@ fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     let size = blocks as f64;
     let (mut means, mut ts) = (Vec::with_capacity(resamples), Vec::with_capacity(resamples));
     for _ in 0..resamples {
-        // Four sums at a time do not wait for one another.
+        // Four independent sums do not wait for one another.
         let (mut sum, mut squares) = ([0.0; 4], [0.0; 4]);
         let mut left = blocks;
         while left > 0 {

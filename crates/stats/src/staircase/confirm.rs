@@ -1,13 +1,13 @@
-//! Both ends of an interval are tried again, three times each: what contradicts it is data like the rest.
+//! Tries both ends of an interval again, three times each. Contradicting results are data like the
+//! rest.
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
 
 const TIMES: u32 = 3;
-/// An interval that is no answer any more with these trials is searched again, once.
+/// An interval that these trials contradict is searched again, once.
 const ROUNDS: u32 = 2;
 
-/// The ends of the last interval that was tried again, and how often they kept up and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmed<Value = f64> {
     pub high: Value,
@@ -18,7 +18,6 @@ pub struct Confirmed<Value = f64> {
     pub low_failed: u32,
 }
 
-/// Trials of the ends of the newest interval.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Confirmation {
     rounds: u32,
@@ -26,7 +25,7 @@ pub(super) struct Confirmation {
 }
 
 impl Confirmation {
-    /// Tries the ends of this interval, unless an interval was confirmed, or none could be.
+    /// Does nothing if an interval was confirmed, or none could be.
     pub(super) fn begin(&mut self, interval: &Interval) {
         if self.rounds < ROUNDS && !self.agrees() {
             self.rounds += 1;
@@ -38,7 +37,7 @@ impl Confirmation {
         }
     }
 
-    /// What was found is no answer any more if all of it is below a new floor; that is no round.
+    /// Discards an interval that is all below a new floor, without counting a round.
     pub(super) fn rise(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
@@ -46,7 +45,7 @@ impl Confirmation {
         }
     }
 
-    /// The next value to be tried, and whether it is the upper end.
+    /// The next value, and whether it is the upper end.
     pub(super) fn next(&self) -> Option<(f64, bool)> {
         let newest = self.newest.as_ref()?;
         let high = newest.high_kept_up + newest.high_failed;
@@ -81,7 +80,6 @@ impl Confirmation {
 }
 
 impl Confirmed {
-    /// With ends as they were really tried.
     pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> Confirmed<Value> {
         let Confirmed {
             high,
@@ -103,7 +101,6 @@ impl Confirmed {
 }
 
 impl<Value> Confirmed<Value> {
-    /// Whether the upper end mostly kept up and the lower one mostly failed.
     pub fn agrees(&self) -> bool {
         self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
     }

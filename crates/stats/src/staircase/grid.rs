@@ -1,28 +1,27 @@
-//! What is known, as a grid of thresholds, slopes and lapses.
+//! A distribution over thresholds, slopes and lapses, as a grid.
 
 use std::sync::LazyLock;
 
-/// From threshold to threshold, as a share of it.
+/// Between thresholds, as a share.
 const STEP: f64 = 0.01;
-/// Thresholds that are thought of, from the first value on: so many steps above it, and below.
+/// Thresholds above and below the first value, in steps.
 const ABOVE: usize = 40;
 const BELOW: usize = 400;
 const ROWS: usize = BELOW + ABOVE + 1;
-/// Slopes that are thought of, as a share of the threshold. Few trials cannot tell a steep slope from a flat one, and an interval
-/// for a steep one is too narrow for a flat one; so none below 3 % is thought of.
+/// As a share of the threshold. Few trials cannot tell a steep slope from a flat one, and an
+/// interval for a steep one is too narrow for a flat one; so none is below 3 %.
 const SLOPES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
-/// Lapses that are thought of.
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
-/// Slopes and lapses of one threshold.
 const CELLS: usize = SLOPES.len() * LAPSES.len();
-/// Thresholds that are less likely are left out where the next trial is chosen.
+/// Less likely thresholds are ignored when the next trial is chosen.
 const UNLIKELY: f64 = 1e-5;
-/// Of the values that are tried in thought: first every so many steps, then each next to the best one.
+/// Candidates for the next trial: first every so many steps, then those next to the best one.
 const COARSE: usize = 4;
-/// Entropies are looked up at so many probabilities, and between two by a line.
+/// Probabilities of the table of entropies; it is interpolated linearly.
 const ENTROPIES: usize = 2048;
 
-/// Of each slope how likely a trial fails that is so many rows below the threshold, from `-ROWS` on.
+/// For each slope: the probability that a trial so many rows below the threshold fails, from
+/// `-ROWS` on.
 static SHARP: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
     let of = |row: usize| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope));
     (0..=2 * ROWS).map(of).collect()
@@ -37,15 +36,13 @@ static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
 /// Weights, which sum to 1.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
-    /// Logarithm of the lowest threshold.
     first: f64,
-    /// By threshold, ascending; in it by slope, in it by lapse.
+    /// By threshold, ascending; within it by slope, then by lapse.
     weights: Vec<[f64; CELLS]>,
-    /// Their sums by threshold.
     rows: Vec<f64>,
 }
 
-/// A threshold that is likely: its row and weight, and what a trial's failing depends on, by slope.
+/// A likely threshold: its row, its weight, and terms of the failure probability by slope.
 struct Likely {
     row: usize,
     weight: f64,
@@ -53,7 +50,6 @@ struct Likely {
 }
 
 impl Grid {
-    /// All as likely, around a first value.
     pub(super) fn new(from: f64) -> Self {
         let each = 1.0 / (ROWS * CELLS) as f64;
         Grid {
@@ -67,7 +63,6 @@ impl Grid {
         self.first + row as f64 * STEP
     }
 
-    /// Takes what a trial came to.
     pub(super) fn update(&mut self, value: f64, failed: bool) {
         let first = self.first;
         let mut sum = 0.0;
@@ -82,14 +77,13 @@ impl Grid {
                 }
             }
         }
-        // With lapses nothing is impossible.
+        // Lapses keep the sum above 0.
         for (weights, row) in self.weights.iter_mut().zip(&mut self.rows) {
             weights.iter_mut().for_each(|weight| *weight /= sum);
             *row = weights.iter().sum();
         }
     }
 
-    /// The threshold below which the true one is with this probability.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
         for (row, weight) in self.rows.iter().enumerate() {
@@ -106,7 +100,6 @@ impl Grid {
         self.quantile(1.0 - above + above * share)
     }
 
-    /// How likely a threshold above this value is.
     pub(super) fn above(&self, value: f64) -> f64 {
         self.rows
             .iter()
@@ -116,7 +109,6 @@ impl Grid {
             .sum()
     }
 
-    /// How likely a slope above this one is.
     pub(super) fn flatter_than(&self, slope: f64) -> f64 {
         let flat = |weights: &[f64; CELLS]| {
             weights
@@ -129,7 +121,6 @@ impl Grid {
         self.weights.iter().map(flat).sum()
     }
 
-    /// The value from `low` to `high` whose trial leaves the least entropy of the threshold.
     pub(super) fn best(&self, low: f64, high: f64) -> f64 {
         let all = self.weights.iter().zip(&self.rows).enumerate();
         let likely: Vec<Likely> = all
@@ -149,7 +140,7 @@ impl Grid {
             (row(low) - 1e-6).ceil() as usize,
             (row(high) + 1e-6).floor() as usize,
         );
-        // What is far from every likely threshold is known beforehand.
+        // The result of a trial far from every likely threshold is known beforehand.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
             rows.map(|row| (learnt(&likely, row), row))
@@ -165,7 +156,7 @@ impl Grid {
     }
 }
 
-/// What a trial at this row is expected to teach of the threshold, in nats.
+/// Expected information about the threshold from a trial at this row, in nats.
 fn learnt(likely: &[Likely], value: usize) -> f64 {
     let (mut fails, mut within) = (0.0, 0.0);
     for Likely {
@@ -188,7 +179,8 @@ fn learnt(likely: &[Likely], value: usize) -> f64 {
     about(fails) - within
 }
 
-/// What a trial's failing depends on, lapses summed up: of each slope what fails anyway, and what fails as the slope says.
+/// Terms of the failure probability by slope, summed over lapses: the constant part, and the part
+/// that follows the slope.
 fn by_slope(weights: &[f64; CELLS]) -> [[f64; 2]; SLOPES.len()] {
     let mut all = [[0.0; 2]; SLOPES.len()];
     for (sums, cells) in all.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
@@ -204,13 +196,12 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Of an event with this probability, in nats.
+/// In nats.
 fn entropy(p: f64) -> f64 {
     let part = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
     part(p) + part(1.0 - p)
 }
 
-/// [`entropy`], looked up.
 fn about(p: f64) -> f64 {
     let at = p.clamp(0.0, 1.0) * ENTROPIES as f64;
     let below = at as usize;

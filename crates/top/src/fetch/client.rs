@@ -1,5 +1,3 @@
-//! One question over HTTP.
-
 use super::Answer;
 use crate::address::Address;
 use crate::page::Page;
@@ -14,21 +12,18 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::config::Config;
 
-/// A page at most: that of a daemon is far smaller than this.
+/// A daemon's page is far smaller.
 const MOST_BYTES: u64 = 16 << 20;
-/// A question may take this long, or one interval where that is longer.
+/// Limit of a request, or one interval if that is longer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What opens a protected page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     /// User, and the file with the password.
     pub(crate) login: Option<(String, PathBuf)>,
-    /// Certificates to trust instead of the system's.
     pub(crate) authorities: Option<PathBuf>,
 }
 
-/// Asks one address.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -37,10 +32,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Reads what `access` names, and asks nothing yet.
-    ///
-    /// # Errors
-    /// A file cannot be read or used.
     pub(crate) fn new(
         address: &Address,
         access: &Access,
@@ -48,7 +39,7 @@ impl Client {
     ) -> anyhow::Result<Self> {
         let config = Config::builder()
             .timeout_global(Some(PATIENCE.max(interval)))
-            // What is asked is on this host or this network, and a proxy for the web cannot reach it.
+            // The page is on this host or this network, which a proxy for the web cannot reach.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
@@ -75,7 +66,6 @@ impl Client {
         })
     }
 
-    /// The page, or in words what came instead.
     pub(crate) fn fetch(&self) -> Answer {
         let mut request = self
             .agent
@@ -132,7 +122,6 @@ impl Client {
     }
 }
 
-/// Since 1970, of a `Date` header.
 fn date(header: Option<&str>) -> Option<Duration> {
     let time = DateTime::parse_from_rfc2822(header?).ok()?;
     u64::try_from(time.timestamp())

@@ -1,4 +1,4 @@
-//! Does it earn? What the page says of votes, leader slots and what is left to pay for votes.
+//! Votes, leader slots and the balance for votes, from the page.
 
 use super::Page;
 use faultline_catalog::metrics::{validator as v, votes as m};
@@ -6,36 +6,32 @@ use faultline_catalog::{Metric, Source};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;
 
-/// A validator's votes; what the page does not say is `None`.
+/// `None` where the page has no value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Earns {
-    /// Whether it has a vote account, and that one is delinquent.
+    /// `None` without a judged vote account.
     pub(crate) delinquent: Option<bool>,
-    /// Whether it has a vote account that is not judged, since the node is far behind.
+    /// Whether its vote account is not judged, because the node is far behind.
     pub(crate) is_unjudged: bool,
-    /// Whether it is known that it has no vote account.
     pub(crate) has_none: bool,
     /// Whether it runs another identity than the vote account's node.
     pub(crate) is_standby: bool,
-    /// Slots since its last vote, with Tower.
+    /// Slots since its last vote (Tower).
     pub(crate) distance: Option<f64>,
     pub(crate) is_alpenglow: bool,
     /// Slots behind the best certificate of all accounts.
     pub(crate) reward_certificate: Option<f64>,
     pub(crate) finalization_certificate: Option<f64>,
-    /// SOL of this epoch, with Alpenglow.
+    /// SOL in this epoch (Alpenglow).
     pub(crate) reward: Option<f64>,
-    /// Reward over stake, against the best.
+    /// Reward per stake, relative to the best.
     pub(crate) per_stake: Option<f64>,
-    /// Whether the vote account may vote, in words.
     pub(crate) admission: Option<String>,
-    /// Tower credits of this epoch.
+    /// Tower, in this epoch.
     pub(crate) credits: Option<f64>,
-    /// Place by credits.
     pub(crate) rank: Option<f64>,
-    /// Leader slots of this epoch: passed, of these skipped.
+    /// (passed, skipped) leader slots of this epoch.
     pub(crate) leads: Option<(f64, f64)>,
-    /// Share of all leader slots that were skipped.
     pub(crate) cluster_skips: Option<f64>,
     /// Seconds until the next leader slot.
     pub(crate) next: Option<f64>,
@@ -44,7 +40,6 @@ pub(crate) struct Earns {
 }
 
 impl Page {
-    /// `None` of a node whose votes are not known.
     pub(crate) fn earns(&self) -> Option<Earns> {
         self.get(&m::EPOCH, &[])
             .or_else(|| self.get(&m::DELINQUENT, &[]))?;
@@ -60,7 +55,8 @@ impl Page {
         let delinquent = self.flag(&m::DELINQUENT, &[]);
         Some(Earns {
             delinquent,
-            // The source is up without an account only if all were told and none is its own.
+            // The source is up without an account only if all accounts were reported and none is
+            // its own.
             is_unjudged: delinquent.is_none() && role.is_some(),
             has_none: delinquent.is_none()
                 && role.is_none()

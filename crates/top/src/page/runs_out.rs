@@ -1,27 +1,24 @@
-//! Does it run out? What the page says of file systems, disks and UDP.
+//! File systems, disks and UDP, from the page.
 
 use super::Page;
 use faultline_catalog::metrics::resources as m;
 
-/// What may run out; what the page does not say is `None`.
+/// `None` where the page has no value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunsOut {
-    /// The file system with the smallest share left: where it is mounted, what is left in bytes, and as a share.
+    /// The file system with the smallest free share: mount point, free bytes, free share.
     pub(crate) tightest: Option<(String, f64, f64)>,
     /// Seconds until the first file system is full.
     pub(crate) full: Option<f64>,
-    /// One whose last answer is too old to be told.
+    /// A file system whose last answer is too old.
     pub(crate) silent: Option<String>,
-    /// Whether one of them cannot be written.
     pub(crate) read_only: Option<bool>,
     /// The busiest disk and its utilisation.
     pub(crate) busiest: Option<(String, f64)>,
-    /// Datagrams that the validator's sockets dropped.
     pub(crate) drops: Option<f64>,
 }
 
 impl Page {
-    /// `None` of a node of which nothing of it is known.
     pub(crate) fn runs_out(&self) -> Option<RunsOut> {
         let sizes: Vec<(&str, f64)> = self.by_label(&m::FILESYSTEM_SIZE, "mountpoint").collect();
         let shares = self

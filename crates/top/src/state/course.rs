@@ -1,57 +1,52 @@
-//! One figure over time.
-
 use super::Looks;
 use crate::page::Page;
 use crate::rate::Meter;
 use faultline_catalog::{Source, metrics};
 use std::collections::VecDeque;
 
-/// Values that are kept: more than the widest terminal has columns for.
 const MOST_VALUES: usize = 600;
 
-/// The figures that have a past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     /// Bytes.
     Unreclaimable,
     /// Bytes.
     Anon,
-    /// A second.
+    /// Per second.
     Major,
-    /// A second.
+    /// Per second.
     Minor,
-    /// Pages of the page cache read again, a second.
+    /// Pages of the page cache read again, per second.
     Refaults,
-    /// Seconds a second.
+    /// Seconds per second.
     StalledSome,
-    /// Seconds a second.
+    /// Seconds per second.
     StalledFull,
     /// Slots.
     Behind,
-    /// Transactions a second, as JSON-RPC counts them.
+    /// Transactions per second, from JSON-RPC.
     Tps,
-    /// The same in frozen banks, as pushes tell them.
+    /// Transactions per second in frozen banks, from pushes.
     TpsPushed,
-    /// A second.
+    /// Per second.
     Misses,
-    /// A second.
+    /// Per second.
     Reloads,
-    /// A second.
+    /// Per second.
     Evictions,
     /// Entries.
     Loaded,
-    /// Seconds a second, of the validator.
+    /// Seconds per second, of the validator.
     Cpu,
-    /// Bytes a second, from block devices.
+    /// Bytes per second, from block devices.
     ReadBytes,
-    /// Bytes a second, to block devices.
+    /// Bytes per second, to block devices.
     WrittenBytes,
-    /// Seconds a second.
+    /// Seconds per second.
     DaemonCpu,
 }
 
 impl What {
-    /// All, in their own order.
     pub(super) const ALL: [What; 18] = [
         What::Unreclaimable,
         What::Anon,
@@ -73,7 +68,6 @@ impl What {
         What::DaemonCpu,
     ];
 
-    /// Who tells it.
     pub(crate) fn source(self) -> Source {
         match self {
             What::Anon
@@ -125,7 +119,7 @@ impl What {
     }
 }
 
-/// One figure's values, one for each question; `None` where nothing was told.
+/// One value for each request; `None` where there is none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Course {
     meter: Meter,
@@ -144,7 +138,7 @@ impl Course {
         self.push(self.newest);
     }
 
-    /// No page came: what the last one told stays the newest.
+    /// No page came: the newest value stays.
     pub(super) fn gap(&mut self) {
         self.push(None);
     }
@@ -160,7 +154,6 @@ impl Course {
         self.newest
     }
 
-    /// The newest `most` values, the oldest first.
     pub(crate) fn last(&self, most: usize) -> Vec<Option<f64>> {
         self.values
             .iter()

@@ -1,19 +1,15 @@
-//! What happened between two pages.
-
 use super::Moment;
 use crate::page::Page;
 use faultline_catalog::metrics::{cgroup, daemon, process, validator};
 use std::time::Duration;
 
-/// Something an operator wants to see although it is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When it was seen here.
     pub(crate) at: Moment,
     pub(crate) what: String,
 }
 
-/// What is different from the page before, in the order of importance from the last to the first.
+/// Differences from the previous page; the most important one is last.
 pub(super) fn between(
     before: Option<&Page>,
     page: &Page,
@@ -69,7 +65,6 @@ pub(super) fn between(
     events
 }
 
-/// The phase whose flag is 1.
 pub(crate) fn phase(page: &Page) -> Option<&str> {
     page.by_label(&validator::PHASE, "phase")
         .find(|(_, flag)| *flag == 1.0)

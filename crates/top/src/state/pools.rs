@@ -1,5 +1,3 @@
-//! Who faults, who computes, who waits: the validator's threads by pool.
-
 use super::Looks;
 use crate::rate::Meter;
 use faultline_catalog::metrics::pools;
@@ -7,39 +5,33 @@ use faultline_catalog::{Metric, Source};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Pools at most; a daemon has no more than 151.
+/// A daemon has at most 151.
 const MOST_POOLS: usize = 1_000;
 
-/// One pool now. `None` is what was not told, or has no rate yet.
+/// `None` without a value, or without a rate yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Pool {
     pub(crate) name: String,
-    /// Living threads.
     pub(crate) threads: Option<f64>,
-    /// Major faults a second.
+    /// Major faults per second.
     pub(crate) major: Option<f64>,
-    /// Minor faults a second.
+    /// Minor faults per second.
     pub(crate) minor: Option<f64>,
-    /// Seconds a second, user and system.
+    /// Seconds per second, user and system.
     pub(crate) cpu: Option<f64>,
-    /// Seconds a second that threads were ready and had no CPU.
+    /// Seconds per second in which threads were ready and had no CPU.
     pub(crate) waiting: Option<f64>,
 }
 
-/// What the pools are ordered by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Major faults, then minor ones.
     #[default]
     Faults,
-    /// CPU time.
     Cpu,
-    /// Name.
     Name,
 }
 
 impl Order {
-    /// The one after it, in a circle.
     pub(crate) fn next(self) -> Self {
         match self {
             Order::Faults => Order::Cpu,
@@ -48,7 +40,6 @@ impl Order {
         }
     }
 
-    /// In a word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Order::Faults => "faults",
@@ -58,7 +49,6 @@ impl Order {
     }
 }
 
-/// The meters of one pool: major, minor, CPU, waiting.
 type Meters = [Meter; 4];
 
 #[derive(Debug, Clone, Default)]
@@ -118,7 +108,7 @@ impl Pools {
 
     pub(super) fn sorted(&self, order: Order) -> Vec<Pool> {
         let mut pools = self.now.clone();
-        // Made by name; a sort that is stable leaves equal ones so.
+        // They are in the order of names; a stable sort keeps it for equal ones.
         match order {
             Order::Name => {}
             Order::Cpu => pools.sort_by(|a, b| falling(a.cpu, b.cpu)),
@@ -130,7 +120,6 @@ impl Pools {
     }
 }
 
-/// The larger first, and what is not known last.
 fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => b.total_cmp(&a),

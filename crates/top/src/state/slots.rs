@@ -4,7 +4,7 @@ use super::Looks;
 use faultline_catalog::{Metric, Source, metrics};
 use faultline_stats::rate::Reading;
 
-/// What replayed slots took; each `None` until two pushes have told of a slot.
+/// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimes {
     cache: Times,
@@ -19,23 +19,22 @@ impl SlotTimes {
             .take(looks, &metrics::validator::REPLAY_TIME, "total");
     }
 
-    /// Seconds of program cache time per slot, summed over threads.
+    /// Seconds per slot, summed over threads.
     pub(crate) fn cache_mean(&self) -> Option<f64> {
         self.cache.mean
     }
 
-    /// Seconds that 95 of 100 slots spent less of, within the bounds of the histogram's buckets.
+    /// 95th percentile in seconds, within the bounds of the histogram's buckets.
     pub(crate) fn cache_p95(&self) -> Option<f64> {
         self.cache.p95
     }
 
-    /// Seconds of wall time per slot.
+    /// Wall-clock seconds per slot.
     pub(crate) fn replay_mean(&self) -> Option<f64> {
         self.replay.mean
     }
 }
 
-/// A histogram's growth since the push before.
 #[derive(Debug, Clone, Default)]
 struct Times {
     last: Option<(Reading, Totals)>,
@@ -86,7 +85,7 @@ impl Times {
     }
 }
 
-/// Mean and 95th percentile of what came between two readings; `None` if no slot did, or if a total fell.
+/// Mean and 95th percentile between two readings; `None` without slots, or if a total fell.
 fn since(was: &Totals, is: &Totals) -> (Option<f64>, Option<f64>) {
     let (slots, seconds) = (is.count - was.count, is.sum - was.sum);
     if slots <= 0.0 || seconds < 0.0 {
@@ -105,8 +104,8 @@ fn since(was: &Totals, is: &Totals) -> (Option<f64>, Option<f64>) {
     )
 }
 
-/// A quantile of cumulative counts by upper bound, evenly spread within a bucket, as Prometheus does it; `None` without
-/// counts. What is above the last finite bound is that bound.
+/// A quantile of cumulative counts by upper bound, interpolated within a bucket as in Prometheus;
+/// `None` without counts. At most the last finite bound.
 fn quantile(buckets: &[(f64, f64)], q: f64) -> Option<f64> {
     let rank = buckets.last()?.1 * q;
     let (mut low, mut below) = (0.0, 0.0);

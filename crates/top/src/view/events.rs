@@ -1,12 +1,9 @@
-//! What happened, with its time.
-
 use super::{Scene, cut_below};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-/// The newest first, where there is room for a title and one of them.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     if area.height < 3 || scene.state().events().next().is_none() {
         return;

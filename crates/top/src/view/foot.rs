@@ -1,5 +1,3 @@
-//! Head and foot: whom the page comes from, how the daemon is, keys, what happened last.
-
 use super::numbers::{bytes, percent};
 use super::{Scene, cut_below};
 use crate::page::Page;
@@ -13,10 +11,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use std::time::Duration;
 
-/// The keys that are always named.
 const KEYS: &str = " h help s order p pause q quit";
 
-/// One line: program, address, time.
 pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let paused = if scene.session.is_paused() {
@@ -37,7 +33,6 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     .render(area, buffer);
 }
 
-/// Two lines: the daemon's health, and keys.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (health, keys) = cut_below(area, 1);
     let (words, style) = self::health(scene, usize::from(area.width));
@@ -97,7 +92,6 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     }
 }
 
-/// How many sources are up, and which are not.
 fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let page = scene.state().newest();
     let all: Vec<(&str, bool)> = page
@@ -135,7 +129,7 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
             .find(|list| words.len() + list.len() < width);
         words += &fits.unwrap_or_default();
     }
-    // Said only whole: half a figure would be a wrong one.
+    // Only whole parts: half a figure would be a wrong one.
     for part in cost.into_iter().flatten() {
         if words.len() + part.len() + 4 <= width {
             words += &format!("; {part}");
@@ -149,7 +143,6 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     (words, style)
 }
 
-/// A source with the kinds of problems it had.
 fn with_kinds(page: &Page, name: &str) -> String {
     let kinds = page.pairs(&daemon::SOURCE_PROBLEMS, "source");
     let kinds: Vec<&str> = kinds
@@ -169,7 +162,7 @@ fn with_kinds(page: &Page, name: &str) -> String {
     }
 }
 
-/// The name, if it is one of ours: others could steer the terminal.
+/// Other names could control the terminal.
 fn known(name: &str) -> &str {
     if Source::ALL.iter().any(|source| source.name() == name) {
         name

@@ -1,5 +1,3 @@
-//! What the keys do, and what the figures are.
-
 use super::Scene;
 use crate::keys::HELP;
 use ratatui::buffer::Buffer;
@@ -7,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-/// Beside the keys: what cannot be guessed.
 const FIGURES: [&str; 10] = [
     "Memory: what cannot be dropped without swap, of the smallest limit; the lighter",
     "part of the bar is page cache, which fills a limit by design and is no alarm.",
@@ -21,7 +18,6 @@ const FIGURES: [&str; 10] = [
     "look of a source to the next; a restart or a gap has none.",
 ];
 
-/// Instead of figures and pools.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let keys = HELP.iter().map(|(keys, what)| {
         Line::from(vec![

@@ -1,9 +1,6 @@
-//! What the terminal can show: colours, and letters beyond ASCII.
-
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
 
-/// Blocks of ASCII, for terminals that are not told of UTF-8.
 const LETTERS: bar::Set<'static> = bar::Set {
     full: "#",
     seven_eighths: "#",
@@ -16,7 +13,6 @@ const LETTERS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// How things are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     colour: bool,
@@ -24,8 +20,8 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// By the variables of the environment: colours unless `NO_COLOR` is set or the terminal is a plain one, blocks where
-    /// the locale says UTF-8.
+    /// From the environment: colours unless `NO_COLOR` is set or the terminal is plain, blocks if
+    /// the locale is UTF-8.
     pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -41,7 +37,6 @@ impl Look {
         }
     }
 
-    /// The same without colours, for what is not read on a terminal.
     pub(crate) fn without_colours(self) -> Self {
         Look {
             colour: false,
@@ -49,7 +44,6 @@ impl Look {
         }
     }
 
-    /// What fills a plot.
     pub(super) fn bars(self) -> bar::Set<'static> {
         if self.unicode {
             bar::NINE_LEVELS
@@ -58,7 +52,6 @@ impl Look {
         }
     }
 
-    /// Filled, half filled and empty parts of a bar.
     pub(super) fn fills(self) -> [&'static str; 3] {
         if self.unicode {
             ["█", "▒", "·"]
@@ -67,7 +60,6 @@ impl Look {
         }
     }
 
-    /// What stands for a value that is not told.
     pub(super) fn absent(self) -> &'static str {
         if self.unicode { "–" } else { "-" }
     }
@@ -92,7 +84,6 @@ impl Look {
         self.coloured(Color::Yellow)
     }
 
-    /// Bold also without colours: it must be seen.
     pub(super) fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
@@ -101,7 +92,6 @@ impl Look {
         self.coloured(Color::DarkGray)
     }
 
-    /// Head and foot.
     pub(super) fn reversed(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

@@ -1,5 +1,3 @@
-//! Figures as short as they can be read.
-
 /// `3`, `0.4`, `12`, `3,214`, `1.2M`.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {

@@ -1,5 +1,3 @@
-//! The table of thread pools.
-
 use super::numbers::{number, percent};
 use super::{Scene, cut_below};
 use crate::state::Pool;
@@ -10,11 +8,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-/// Columns of a figure, and of the name at least.
 const FIGURE: usize = 9;
 const NAME: usize = 16;
 
-/// Head, and pools from the first that is shown; what they leave of the area.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = cut_below(area, 1);
     let width = usize::from(area.width);
@@ -66,7 +62,6 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
     ]
 }
 
-/// A name and figures at the right; the last ones are left out where there is no room.
 fn line(name: &str, figures: &[String], width: usize) -> String {
     let shown = figures.len().min(width.saturating_sub(NAME + 1) / FIGURE);
     let room = width.saturating_sub(shown * FIGURE + 1);

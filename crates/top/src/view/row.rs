@@ -1,5 +1,3 @@
-//! One line of figures: a name, words, and beside them a plot or a bar.
-
 use super::look::Look;
 use super::{cut_below, cut_right};
 use ratatui::buffer::Buffer;
@@ -7,26 +5,20 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
-/// Columns of the name, and of the words where something is beside them.
 const NAME: u16 = 10;
 const WORDS: u16 = 44;
-/// Lines of a plot at most.
 pub(super) const TALLEST: u16 = 6;
-/// Plots are whole numbers; this is one step of the finest.
+/// Plots take whole numbers; the highest value becomes this.
 const FINENESS: f64 = 1000.0;
 
-/// What is beside the words.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Beside {
-    /// Nothing: the words have all the room.
     Nothing,
-    /// Values over time, the newest last.
     Plot(Vec<Option<f64>>),
-    /// Shares of a whole: filled, half filled; the rest is empty.
+    /// Filled and half-filled shares; the rest is empty.
     Bar(f64, f64),
 }
 
-/// A line of figures.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -35,7 +27,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Lines of it, if plots have `tall`.
     pub(super) fn height(&self, tall: u16) -> u16 {
         if matches!(self.beside, Beside::Plot(_)) {
             tall
@@ -45,7 +36,7 @@ impl Row {
     }
 }
 
-/// How high plots can be for all rows to fit into `room` lines; 1 at least, and at most `tallest`.
+/// Height of plots with which all rows fit into `room` lines: from 1 to `tallest`.
 pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
     let all = |tall: u16| rows.iter().map(|row| row.height(tall)).sum::<u16>();
     (1..=tallest)
@@ -54,7 +45,6 @@ pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
         .unwrap_or(1)
 }
 
-/// Draws them from the top; what has no room is left out.
 pub(super) fn draw(rows: &[Row], tall: u16, look: Look, area: Rect, buffer: &mut Buffer) {
     let mut rest = area;
     for row in rows {
@@ -84,7 +74,6 @@ fn one(row: &Row, look: Look, area: Rect, buffer: &mut Buffer) {
 }
 
 fn plot(values: &[Option<f64>], look: Look, area: Rect, buffer: &mut Buffer) {
-    // The newest is at the right end, also while there are few.
     let empty = usize::from(area.width).saturating_sub(values.len());
     let newest = values
         .iter()

@@ -1,5 +1,3 @@
-//! What the lines of figures say.
-
 mod earns;
 mod memory;
 
@@ -14,20 +12,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
 
-/// Values of a plot that are handed on; more than the widest terminal has columns for.
 const PLOTTED: usize = 600;
-/// Shares of the limit from which memory is to be looked at, and from which an end by the OOM killer is near.
+/// Shares of the memory limit: a warning, and the OOM killer is near.
 const FULL: (f64, f64) = (0.75, 0.9);
-/// Slots behind from which a validator is no longer at the tip, and from which it is behind: the daemon's own bounds.
+/// Slots behind: no longer at the tip, and behind. They are the daemon's thresholds.
 const BEHIND: (f64, f64) = (32.0, 128.0);
-/// A share of a file system that is left, below which it is nearly full: as AgaveDiskNearlyFull has it.
+/// Free share of a nearly full file system, as in AgaveDiskNearlyFull.
 const NEARLY_FULL: f64 = 0.05;
-/// Seconds until a file system is full, below which it is to be looked at: as AgaveDiskFullAhead has it.
+/// Seconds until a file system is full, as in AgaveDiskFullAhead.
 const FULL_SOON: f64 = 4.0 * 3600.0;
-/// A validator pushes every ten seconds.
+/// Seconds; a validator pushes every ten.
 const PUSH_IS_LATE: f64 = 30.0;
 
-/// All lines, from the top.
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     let mut rows = vec![who(scene), phase_row(scene)];
     rows.extend(earns::rows(scene));
@@ -39,7 +35,6 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     rows
 }
 
-/// More, for terminals that have the room.
 pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     let (state, page) = (scene.state(), scene.state().newest());
     let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
@@ -95,7 +90,7 @@ fn plot(scene: &Scene<'_>, what: What) -> Beside {
     )
 }
 
-/// A figure in words, or a dash and, where the page tells, why it is missing.
+/// A value in words, or a dash and, where the page tells, why it is missing.
 fn told(
     scene: &Scene<'_>,
     value: Option<f64>,
@@ -118,7 +113,7 @@ fn absent(scene: &Scene<'_>, source: Source) -> String {
     }
 }
 
-/// The same without the reason, where several stand in a line.
+/// [`told`] without the reason, for several values in a line.
 fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| scene.look.absent().to_owned(), words)
 }
@@ -171,7 +166,6 @@ fn who(scene: &Scene<'_>) -> Row {
     row("Who", spans, Beside::Nothing)
 }
 
-/// Text of others, not too long.
 fn short(text: &str) -> String {
     faultline_text::clean(text).chars().take(60).collect()
 }
@@ -232,7 +226,6 @@ fn phase_row(scene: &Scene<'_>) -> Row {
     row("Phase", spans, Beside::Nothing)
 }
 
-/// What keeps the process from running; `None` if nothing is known to.
 fn held(page: &Page) -> Option<&'static str> {
     let states = [
         ("stopped", "stopped by a signal"),
@@ -242,7 +235,7 @@ fn held(page: &Page) -> Option<&'static str> {
     let stopped = states
         .into_iter()
         .find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
-    // Waiting for a disk is normal for a moment; without a phase it is not known that it does anything else.
+    // Waiting for a disk is normal for a moment. Without a phase nothing shows other activity.
     let hangs = phase(page).is_none() && page.flag(&process::STATE, &["disk_sleep"]) == Some(true);
     let stopped = stopped
         .map(|(_, words)| words)
@@ -251,7 +244,6 @@ fn held(page: &Page) -> Option<&'static str> {
     frozen.or(stopped)
 }
 
-/// One line of file systems, disks and UDP; none of a node of which nothing of it is known.
 fn runs_out(scene: &Scene<'_>) -> Option<Row> {
     let known = scene.state().newest().runs_out()?;
     let time = |seconds: f64| faultline_text::time(Duration::from_secs(seconds as u64));
@@ -333,7 +325,7 @@ fn behind(scene: &Scene<'_>) -> Row {
 
 fn tps(scene: &Scene<'_>) -> Row {
     let state = scene.state();
-    // The pushes are asked only where JSON-RPC cannot tell.
+    // Pushes are used only if JSON-RPC has no value.
     let (what, how) = match (state.now(What::Tps), state.now(What::TpsPushed)) {
         (None, Some(_)) => (What::TpsPushed, " in frozen banks"),
         _ => (What::Tps, ""),
@@ -382,7 +374,7 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
                 brief(scene, capacity, number),
                 percent(share)
             );
-            // A full cache stands at this level: it never reaches its capacity.
+            // A full cache stays at this level and never reaches its capacity.
             target.map_or(of.clone(), |target| {
                 format!("{of}, evicts above {}", number(target))
             })
@@ -430,7 +422,6 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
     ]
 }
 
-/// What keeps the cache's figures from coming; `None` if nothing does.
 fn pushes(page: &Page) -> Option<String> {
     if page.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
         return Some("RUST_LOG filters the pushes".to_owned());

@@ -1,5 +1,3 @@
-//! Does it earn? Votes, leader slots and what pays for votes.
-
 use super::super::Scene;
 use super::super::numbers::{number, percent};
 use super::super::row::{Beside, Row};
@@ -55,7 +53,7 @@ fn plural(count: f64) -> &'static str {
     if count == 1.0 { "" } else { "s" }
 }
 
-/// What matters most comes first: 80 columns have no room for the end.
+/// The most important first: 80 columns have no space for the end.
 fn tower(earns: &Earns, leader_slots: Vec<String>) -> Vec<String> {
     let votes = [
         earns
@@ -85,7 +83,7 @@ fn certificates(earns: &Earns) -> Option<String> {
         .then(|| format!("certificates {reward} (reward) and {last} (finalization) slots behind"))
 }
 
-/// What costs the next epoch comes first: 80 columns have no room for the end.
+/// What costs the next epoch first: 80 columns have no space for the end.
 fn rewards(earns: &Earns) -> Vec<String> {
     let parts = [
         earns.admission.clone(),

@@ -1,5 +1,3 @@
-//! Memory of the level that binds, resident memory, and pressure.
-
 use super::{FULL, brief, level, plot, row, told};
 use crate::page::Page;
 use crate::state::What;
@@ -11,7 +9,7 @@ use faultline_catalog::{Metric, Source};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// What sets the limit, if that is not the validator's own cgroup.
+/// What sets the limit, unless it is the validator's own cgroup.
 fn binding_level(page: &Page) -> String {
     let binding = page
         .by_label(&memory::BINDING, "level")
@@ -24,7 +22,6 @@ fn binding_level(page: &Page) -> String {
     }
 }
 
-/// Memory, resident memory and pressure.
 pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     let (state, page) = (scene.state(), scene.state().newest());
     let get = |metric: &Metric, labels: &[&str]| page.get(metric, labels);
