@@ -14,7 +14,7 @@ pub use permanent_errors::is_permanent;
 
 use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
-use crate::config::{self, Config, Find, Mistake};
+use crate::config::{self, Config, ConfigError, Find};
 use crate::demo::{self, Demo};
 use crate::discovery::{self, Finder, Following};
 use crate::hub::{Hub, Latest, Sink};
@@ -46,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
 const CALLS: usize = 4;
 
-pub type Reload = Box<dyn Fn() -> Result<Config, Vec<Mistake>> + Send + Sync>;
+pub type Reload = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;
 
 #[derive(Default)]
 pub struct Options {
@@ -271,7 +271,7 @@ impl App {
     }
 }
 
-pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
+pub fn checked(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
     let (config, mut mistakes) = read;
     mistakes.extend(self::mistakes(&config, &mistakes));
     if mistakes.is_empty() {
@@ -283,7 +283,7 @@ pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
 
 /// Checks what parsing cannot: files and public addresses. Omits errors that only follow from
 /// `known`.
-pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
+pub fn mistakes(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     let right = |keys: &[&str]| {
         !known
             .iter()
@@ -313,7 +313,7 @@ pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
     found.extend(places::mistakes(config));
     found
         .into_iter()
-        .map(Mistake::new)
+        .map(ConfigError::new)
         .chain(recording::mistakes(config))
         .collect()
 }

@@ -3,7 +3,7 @@
 use crate::config::values::{parse_address, parse_label};
 use crate::config::{self, Config, Find};
 use clap::{Args, Parser, Subcommand};
-use faultline_settings::Mistake;
+use faultline_settings::ConfigError;
 use faultline_text::parse_time;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -146,7 +146,7 @@ pub struct OnceArgs {
 
 impl ConfigArgs {
     /// Returns every error too. Uses the defaults without a file.
-    pub fn read(&self) -> (Config, Vec<Mistake>) {
+    pub fn read(&self) -> (Config, Vec<ConfigError>) {
         self.config.as_deref().map(config::load).unwrap_or_default()
     }
 }
@@ -180,19 +180,19 @@ impl TargetArgs {
         set(&mut config.paths.cgroup, &self.cgroup);
     }
 
-    fn mistakes(&self) -> Vec<Mistake> {
+    fn mistakes(&self) -> Vec<ConfigError> {
         let bad = self
             .rpc
             .as_deref()
             .and_then(|url| config::rpc_url(url).err());
-        bad.map(|what| Mistake::new(format!("--rpc: {what}")))
+        bad.map(|what| ConfigError::new(format!("--rpc: {what}")))
             .into_iter()
             .collect()
     }
 }
 
 impl RunArgs {
-    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+    pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
         let (config, mistakes) = self.read();
         if mistakes.is_empty() {
             Ok(config)
@@ -202,7 +202,7 @@ impl RunArgs {
     }
 
     /// Returns every error too. Invalid values have their defaults.
-    pub fn read(&self) -> (Config, Vec<Mistake>) {
+    pub fn read(&self) -> (Config, Vec<ConfigError>) {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();
         mistakes.extend(found);
@@ -219,20 +219,20 @@ impl RunArgs {
                 config.sampling.interval,
                 config::MIN_INTERVAL
             );
-            mistakes.push(Mistake::new(what));
+            mistakes.push(ConfigError::new(what));
         }
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
                 let what = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
-                mistakes.push(Mistake::new(what));
+                mistakes.push(ConfigError::new(what));
             }
         }
         if let Err(what) = config
             .ingest
             .settle(std::env::var_os(config::INGEST_VARIABLE).as_deref())
         {
-            mistakes.push(Mistake::new(what));
+            mistakes.push(ConfigError::new(what));
         }
         config
             .flight
@@ -244,7 +244,7 @@ impl RunArgs {
         {
             let what =
                 "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
-            mistakes.push(Mistake::new(what));
+            mistakes.push(ConfigError::new(what));
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
@@ -253,14 +253,14 @@ impl RunArgs {
         (config, mistakes)
     }
 
-    fn label(&self, config: &mut Config, mistakes: &mut Vec<Mistake>) {
+    fn label(&self, config: &mut Config, mistakes: &mut Vec<ConfigError>) {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
             if let Some(before) = names.insert(name, value) {
                 let what = format!(
                     "--label {name} is given twice, as {before:?} and as {value:?}: keep one"
                 );
-                mistakes.push(Mistake::new(what));
+                mistakes.push(ConfigError::new(what));
             }
             match config.labels.by_name(name) {
                 Some(label) => *label = Some(value.clone()),
@@ -271,7 +271,7 @@ impl RunArgs {
 }
 
 impl OnceArgs {
-    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+    pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();
         mistakes.extend(found);

@@ -12,7 +12,7 @@ pub use asked::{Admin, Host, Probe, Rpc, Validator};
 pub(crate) use datapoints::label_name;
 pub use datapoints::{Allowed, AllowedKind, Datapoints};
 pub use default::TEXT as DEFAULT_TEXT;
-pub use faultline_settings::Mistake;
+pub use faultline_settings::ConfigError;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
 pub(crate) use load::rpc_url;

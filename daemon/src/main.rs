@@ -1,7 +1,7 @@
 use clap::{CommandFactory, Parser};
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
-use faultlined::config::{self, Mistake};
+use faultlined::config::{self, ConfigError};
 use faultlined::ready_file::ReadyFile;
 use faultlined::socket::Inherited;
 use faultlined::{demo, limits, once};
@@ -165,7 +165,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn refuse(mistakes: &[Mistake]) -> ExitCode {
+fn refuse(mistakes: &[ConfigError]) -> ExitCode {
     for mistake in mistakes {
         say(&format!("configuration: {mistake}"));
     }

@@ -3,7 +3,7 @@
 
 use faultline_agave::BadLine;
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use libfuzzer_sys::fuzz_target;
 
 /// Short, so that overlong lines are common.
@@ -36,7 +36,7 @@ fn look(line: &[u8]) {
     if let (Ok(()), Some(host_id)) = (&checked, host_id_of(line)) {
         assert_eq!(point.host_id().map(str::as_bytes), Some(host_id));
     }
-    if let Some(Err(_)) = Known::parse(&point) {
+    if let Some(Err(_)) = KnownPoint::parse(&point) {
         assert!(checked.is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use faultline_agave::BadLine;
 use faultline_agave::log::{LogLine, LogSplitter};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use libfuzzer_sys::fuzz_target;
 
 fn split<'b>(chunks: impl Iterator<Item = &'b [u8]>) -> Vec<Result<Vec<u8>, BadLine>> {
@@ -26,7 +26,7 @@ fuzz_target!(|log: &[u8]| {
         line.progress();
         if let Some(Ok(point)) = line.point() {
             let checked = point.check();
-            if let Some(Err(_)) = Known::parse(&point) {
+            if let Some(Err(_)) = KnownPoint::parse(&point) {
                 assert!(checked.is_err());
             }
         }

@@ -10,7 +10,7 @@ const COMMANDS: [&str; 2] = [
 
 /// Pages and headings with the way from an empty host to dashboards. The guest runs the lines of
 /// the first (`scripts/guest/readme`).
-const FROM_NOTHING: [(&str, &str); 2] = [
+const QUICK_START_PAGES: [(&str, &str); 2] = [
     ("README.md", "### 1. Install\n"),
     (
         "docs/INSTALL.md",
@@ -96,7 +96,7 @@ pub(crate) fn check(
 /// The ten lines must be the same on every page that has them, and in no other version elsewhere.
 fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let mut first: Option<(&str, String)> = None;
-    for (file, heading) in FROM_NOTHING {
+    for (file, heading) in QUICK_START_PAGES {
         let text = read(root, Path::new(file))?;
         let Some(block) = block_under(&text, heading) else {
             broken.push(format!(

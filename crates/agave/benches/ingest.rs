@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::{Kind, Known};
+use faultline_agave::points::{Kind, KnownPoint};
 
 const CHUNK: usize = 16 * 1024;
 const ROUNDS: usize = 15;
@@ -59,7 +59,7 @@ fn read_known(line: &[u8]) -> u64 {
     let Ok(point) = Point::parse(line) else {
         return 0;
     };
-    u64::from(black_box(Known::parse(&point)).is_some())
+    u64::from(black_box(KnownPoint::parse(&point)).is_some())
 }
 
 fn report(what: &str, body: &[u8], lines: usize, mut each: impl FnMut(&[u8]) -> u64) {

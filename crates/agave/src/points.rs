@@ -25,7 +25,7 @@ use fields::decode;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    pub known: Known,
+    pub known: KnownPoint,
     /// Unix nanoseconds when the point was made (push) or printed (log); `None` if the text had no
     /// time.
     pub time_ns: Option<i64>,
@@ -40,7 +40,7 @@ macro_rules! known {
 
         /// What a known datapoint says.
         #[derive(Debug, Clone, PartialEq)]
-        pub enum Known { $($(#[$doc])* $kind($body),)* }
+        pub enum KnownPoint { $($(#[$doc])* $kind($body),)* }
 
         impl Kind {
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
@@ -57,7 +57,7 @@ macro_rules! known {
             }
         }
 
-        impl Known {
+        impl KnownPoint {
             pub fn kind(&self) -> Kind {
                 match self { $(Self::$kind(_) => Kind::$kind,)* }
             }
@@ -116,7 +116,7 @@ impl Kind {
     }
 }
 
-impl Known {
+impl KnownPoint {
     /// `None` if the name is not one of [`Kind`]; `Some(Err(_))` if the fields are malformed, so
     /// that the whole line is untrustworthy.
     pub fn parse(point: &Point<'_>) -> Option<Result<Decoded, BadLine>> {

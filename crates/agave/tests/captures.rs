@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use faultline_agave::line::{LineSplitter, Point, Value};
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
-use faultline_agave::points::{Known, ReplaySlot};
+use faultline_agave::points::{KnownPoint, ReplaySlot};
 
 type Sums = BTreeMap<String, i64>;
 
@@ -57,19 +57,19 @@ fn typed(body: &[u8]) -> Sums {
     };
     let mut splitter = LineSplitter::new();
     splitter.feed(body, |line| {
-        let Some(decoded) = Known::parse(&Point::parse(line.unwrap()).unwrap()) else {
+        let Some(decoded) = KnownPoint::parse(&Point::parse(line.unwrap()).unwrap()) else {
             return;
         };
         let decoded = decoded.unwrap();
         assert_eq!(decoded.broken, 0, "{:?}", decoded.known);
         assert!(decoded.time_ns.is_some());
         match decoded.known {
-            Known::ProgramCache(stats) => {
+            KnownPoint::ProgramCache(stats) => {
                 add("loaded-programs-cache-stats.misses", stats.misses);
                 add("loaded-programs-cache-stats.evictions", stats.evictions);
                 add("loaded-programs-cache-stats.reloads", stats.reloads);
             }
-            Known::ReplaySlot(ReplaySlot {
+            KnownPoint::ReplaySlot(ReplaySlot {
                 total_transactions,
                 program_cache_us,
                 jit_compile_us,
@@ -82,14 +82,14 @@ fn typed(body: &[u8]) -> Sums {
                     jit_compile_us,
                 );
             }
-            Known::SetRoot(root) => add("bank-forks_set_root.tx_count", root.tx_count),
-            Known::CostTracker(costs) => add(
+            KnownPoint::SetRoot(root) => add("bank-forks_set_root.tx_count", root.tx_count),
+            KnownPoint::CostTracker(costs) => add(
                 "cost_tracker_stats.transaction_count",
                 costs.transaction_count,
             ),
-            Known::BankFrozen(bank) => add("bank_frozen.slot", bank.slot),
-            Known::Agent(agent) => add("metrics.points_written", agent.points_written),
-            Known::ReadCache(cache) => {
+            KnownPoint::BankFrozen(bank) => add("bank_frozen.slot", bank.slot),
+            KnownPoint::Agent(agent) => add("metrics.points_written", agent.points_written),
+            KnownPoint::ReadCache(cache) => {
                 add(
                     "accounts_db_store_timings.read_only_accounts_cache_misses",
                     cache.misses,
@@ -158,7 +158,7 @@ fn a_real_log_gives_points_and_progress() {
             point.check().unwrap();
             points.push(point.name().to_owned());
             assert!(
-                Known::parse(&point).is_none_or(|decoded| decoded.unwrap().broken == 0),
+                KnownPoint::parse(&point).is_none_or(|decoded| decoded.unwrap().broken == 0),
                 "{line:?}"
             );
         }

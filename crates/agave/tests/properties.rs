@@ -2,7 +2,7 @@
 
 use faultline_agave::line::{LineSplitter, Point, Value, host_id_of, name_of};
 use faultline_agave::log::{LogLine, LogSplitter};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_agave::{BadLine, admin, config, identify, rpc, threads, version};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -146,7 +146,7 @@ proptest! {
         for line in split(&bytes, &[], 64).into_iter().flatten() {
             let (_, _) = (name_of(&line), host_id_of(&line));
             if let Ok(point) = Point::parse(&line) {
-                let _ = (point.check().is_ok(), Known::parse(&point).is_some());
+                let _ = (point.check().is_ok(), KnownPoint::parse(&point).is_some());
             }
         }
         let text = String::from_utf8_lossy(&bytes);
@@ -198,8 +198,8 @@ proptest! {
     fn typed_values_do_not_depend_on_the_form(misses in any::<i64>(), hits in 0..i64::MAX, level in 0..2000_i64) {
         let wire = format!("loaded-programs-cache-stats,host_id=A hits={hits}i,misses={misses}i,water_level={level}i 5");
         let log = format!("x: datapoint: loaded-programs-cache-stats hits={hits}i misses={misses}i water_level={level}i");
-        let pushed = Known::parse(&Point::parse(wire.as_bytes()).unwrap()).unwrap().unwrap();
-        let logged = Known::parse(&LogLine::parse(&log).point().unwrap().unwrap()).unwrap().unwrap();
+        let pushed = KnownPoint::parse(&Point::parse(wire.as_bytes()).unwrap()).unwrap().unwrap();
+        let logged = KnownPoint::parse(&LogLine::parse(&log).point().unwrap().unwrap()).unwrap().unwrap();
         prop_assert_eq!((&pushed.known, pushed.broken), (&logged.known, logged.broken));
         prop_assert_eq!(pushed.broken, u32::from(misses < 0));
     }

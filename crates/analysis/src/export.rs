@@ -7,7 +7,7 @@ mod wide;
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
 use csv::CsvWriter;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_recording::schema::{Kind, TABLES};
 use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
@@ -143,7 +143,7 @@ fn export(
     path: &Path,
     format: Format,
 ) -> anyhow::Result<u64> {
-    let part = Part::create(path)?;
+    let part = TempFile::create(path)?;
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let columns: Vec<(String, Kind)> = match spec {
         Some(spec) => {
@@ -165,7 +165,7 @@ fn export(
 
 fn writer(
     recording: &Recording,
-    part: &Part,
+    part: &TempFile,
     table: &str,
     layout: Layout,
     format: Format,

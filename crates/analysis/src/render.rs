@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 
 use crate::report::model::{Block, Figure, Report, Table};
-use faultline_command::files::put_all;
+use faultline_command::files::write_report_files;
 
 mod axis;
 pub mod csv;
@@ -40,7 +40,7 @@ pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written
         .first()
         .and_then(|(page, _)| page.parent())
         .unwrap_or(out);
-    put_all(folder, &files, force)?;
+    write_report_files(folder, &files, force)?;
     let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     Ok(Written {
         page: files.first().cloned().unwrap_or_default(),

@@ -116,7 +116,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let same_slots = paired.complete && paired.rows > 0;
     let floor = Floor::of(&paired, &settings);
     if let Some(floor) = &floor {
-        floor.humble(&mut pairs, &subjects, options.primary);
+        floor.withdraw_below_floor(&mut pairs, &subjects, options.primary);
     }
     let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
     more.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());

@@ -28,7 +28,7 @@ use records::Records;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-struct Settled {
+struct Settings {
     codecs: Vec<Codec>,
     classes: Classes,
 }
@@ -91,7 +91,7 @@ fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     })
 }
 
-fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
+fn settled(args: &CompressionArgs) -> anyhow::Result<Settings> {
     let mut codecs = Vec::new();
     for name in &args.codecs.codecs {
         let codec = Codec::named(name).with_context(|| format!("no codec {name}"))?;
@@ -110,12 +110,12 @@ fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
     {
         return Err(WrongUsage("--save: the file's name must end in .b64".to_owned()).into());
     }
-    Ok(Settled { codecs, classes })
+    Ok(Settings { codecs, classes })
 }
 
 fn outcome(
     args: &CompressionArgs,
-    settled: &Settled,
+    settled: &Settings,
     records: &Records,
 ) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();

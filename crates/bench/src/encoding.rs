@@ -7,7 +7,7 @@ use crate::args::EncodingArgs;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
-use crate::preset::{self, Known};
+use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::stream::Shape;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
         &plan,
         (&args.output, args.node.ca.as_deref()),
         |engine| {
-            Ok(Known {
+            Ok(Preflight {
                 sizes: sizes(&plan, &engine.probe(&plan)?)?,
                 notes: Vec::new(),
             })

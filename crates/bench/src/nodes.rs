@@ -7,7 +7,7 @@ use crate::args::NodesArgs;
 use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
-use crate::preset::{self, Known};
+use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
 use crate::results::{Header, Results};
 use crate::run::Engine;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let folders = folders(args, &nodes)?;
     let authorities = args.ca.as_deref();
     let (known, range) = match args.output.dry_run {
-        true => (Known::default(), args.slots.unwrap_or((0, 0))),
+        true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
         false => one_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
@@ -114,7 +114,7 @@ fn one_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &[(String, Endpoint)],
-) -> anyhow::Result<(Known, (u64, u64))> {
+) -> anyhow::Result<(Preflight, (u64, u64))> {
     let (first, all) = (first(args, chain, nodes), with_nodes(args, nodes));
     let engine = Engine::new(&first, args.ca.as_deref())?;
     let genesis = identity::genesis(&engine, chain, &all)?;
@@ -173,7 +173,7 @@ fn in_sync(
     chain: &Chain,
     nodes: &[(String, Endpoint)],
     answers: &[Value],
-) -> anyhow::Result<(Known, (u64, u64))> {
+) -> anyhow::Result<(Preflight, (u64, u64))> {
     let mut answers = answers.iter();
     // For each question, one answer per node.
     let [heads, stays, oldest, versions] = chain.first.map(|question| {
@@ -219,7 +219,7 @@ fn in_sync(
         count(range.1)
     ));
     Ok((
-        Known {
+        Preflight {
             sizes: Vec::new(),
             notes,
         },

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Counted and warm-up requests.
 const ROUNDS: (u32, u32) = (1000, 200);
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// After this silence, the server takes the next connection.
 const SILENCE: Duration = Duration::from_secs(1);
 const LIMIT: usize = 4096;
@@ -39,7 +39,7 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         let done = engine.run(&Rc::new(plan), &|_, _| ());
         ended.store(true, Ordering::Relaxed);
         // Unblocks a pending `accept`.
-        drop(TcpStream::connect_timeout(&address, PATIENCE));
+        drop(TcpStream::connect_timeout(&address, TIMEOUT));
         done
     })?;
     if let Some(by) = done.state.stopped_by {
@@ -90,7 +90,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         workers: 1,
         rate: None,
         seed: 1,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         limit: LIMIT,
         max_failures: None,
     }

@@ -2,7 +2,7 @@ use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
 use anyhow::Context as _;
 use faultline_analysis::export::{Values, write_columns};
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) type Columns = Vec<(String, Values)>;
 pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Result<()> {
     let named = || path.display().to_string();
     check_new("--parquet", path)?;
-    let part = Part::create(path).with_context(named)?;
+    let part = TempFile::create(path).with_context(named)?;
     let out = BufWriter::new(part.file().try_clone().with_context(named)?);
     write_columns(out, table, columns).with_context(named)?;
     part.finish(path).with_context(named)

@@ -8,10 +8,10 @@ mod tests;
 
 use crate::args::RunArgs;
 use crate::plan::Plan;
-use crate::preset::{self, Known};
+use crate::preset::{self, Preflight};
 use crate::results::Results;
 use faultline_command::args::WrongUsage;
-use faultline_settings::{Mistake, text};
+use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
 pub(crate) use shown::joined;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, authorities) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| {
-        Ok(Known::default())
+        Ok(Preflight::default())
     })
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn study(results: &Results) -> String {
 
 /// Also returns the file of trusted certificates.
 fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
-    let refused = |mistakes: Vec<Mistake>| {
+    let refused = |mistakes: Vec<ConfigError>| {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         let head = match lines.len() {
             1 => "the plan has a mistake".to_owned(),
@@ -44,9 +44,9 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
         WrongUsage(format!("{head}:\n{}", lines.join("\n")))
     };
     let text = contents(file).map_err(|what| {
-        refused(vec![Mistake {
+        refused(vec![ConfigError {
             file: Some(file.to_owned()),
-            ..Mistake::new(what)
+            ..ConfigError::new(what)
         }])
     })?;
     Ok(load::parse(&text, file).map_err(refused)?)

@@ -21,7 +21,7 @@ use std::time::UNIX_EPOCH;
 const OPEN_WORKERS: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct Preflight {
     pub(crate) sizes: Vec<Option<u64>>,
     pub(crate) notes: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(
     preset: &str,
     plan: &Plan,
     output: (&OutArgs, Option<&Path>),
-    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
 ) -> anyhow::Result<(String, u8)> {
     run_then(preset, plan, output, known, |_, _| ())
 }
@@ -64,7 +64,7 @@ pub(crate) fn run_then(
     preset: &str,
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
-    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
@@ -96,7 +96,7 @@ impl Session<'_> {
         &self,
         preset: &str,
         plan: &Plan,
-        known: Known,
+        known: Preflight,
         measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<Measured>,
     ) -> anyhow::Result<Results> {
         let mut header = header(preset, plan, known.notes);
@@ -176,7 +176,7 @@ fn measure(
     preset: &str,
     plan: &Plan,
     session: &Session<'_>,
-    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
 ) -> anyhow::Result<Results> {
     let engine = session.engine;
     let mut known = known(engine)?;

@@ -307,7 +307,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Arm, size, and latency in nanoseconds by round.
-    pub(crate) type Pretended<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
+    pub(crate) type FakeCell<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
     fn header(rounds: u32, arms: Vec<String>) -> Header {
         Header {
@@ -343,7 +343,7 @@ pub(crate) mod tests {
     }
 
     /// A run with given latencies.
-    pub(crate) fn results(rounds: u32, cells: &[Pretended<'_>]) -> Results {
+    pub(crate) fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
         let mut arms: Vec<String> = Vec::new();
         for (arm, ..) in cells {
             if !arms.iter().any(|known| known == arm) {

@@ -11,12 +11,12 @@ use crate::args::TransportArgs;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
-use crate::preset::{self, Known, Session};
+use crate::preset::{self, Preflight, Session};
 use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::stream::Shape;
 use anyhow::bail;
-use chain::{Act, Chain};
+use chain::{Chain, Operation};
 use evm::Evm;
 use faultline_command::args::WrongUsage;
 use faultline_text::{clean, time};
@@ -28,7 +28,7 @@ use talk::{Meter, Patience, Talk};
 const LIMIT: usize = 16 << 20;
 
 /// An operation and its repetitions in a row.
-type Scenario = (Act, u32);
+type Scenario = (Operation, u32);
 
 pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
     let (protocols, scenarios) = (protocols(args)?, scenarios(args));
@@ -69,15 +69,19 @@ fn protocols(args: &TransportArgs) -> anyhow::Result<Vec<Protocol>> {
 
 fn scenarios(args: &TransportArgs) -> Vec<Scenario> {
     vec![
-        (Act::Write, 1),
-        (Act::Write, args.in_a_row),
-        (Act::Read, 1),
-        (Act::Read, args.in_a_row),
+        (Operation::Write, 1),
+        (Operation::Write, args.in_a_row),
+        (Operation::Read, 1),
+        (Operation::Read, args.in_a_row),
     ]
 }
 
 fn named((act, times): Scenario) -> String {
-    let act = if act == Act::Write { "write" } else { "read" };
+    let act = if act == Operation::Write {
+        "write"
+    } else {
+        "read"
+    };
     if times == 1 {
         format!("single {act}")
     } else {
@@ -189,7 +193,7 @@ fn measure(
         let reads = |cell: &Cell| {
             scenarios
                 .get(cell.subject)
-                .is_some_and(|(act, _)| *act == Act::Read)
+                .is_some_and(|(act, _)| *act == Operation::Read)
         };
         plan.cells.retain(reads);
     }
@@ -198,7 +202,7 @@ fn measure(
         time(args.poll)
     ));
     notes.push("What was read was compared with what was written".to_owned());
-    let known = Known {
+    let known = Preflight {
         sizes: Vec::new(),
         notes,
     };

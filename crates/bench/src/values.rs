@@ -8,11 +8,11 @@ use std::rc::Rc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) name: String,
-    pub(crate) of: Of,
+    pub(crate) of: ValueSource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum ValueSource {
     /// Both ends included.
     Range { from: u64, to: u64, hex: bool },
     /// Escaped for JSON strings.
@@ -25,8 +25,10 @@ impl Value {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
-            Of::Range { from, to, hex } => written(random.u64(*from..=*to.max(from)), *hex),
-            Of::List(list) => Cow::Borrowed(
+            ValueSource::Range { from, to, hex } => {
+                written(random.u64(*from..=*to.max(from)), *hex)
+            }
+            ValueSource::List(list) => Cow::Borrowed(
                 list.get(random.usize(0..list.len().max(1)))
                     .map_or("", String::as_str),
             ),
@@ -36,10 +38,10 @@ impl Value {
     /// Also shows whether two runs used the same source.
     pub(crate) fn described(&self) -> String {
         match &self.of {
-            Of::Range { from, to, hex } => {
+            ValueSource::Range { from, to, hex } => {
                 format!("{} to {}", written(*from, *hex), written(*to, *hex))
             }
-            Of::List(list) => {
+            ValueSource::List(list) => {
                 let digest = digest(&SHA256, list.join("\n").as_bytes());
                 let start: String = digest
                     .as_ref()
@@ -54,16 +56,16 @@ impl Value {
 
     pub(crate) fn first(&self) -> Cow<'_, str> {
         match &self.of {
-            Of::Range { from, hex, .. } => written(*from, *hex),
-            Of::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
+            ValueSource::Range { from, hex, .. } => written(*from, *hex),
+            ValueSource::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
         }
     }
 
     /// All texts that matter for JSON validity; one for a range.
     pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
-            Of::Range { .. } => vec![self.first()],
-            Of::List(list) => list
+            ValueSource::Range { .. } => vec![self.first()],
+            ValueSource::List(list) => list
                 .iter()
                 .map(|text| Cow::Borrowed(text.as_str()))
                 .collect(),
@@ -130,7 +132,7 @@ mod tests {
     fn names_in_braces_are_filled_once_and_braces_of_json_are_left() {
         let list = |name: &str, text: &str| Value {
             name: name.to_owned(),
-            of: Of::List([text.to_owned()].into()),
+            of: ValueSource::List([text.to_owned()].into()),
         };
         let values = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_number_of_a_range_and_every_text_of_a_list_is_drawn() {
-        let drawn = |of: Of| {
+        let drawn = |of: ValueSource| {
             let value = Value {
                 name: "v".to_owned(),
                 of,
@@ -156,7 +158,7 @@ mod tests {
             seen
         };
         assert_eq!(
-            drawn(Of::Range {
+            drawn(ValueSource::Range {
                 from: 14,
                 to: 16,
                 hex: true
@@ -164,7 +166,7 @@ mod tests {
             ["0x10", "0xe", "0xf"]
         );
         assert_eq!(
-            drawn(Of::Range {
+            drawn(ValueSource::Range {
                 from: u64::MAX,
                 to: u64::MAX,
                 hex: false
@@ -172,7 +174,7 @@ mod tests {
             [u64::MAX.to_string()]
         );
         assert_eq!(
-            drawn(Of::List(["a", "b"].map(str::to_owned).into())),
+            drawn(ValueSource::List(["a", "b"].map(str::to_owned).into())),
             ["a", "b"]
         );
     }

@@ -165,7 +165,7 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 mod tests {
     use super::*;
     use crate::plan::{Arm, Cell, Subject, tests::plan};
-    use crate::values::{Of, Value};
+    use crate::values::{Value, ValueSource};
 
     fn verify() -> Verify {
         let empty = plan(1, 1);
@@ -223,7 +223,7 @@ mod tests {
         let mut plan = verify().plan;
         plan.values = vec![Value {
             name: "slot".to_owned(),
-            of: Of::Range {
+            of: ValueSource::Range {
                 from: 5,
                 to: 900,
                 hex: false,

@@ -57,13 +57,13 @@ pub(crate) struct Transaction {
     pub(crate) keys: Vec<(Address, bool)>,
     /// Programs that it may have changed, including keys that sign for a new account.
     pub(crate) changed: Vec<Address>,
-    pub(crate) change: Option<Suspicion>,
+    pub(crate) change: Option<ProgramChange>,
     pub(crate) fees_only: bool,
 }
 
 /// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Suspicion {
+pub(crate) enum ProgramChange {
     /// It has the clock account, which deployments and upgrades need. The other variant lacks it.
     Deployed,
     ExtendedOrClosed,
@@ -101,8 +101,8 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
         .any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
     let has_clock = keys.iter().any(|key| key.pubkey == CLOCK);
     let change = (holds_loader && err.is_none()).then_some(match has_clock {
-        true => Suspicion::Deployed,
-        false => Suspicion::ExtendedOrClosed,
+        true => ProgramChange::Deployed,
+        false => ProgramChange::ExtendedOrClosed,
     });
     let (mut resolved, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
     for key in keys {
@@ -198,11 +198,11 @@ mod tests {
         let upgraded = &block(keys(true), Value::Null).unwrap().transactions[0];
         assert_eq!(
             (upgraded.changed.as_slice(), upgraded.change),
-            ([[1; 32], [2; 32]].as_slice(), Some(Suspicion::Deployed))
+            ([[1; 32], [2; 32]].as_slice(), Some(ProgramChange::Deployed))
         );
         assert!(upgraded.keys.contains(&([2; 32], true)));
         let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
-        assert_eq!(extended.change, Some(Suspicion::ExtendedOrClosed));
+        assert_eq!(extended.change, Some(ProgramChange::ExtendedOrClosed));
         let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]}))
             .unwrap()
             .transactions[0];

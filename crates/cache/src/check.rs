@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::predicted_run::{Predicted, Simulated};
 use crate::prediction::Range;
-use crate::prepared::{Prepared, Tested, mean_load};
+use crate::prepared::{Prepared, SelfTestRun, mean_load};
 use crate::recorded::Recorded;
 use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result<CheckReport> {
+fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::Result<CheckReport> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
         ensure!(
@@ -99,8 +99,8 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
         theirs > 0.0,
         "it has no slot with counters of the program cache and of its replay"
     );
-    let of_both = of_both(prepared, &recorded);
-    let same_slots = 100.0 * transactions(&of_both) / theirs >= LEAST_COMMON;
+    let common_slots = common_slots(prepared, &recorded);
+    let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
     let own = if same_slots {
         None
     } else {
@@ -109,7 +109,7 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result
     let trace = own.as_ref().unwrap_or(&prepared.trace);
     let common = own
         .as_ref()
-        .map_or(of_both, |own| within(own, recorded.observed.iter()));
+        .map_or(common_slots, |own| within(own, recorded.observed.iter()));
     // Without either, the same kind of load is assumed and whole runs are compared.
     let other_blocks = !same_slots && own.is_none();
     let (compared_slots, simulated_slots) = if other_blocks {
@@ -259,7 +259,7 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
 }
 
 /// Slots that both runs replayed; empty if the runs are of two clusters.
-fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
+fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
     let theirs = recorded
         .slots

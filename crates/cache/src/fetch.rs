@@ -4,18 +4,18 @@ use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
 use crate::owners::Owners;
 use crate::recorded::Recorded;
-use crate::trace_file::{Growing, path_of};
+use crate::trace_file::{TraceFile, path_of};
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Coverage, Meta, SlotKind, Source};
 use faultline_command::progress::Progress;
-use faultline_command::rpc::{Rpc, RpcError, Tries};
+use faultline_command::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_text::{bytes, count, number};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// About 1 min of waits in total; 5 min for a node that does not begin to answer.
-const TRIES: Tries = Tries {
+const TRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
     fetch(args, TRIES)
 }
 
-fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
+fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
     let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
@@ -49,7 +49,7 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
         .context("getSlot: the result is null")?;
     let path = path_of(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
-    let growing = Growing::open(
+    let growing = TraceFile::open(
         &path,
         Meta {
             source: Source::Blocks,
@@ -97,7 +97,7 @@ fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Ve
 struct Fetching<'a> {
     rpc: &'a Rpc,
     recorded: &'a Recorded,
-    growing: Growing,
+    growing: TraceFile,
     owners: Owners,
     transactions: BTreeMap<u64, u64>,
     skipped: u64,

@@ -37,7 +37,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
-        let written = crate::written::Written::read(text)?;
+        let written = crate::written::ValidatorTrace::read(text)?;
         let calls = written
             .slots
             .values()

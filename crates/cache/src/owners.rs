@@ -1,8 +1,8 @@
 //! Finds which accounts are programs, by their present owners. Each account is requested once.
 
 use crate::address::{self, Address};
-use crate::block::{Block, Suspicion, Transaction};
-use crate::trace_file::Growing;
+use crate::block::{Block, ProgramChange, Transaction};
+use crate::trace_file::TraceFile;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -138,7 +138,7 @@ impl Owners {
         &mut self,
         block: &Block,
         kind: SlotKind,
-        growing: &mut Growing,
+        growing: &mut TraceFile,
     ) -> anyhow::Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
         let trace = &mut growing.trace;
@@ -219,7 +219,7 @@ impl Owners {
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
         let code = self.code.get(deployed)?;
-        number(code).filter(|_| transaction.change == Some(Suspicion::Deployed))
+        number(code).filter(|_| transaction.change == Some(ProgramChange::Deployed))
     }
 
     /// Programs that a transaction deployed or closed. An extended program counts as deployed.
@@ -237,7 +237,8 @@ impl Owners {
                 .programs()
                 .get(program as usize)
                 .is_some_and(|program| program.has_code);
-            let is_closed = transaction.change == Some(Suspicion::ExtendedOrClosed) && !has_code;
+            let is_closed =
+                transaction.change == Some(ProgramChange::ExtendedOrClosed) && !has_code;
             if is_closed {
                 ChangeKind::Closed
             } else {

@@ -1,7 +1,7 @@
 //! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
 use crate::args::SourceArgs;
-use crate::prepared::{Prepared, SIZES, Tested};
+use crate::prepared::{Prepared, SIZES, SelfTestRun};
 use crate::trace_file::path_of;
 use faultline_cachesim::Error;
 use faultline_cachesim::interval::Interval;
@@ -168,7 +168,7 @@ impl Prediction {
 
 fn curve(
     prepared: &Prepared,
-    tested: &Tested,
+    tested: &SelfTestRun,
     sizes: &[u64],
     progress: &mut Progress,
 ) -> Result<Curve, Error> {

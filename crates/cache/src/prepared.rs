@@ -38,7 +38,7 @@ pub(crate) struct Prepared {
 }
 
 #[derive(Debug)]
-pub(crate) struct Tested {
+pub(crate) struct SelfTestRun {
     pub(crate) test: SelfTest,
     pub(crate) fit: Option<Fit>,
     pub(crate) compile_us: Vec<u64>,
@@ -136,7 +136,7 @@ impl Prepared {
         }
     }
 
-    pub(crate) fn test(&self) -> anyhow::Result<Tested> {
+    pub(crate) fn test(&self) -> anyhow::Result<SelfTestRun> {
         let observed = &self.recorded.observed;
         // Some rules evict by compile time, so the first simulation uses the mean of a load.
         let first = cost::compile_times(&self.trace, &mean_load(observed));
@@ -146,7 +146,7 @@ impl Prepared {
             .as_ref()
             .map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
         let test = self_test(&self.plan(&[], &compile_us, None), self.entries, observed)?;
-        Ok(Tested {
+        Ok(SelfTestRun {
             test,
             fit,
             compile_us,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Phases of a validator that has replayed before.
-const LATER: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
+const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Recorded {
                 .as_str()
                 .map(ToOwned::to_owned),
             entries,
-            from_start: phase.is_some_and(|phase| !LATER.contains(&phase)),
+            from_start: phase.is_some_and(|phase| !PHASES_AFTER_REPLAY.contains(&phase)),
             observed: observed(&cache, &replay),
             slots: slots.into_iter().collect(),
             own: recording

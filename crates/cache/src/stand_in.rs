@@ -71,19 +71,19 @@ impl Reply {
 
 type Answers = Box<dyn FnMut(&str, &Value) -> Reply + Send>;
 
-pub(crate) struct StandIn {
+pub(crate) struct FakeNode {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
-impl StandIn {
+impl FakeNode {
     #[expect(
         clippy::disallowed_methods,
         reason = "a test's server has a thread of its own"
     )]
     pub(crate) fn new(mut answers: Answers) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let node = StandIn {
+        let node = FakeNode {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
         };

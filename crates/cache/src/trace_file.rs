@@ -30,14 +30,14 @@ pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     file::read(BufReader::new(file)).with_context(|| shown.to_string())
 }
 
-pub(crate) struct Growing {
+pub(crate) struct TraceFile {
     pub(crate) trace: Trace,
     pub(crate) sets: SetNumbers,
     writer: file::Writer<BufWriter<File>>,
     path: PathBuf,
 }
 
-impl Growing {
+impl TraceFile {
     /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
     /// in use.
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
@@ -58,7 +58,7 @@ impl Growing {
         let begun = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match begun {
-            Ok(writer) => Ok(Growing {
+            Ok(writer) => Ok(TraceFile {
                 sets: SetNumbers::of(&trace),
                 trace,
                 writer,
@@ -93,7 +93,7 @@ impl Growing {
         file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::append(BufWriter::new(file), &records.trace);
-        Ok(Growing {
+        Ok(TraceFile {
             sets: SetNumbers::of(&records.trace),
             trace: records.trace,
             writer,

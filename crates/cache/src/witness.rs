@@ -2,8 +2,8 @@
 
 use crate::args::FetchArgs;
 use crate::recorded::Recorded;
-use crate::trace_file::{Growing, path_of};
-use crate::written::{SlotLookups, Written};
+use crate::trace_file::{TraceFile, path_of};
+use crate::written::{SlotLookups, ValidatorTrace};
 use anyhow::{Context, ensure};
 use faultline_cachesim::trace::{
     Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).with_context(|| from.display().to_string())?;
     let written =
-        Written::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
+        ValidatorTrace::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
     require_lines(&written).with_context(|| from.display().to_string())?;
     let trace = trace(&written, &recorded)?;
     let path = path_of(&args.run, args.out.as_deref());
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
         "{} is there already: remove it, or choose another file with --out",
         path.display()
     );
-    let mut file = Growing::begun(&path, trace)?;
+    let mut file = TraceFile::begun(&path, trace)?;
     file.write()?;
     Ok((
         summary(
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
     ))
 }
 
-fn require_lines(written: &Written) -> anyhow::Result<()> {
+fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
     let looks: u64 = written
         .slots
         .values()
@@ -60,7 +60,7 @@ fn require_lines(written: &Written) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
+fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace> {
     let source = if written.program == REPLAYS {
         Source::Replay
     } else {
@@ -136,7 +136,7 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) -> String {
+fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {
     let coverage = Coverage::of(trace, &recorded.slots);
     let percent = coverage.percent().map_or_else(
         || "nothing".to_owned(),

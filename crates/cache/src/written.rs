@@ -16,7 +16,7 @@ const OVERHEAD_V3: u64 = 36 + 45;
 const OVERHEAD_V4: u64 = 48;
 
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct ValidatorTrace {
     /// `agave-validator` or `agave-ledger-tool`.
     pub(crate) program: String,
     pub(crate) version: String,
@@ -62,10 +62,10 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
     batch.iter().map(|(_, uses)| *uses).max().unwrap_or(0)
 }
 
-impl Written {
+impl ValidatorTrace {
     /// Ignores an incomplete last line: it was being written.
     pub(crate) fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
-        let mut written = Written::default();
+        let mut written = ValidatorTrace::default();
         let (mut line, mut number) = (Vec::new(), 0_u64);
         loop {
             line.clear();
@@ -317,10 +317,10 @@ mod tests {
     ];
 
     /// The lines after those that number three programs and two threads.
-    fn read(lines: &str) -> anyhow::Result<Written> {
+    fn read(lines: &str) -> anyhow::Result<ValidatorTrace> {
         let [a, b, c] = KEYS;
         let begin = "trace 1 agave-validator 2.1.14\nthread 0 solScHandle07\nthread 1 solRpcEl12\n";
-        Written::read(
+        ValidatorTrace::read(
             format!("{begin}program 0 {a}\nprogram 1 {b}\nprogram 2 {c}\n{lines}").as_bytes(),
         )
     }
@@ -413,7 +413,8 @@ mod tests {
             let message = refused(lines);
             assert!(message.contains(what), "{message}");
         }
-        let other = |text: &str| format!("{:#}", Written::read(text.as_bytes()).unwrap_err());
+        let other =
+            |text: &str| format!("{:#}", ValidatorTrace::read(text.as_bytes()).unwrap_err());
         assert!(
             other("").contains("empty")
                 && other("SQLite format 3\n").contains("`trace` is missing")

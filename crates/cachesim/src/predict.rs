@@ -11,9 +11,9 @@ use crate::trace::Trace;
 pub use self_test::{Bias, Block, SelfTest, self_test};
 
 /// Allowed difference of misses from an empty and from a full cache, as a share.
-const STARTS_AGREE: f64 = 0.01;
+const MAX_START_DIFFERENCE: f64 = 0.01;
 /// The share of the replay time that a larger cache must save.
-const WORTH_IT: f64 = 0.01;
+const MIN_SAVING: f64 = 0.01;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
@@ -154,7 +154,7 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
 
 /// Whether the difference is too large; a difference of one miss is not.
 fn differ(empty: f64, full: f64) -> bool {
-    (empty - full).abs() > (STARTS_AGREE * empty.max(full)).max(1.0)
+    (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
 fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
@@ -208,7 +208,7 @@ impl Curve {
                 .skip(at + 1)
                 .filter_map(time)
                 .fold(own, f64::min);
-            Some(own - best < WORTH_IT * replay)
+            Some(own - best < MIN_SAVING * replay)
         };
         let mut points = self.points.iter().enumerate();
         points

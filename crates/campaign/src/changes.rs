@@ -1,6 +1,6 @@
 //! One sentence per release change, for the page and the feeds.
 
-use crate::compare::{Group, Judged, Release};
+use crate::compare::{Group, MetricTest, Release};
 use crate::mark::Mark;
 use faultline_analysis::report::{Scalar, releases};
 use faultline_experiments::folder::digest;
@@ -109,7 +109,7 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     all
 }
 
-fn sentence(version: &str, metric: &Scalar, judged: &Judged, baseline: &str) -> String {
+fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str) -> String {
     let ratio = judged.test.ratio;
     let (title, pairs) = (metric.title, judged.test.pairs);
     let Some(p) = judged.holm else {

@@ -1,5 +1,5 @@
 use crate::page;
-use crate::programs::{Obtained, sha256};
+use crate::programs::{ResolvedProgram, sha256};
 use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
@@ -25,11 +25,11 @@ const MAX_LAST_LINE_CHARS: usize = 300;
 pub(crate) struct Round<'r> {
     pub(crate) version: &'r str,
     pub(crate) round: u32,
-    pub(crate) program: &'r Obtained,
+    pub(crate) program: &'r ResolvedProgram,
     pub(crate) conditions: &'r Conditions,
 }
 
-pub(crate) enum Collected {
+pub(crate) enum RoundOutcome {
     Rows(Vec<RunRow>),
     /// The results do not count: the runs are void, and the experiments repeat them.
     Damaged(String),
@@ -37,7 +37,7 @@ pub(crate) enum Collected {
     NotStarted(String),
 }
 
-struct Collecting {
+struct CollectedRun {
     row: RunRow,
     started: bool,
 }
@@ -47,8 +47,8 @@ pub(crate) fn collected(
     campaign: &Campaign,
     round: &Round<'_>,
     experiments: &[CampaignExperiment],
-    baseline: &Obtained,
-) -> anyhow::Result<Collected> {
+    baseline: &ResolvedProgram,
+) -> anyhow::Result<RoundOutcome> {
     let mut all = Vec::new();
     for one_experiment in experiments {
         all.extend(collect(campaign, round, one_experiment)?);
@@ -74,13 +74,13 @@ pub(crate) fn collected(
         void_runs(experiments, &why, |replicate| {
             damaged.iter().any(|row| row.replicate == replicate)
         })?;
-        return Ok(Collected::Damaged(why));
+        return Ok(RoundOutcome::Damaged(why));
     }
     if let Some(why) = not_started(campaign, round, &all) {
         void_runs(experiments, &why, |_| true)?;
-        return Ok(Collected::NotStarted(why));
+        return Ok(RoundOutcome::NotStarted(why));
     }
-    Ok(Collected::Rows(
+    Ok(RoundOutcome::Rows(
         all.into_iter().map(|one| one.row).collect(),
     ))
 }
@@ -117,7 +117,7 @@ fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[Collecting]) -> Option<String> {
+fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[CollectedRun]) -> Option<String> {
     let arms = [
         (true, round.conditions.baseline.as_str()),
         (false, round.version),
@@ -160,7 +160,7 @@ fn collect(
     campaign: &Campaign,
     round: &Round<'_>,
     one_experiment: &CampaignExperiment,
-) -> anyhow::Result<Vec<Collecting>> {
+) -> anyhow::Result<Vec<CollectedRun>> {
     let experiment = Experiment::read(&one_experiment.plan.folder)?;
     let report = page::report_name(&one_experiment.name, round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
@@ -192,7 +192,7 @@ fn collect(
         row.report.clone_from(&report);
         // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
-        all.push(Collecting { row, started });
+        all.push(CollectedRun { row, started });
     }
     // Only whole runs: the compared part of a run depends on all runs.
     let values = releases::values(&measured);
@@ -206,7 +206,7 @@ fn collect(
     Ok(all)
 }
 
-fn name_machine(all: &mut [Collecting]) {
+fn name_machine(all: &mut [CollectedRun]) {
     let known = all.iter().map(|one| &one.row.machine);
     let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
         return;

@@ -3,7 +3,7 @@ use crate::compare::{Group, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
-use crate::work::{self, Starting};
+use crate::work::{self, LaunchOptions};
 use crate::{page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_analysis::report::{Scalar, releases};
@@ -51,7 +51,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
     let _lock = lock(&campaign)?;
     let mut store = Store::open(&campaign.folder)?;
-    let starting = Starting {
+    let starting = LaunchOptions {
         launcher: args.launcher,
         i_vote: args.i_vote,
     };
@@ -170,7 +170,7 @@ fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-struct Checked {
+struct MetricComparison {
     title: &'static str,
     ratio: f64,
     p: Option<f64>,
@@ -231,7 +231,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
         summary(&checked, campaign.margin),
         not_comparable.collect::<String>()
     ))?;
-    if let Some(why) = unfit(release, &checked) {
+    if let Some(why) = inconclusive_reason(release, &checked) {
         bail!("{}: {why}", release.version);
     }
     let is_worse = checked.iter().any(|one| one.mark.is_worse())
@@ -239,7 +239,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     Ok(u8::from(is_worse))
 }
 
-fn listing(checked: &[Checked]) -> String {
+fn listing(checked: &[MetricComparison]) -> String {
     let rows = checked.iter().map(|one| {
         let word = match one.mark {
             Mark::Nothing => "-",
@@ -258,7 +258,7 @@ fn listing(checked: &[Checked]) -> String {
     )
 }
 
-fn summary(checked: &[Checked], margin: f64) -> String {
+fn summary(checked: &[MetricComparison], margin: f64) -> String {
     let count = |mark: Mark| checked.iter().filter(|one| one.mark == mark).count();
     let margin = grouped(100.0 * margin, 1);
     let worse = count(Mark::Worse);
@@ -271,7 +271,7 @@ fn summary(checked: &[Checked], margin: f64) -> String {
 }
 
 /// Why these results do not prove that a release is no worse.
-fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
+fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Option<String> {
     let whole = |of_baseline| {
         let own = release
             .runs
@@ -290,7 +290,7 @@ fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
             "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
         ));
     }
-    let untested = |one: &Checked| one.p.is_none() && !one.mark.is_worse();
+    let untested = |one: &MetricComparison| one.p.is_none() && !one.mark.is_worse();
     if checked.iter().all(untested) {
         return Some(
             "nothing could be tested: no metric has three pairs of runs with unlike values"
@@ -311,14 +311,14 @@ fn found<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
         .with_context(|| format!("{version} has no result under the conditions of the newest one"))
 }
 
-fn against_baseline(release: &Release) -> Vec<Checked> {
+fn against_baseline(release: &Release) -> Vec<MetricComparison> {
     let known = releases::metrics().zip(&release.judged);
     known
         .filter_map(|(metric, judged)| {
             let judged = judged.as_ref()?;
             let ratio = judged.test.ratio.value;
             let worse = Mark::of(metric.better, ratio) == Mark::Worse;
-            Some(Checked {
+            Some(MetricComparison {
                 title: metric.title,
                 ratio,
                 p: judged.holm,
@@ -331,7 +331,7 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
 
 /// Compares two releases by their ratios to the baseline, because they did not run next to each
 /// other.
-fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
+fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
     let both = releases::metrics().zip(release.judged.iter().zip(&other.judged));
     let known: Vec<_> = both
         .filter_map(|(metric, (own, other))| Some((metric, own.as_ref()?, other.as_ref()?)))
@@ -348,10 +348,10 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
             let mark = match p {
                 Some(p) if p < ALPHA => direction,
                 Some(_) => Mark::Nothing,
-                None if apart(own.rounds.all(), other.rounds.all()) => direction.untested(),
+                None if is_disjoint(own.rounds.all(), other.rounds.all()) => direction.untested(),
                 None => Mark::Untested,
             };
-            Checked {
+            MetricComparison {
                 title: metric.title,
                 ratio,
                 p,
@@ -362,7 +362,7 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
         .collect()
 }
 
-fn apart(a: &[f64], b: &[f64]) -> bool {
+fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     low(a) > high(b) || low(b) > high(a)
@@ -376,7 +376,7 @@ mod tests {
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
-        unfit(&group.releases[0], &against_baseline(&group.releases[0]))
+        inconclusive_reason(&group.releases[0], &against_baseline(&group.releases[0]))
     }
 
     #[test]

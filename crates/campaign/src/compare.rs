@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Judged {
+pub(crate) struct MetricTest {
     pub(crate) test: RatioTest,
     /// Adjusted over the metrics of the release.
     pub(crate) holm: Option<f64>,
@@ -28,7 +28,7 @@ pub(crate) struct Release {
     pub(crate) name: String,
     pub(crate) runs: Vec<RunRow>,
     /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
-    pub(crate) judged: Vec<Option<Judged>>,
+    pub(crate) judged: Vec<Option<MetricTest>>,
 }
 
 impl Release {
@@ -107,7 +107,7 @@ pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
 }
 
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
-    let mut judged: Vec<Option<Judged>> = releases::metrics()
+    let mut judged: Vec<Option<MetricTest>> = releases::metrics()
         .map(|scalar| judged(scalar, &runs))
         .collect();
     let adjusted = holm::adjust(
@@ -206,7 +206,7 @@ impl WithoutRatio {
     }
 }
 
-fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
+fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     let pairs = pairs(scalar, runs);
     let mut rounds = Rounds::default();
     for (round, baseline, own) in &pairs {
@@ -214,7 +214,7 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     }
     let mean =
         |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
-    Some(Judged {
+    Some(MetricTest {
         test: rounds.test()?,
         holm: None,
         means: [mean(|pair| pair.1), mean(|pair| pair.2)],

@@ -2,7 +2,7 @@
 //! time.
 
 use crate::changes::{Failed, published};
-use crate::compare::{self, Group, Judged, Release, WithoutRatio};
+use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
@@ -230,7 +230,7 @@ fn row(release: &Release) -> Vec<Cell> {
     cells
 }
 
-fn percents(judged: &Judged) -> [f64; 3] {
+fn percents(judged: &MetricTest) -> [f64; 3] {
     let ratio = judged.test.ratio;
     [ratio.value, ratio.low, ratio.high].map(|ratio| 100.0 * (ratio - 1.0))
 }

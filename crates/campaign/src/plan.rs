@@ -1,7 +1,7 @@
 //! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
 
 use crate::power::{self, POWER, Rule};
-use crate::programs::Obtained;
+use crate::programs::ResolvedProgram;
 use crate::round::{self, CampaignExperiment};
 use crate::settings::Campaign;
 use crate::store::Store;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const NOISES: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
-    let placeholder = Obtained {
+    let placeholder = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
     };

@@ -1,5 +1,5 @@
-use crate::settings::{Campaign, Get, Program};
-use crate::store::Listed;
+use crate::settings::{BuildCommand, Campaign, Program};
+use crate::store::ListedVersion;
 use anyhow::{Context as _, bail, ensure};
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
@@ -13,7 +13,7 @@ const PROGRAMS: &str = "programs";
 const LOG: &str = "get.log";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Obtained {
+pub(crate) struct ResolvedProgram {
     pub(crate) file: PathBuf,
     pub(crate) digest: String,
 }
@@ -23,9 +23,9 @@ pub(crate) struct Obtained {
 pub(crate) fn obtain(
     campaign: &Campaign,
     program: &Program,
-    listed: Option<&Listed>,
+    listed: Option<&ListedVersion>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Obtained>> {
+) -> anyhow::Result<Option<ResolvedProgram>> {
     let file = match &program.path {
         Some(path) => path.clone(),
         None => match built(
@@ -38,7 +38,7 @@ pub(crate) fn obtain(
             None => return Ok(None),
         },
     };
-    let obtained = Obtained {
+    let obtained = ResolvedProgram {
         digest: sha256(&file)?,
         file,
     };
@@ -53,7 +53,7 @@ pub(crate) fn obtain(
 pub(crate) fn unchanged(
     campaign: &Campaign,
     program: &Program,
-    listed: &Listed,
+    listed: &ListedVersion,
 ) -> anyhow::Result<()> {
     let made = || {
         campaign
@@ -67,17 +67,17 @@ pub(crate) fn unchanged(
         .or_else(made)
         .filter(|file| listed.measured && file.is_file());
     let Some(file) = file else { return Ok(()) };
-    Obtained {
+    ResolvedProgram {
         digest: sha256(&file)?,
         file,
     }
     .measured_as(listed)
 }
 
-impl Obtained {
+impl ResolvedProgram {
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
-    fn measured_as(&self, listed: &Listed) -> anyhow::Result<()> {
+    fn measured_as(&self, listed: &ListedVersion) -> anyhow::Result<()> {
         if let Some(known) = listed
             .digest
             .as_ref()
@@ -95,7 +95,7 @@ impl Obtained {
     }
 }
 
-fn made(campaign: &Campaign, get: &Get, version: &str) -> PathBuf {
+fn made(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
     let folder = campaign.folder.join(PROGRAMS).join(version);
     folder.join(with(&get.program, version, &folder))
 }

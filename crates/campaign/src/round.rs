@@ -1,6 +1,6 @@
 //! The plans of a round: the campaign's plan with each program.
 
-use crate::programs::Obtained;
+use crate::programs::ResolvedProgram;
 use crate::settings::{self, Campaign};
 use anyhow::bail;
 use faultline_command::args::WrongUsage;
@@ -34,7 +34,7 @@ pub(crate) fn experiments(
     campaign: &Campaign,
     version: &str,
     round: u32,
-    (baseline, program): (&Obtained, &Obtained),
+    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
 ) -> anyhow::Result<Vec<CampaignExperiment>> {
     let file = campaign.plan.display();
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
@@ -68,7 +68,7 @@ pub(crate) fn experiments(
         } else {
             String::new()
         };
-        let arm = |name: &str, program: &Obtained| {
+        let arm = |name: &str, program: &ResolvedProgram| {
             format!(
                 "[[arm]]\nname = {}\nbinary = {}\n",
                 quoted(name),
@@ -120,7 +120,7 @@ pub(crate) fn experiments(
     Ok(experiments)
 }
 
-fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> {
+fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<String> {
     let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
     let mut lines: Vec<String> = campaign
         .plan_text
@@ -171,8 +171,8 @@ mod tests {
             .unwrap()
     }
 
-    fn both() -> (Obtained, Obtained) {
-        let of = |file: &str, digest: &str| Obtained {
+    fn both() -> (ResolvedProgram, ResolvedProgram) {
+        let of = |file: &str, digest: &str| ResolvedProgram {
             file: file.into(),
             digest: digest.to_owned(),
         };

@@ -1,7 +1,7 @@
 use anyhow::{Context as _, bail};
 use faultline_command::args::WrongUsage;
 use faultline_experiments::folder::digest;
-use faultline_settings::{Mistake, Mistakes, Table, Unique, number, several, text};
+use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
 use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -22,7 +22,7 @@ pub(crate) struct Campaign {
     pub(crate) margin: f64,
     pub(crate) baseline: Program,
     pub(crate) programs: Vec<Program>,
-    pub(crate) get: Option<Get>,
+    pub(crate) get: Option<BuildCommand>,
     pub(crate) watch: Option<Watch>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Program {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Get {
+pub(crate) struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub(crate) command: Vec<String>,
     /// The built program, relative to the folder, with `{version}`.
@@ -73,7 +73,7 @@ impl Campaign {
     }
 }
 
-pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
+pub(crate) fn all(mistakes: &[ConfigError]) -> WrongUsage {
     WrongUsage(
         mistakes
             .iter()
@@ -84,7 +84,7 @@ pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaign {
+fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
         folder: folder.to_owned(),
@@ -106,7 +106,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
         );
     }
     let mut versions = Unique::default();
-    let mut new_program = |t: &mut Table<'_>, m: &mut Mistakes<'_>| {
+    let mut new_program = |t: &mut Table<'_>, m: &mut ConfigErrors<'_>| {
         let new = program(t, &path, m);
         let what = format!("version {}", new.version);
         if !new.version.is_empty() {
@@ -121,7 +121,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
     top.table("get", m, |t, m| {
         let command = t.need("command", m, command).unwrap_or_default();
         let program = t.need("program", m, text).unwrap_or_default();
-        campaign.get = Some(Get { command, program });
+        campaign.get = Some(BuildCommand { command, program });
     });
     top.table("watch", m, |t, m| {
         campaign.watch = Some(Watch {
@@ -152,7 +152,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
 fn program(
     t: &mut Table<'_>,
     path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> Program {
     Program {
         version: t

@@ -1,10 +1,10 @@
 use crate::settings::Campaign;
-use crate::store::{Listed, RunRow, Store};
+use crate::store::{ListedVersion, RunRow, Store};
 use crate::work;
 use crate::{compare, page};
 use anyhow::Context as _;
 use faultline_analysis::export::{Values, write_columns};
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_command::output::json;
 use faultline_text::{clean, table};
 use serde::Serialize;
@@ -61,8 +61,8 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
 fn version(
     campaign: &Campaign,
     store: &Store,
-    one: &Listed,
-    all: &[Listed],
+    one: &ListedVersion,
+    all: &[ListedVersion],
 ) -> anyhow::Result<Version> {
     let version = &one.program.version;
     let is_own = |run: &&RunRow| match run.of_baseline {
@@ -181,7 +181,7 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
         .into_iter()
         .map(|(name, values)| (name.to_owned(), values))
         .collect();
-    let part = Part::create(out).with_context(named)?;
+    let part = TempFile::create(out).with_context(named)?;
     write_columns(
         BufWriter::new(part.file().try_clone().with_context(named)?),
         "result",

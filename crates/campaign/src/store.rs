@@ -31,7 +31,7 @@ const TABLES: [&str; 4] = [
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
 /// Bytes. The longest text is a reason with a program's last line.
-const LONGEST_VALUE: i32 = 1 << 20;
+const MAX_VALUE_BYTES: i32 = 1 << 20;
 
 pub(crate) const FROM_FILE: &str = "campaign.toml";
 pub(crate) const FROM_COMMAND: &str = "add";
@@ -43,7 +43,7 @@ pub(crate) const VOID: &str = "void";
 pub(crate) struct Store(Connection);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedVersion {
     pub(crate) program: crate::settings::Program,
     pub(crate) source: String,
     pub(crate) added_unix_ns: i64,
@@ -125,7 +125,7 @@ impl Store {
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
-        let opened = ForeignDatabase::open_to_write(&path, &KIND, &TABLES, LONGEST_VALUE);
+        let opened = ForeignDatabase::open_to_write(&path, &KIND, &TABLES, MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
             match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
                 Some(what) => anyhow!("{}: {what}", path.display()),
@@ -137,7 +137,7 @@ impl Store {
         Ok(Store(database))
     }
 
-    pub(crate) fn listed(&self) -> anyhow::Result<Vec<Listed>> {
+    pub(crate) fn listed(&self) -> anyhow::Result<Vec<ListedVersion>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
@@ -312,9 +312,9 @@ fn arm(row: &RunRow) -> &'static str {
     }
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+fn listed(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     let path: Option<String> = row.get("path")?;
-    Ok(Listed {
+    Ok(ListedVersion {
         program: crate::settings::Program {
             version: row.get("version")?,
             name: row.get("name")?,

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::time::Duration;
 use ureq::config::Config;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// In bytes.
-const LARGEST: u64 = 16 << 20;
-const LONGEST: Duration = Duration::from_secs(600);
-const PRINTED: &str = "watch.out";
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_OUTPUT: &str = "watch.out";
 const OUTPUT_LOG: &str = "watch.log";
 
 /// Within the range, oldest first. `None` if a signal asked to stop.
@@ -62,10 +62,17 @@ fn printed(
     command: &[String],
     signals: &mut Signals,
 ) -> anyhow::Result<Option<String>> {
-    let [path, log] = [PRINTED, OUTPUT_LOG].map(|name| campaign.folder.join(name));
+    let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
     let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     let outputs = (&made(&path)?, &made(&log)?);
-    let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else {
+    let Some(status) = ran(
+        command,
+        &campaign.folder,
+        outputs,
+        Some(COMMAND_TIMEOUT),
+        signals,
+    )?
+    else {
         return Ok(None);
     };
     ensure!(
@@ -86,10 +93,10 @@ fn releases(watch: &Watch) -> anyhow::Result<String> {
     );
     let url = format!("{}/{one}/{two}/{name}", watch.index);
     let config = Config::builder()
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(INDEX_TIMEOUT))
         .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
     let config = match url.starts_with("https:") {
-        true => config.tls_config(tls::trusting(None)?).build(),
+        true => config.tls_config(tls::client_config(None)?).build(),
         false => config.build(),
     };
     let mut answer = http::agent(config)
@@ -99,7 +106,7 @@ fn releases(watch: &Watch) -> anyhow::Result<String> {
     answer
         .body_mut()
         .with_config()
-        .limit(LARGEST)
+        .limit(MAX_ANSWER_BYTES)
         .read_to_string()
         .with_context(|| url)
 }

@@ -2,11 +2,11 @@
 //! stored digest is done again, an experiment continues from its journal, and a round's rows are
 //! one transaction.
 
-use crate::collected::{Collected, Round, collected};
+use crate::collected::{Round, RoundOutcome, collected};
 use crate::compare;
-use crate::programs::{self, Obtained};
+use crate::programs::{self, ResolvedProgram};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, Store};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store};
 use crate::{page, round, watch};
 use anyhow::Context as _;
 use faultline_command::clock;
@@ -27,12 +27,12 @@ const REPEATS: u32 = 2;
 const SIGNAL: &str = "a signal asked to";
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Starting {
+pub(crate) struct LaunchOptions {
     pub(crate) launcher: Launching,
     pub(crate) i_vote: bool,
 }
 
-enum Worked {
+enum VersionOutcome {
     Done,
     /// Not done, and no other version can be run now.
     Stopped(String),
@@ -40,7 +40,7 @@ enum Worked {
 }
 
 /// Makes the list match `campaign.toml`.
-pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Listed>> {
+pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
@@ -63,7 +63,7 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
 pub(crate) fn run(
     campaign: &Campaign,
     store: &mut Store,
-    starting: Starting,
+    starting: LaunchOptions,
 ) -> anyhow::Result<Result<(), String>> {
     let mut signals = Signals::listen().context("signals cannot be heard")?;
     list(campaign, store)?;
@@ -85,16 +85,16 @@ pub(crate) fn run(
         if stopped(&mut signals)? {
             return Ok(Err(SIGNAL.to_owned()));
         }
-        match version_done(
+        match run_version(
             campaign,
             store,
             (&one, &baseline, &conditions),
             starting,
             &mut signals,
         )? {
-            Worked::Done => store.found(&version, None, None)?,
-            Worked::Stopped(why) => return Ok(Err(why)),
-            Worked::Failed(why) => {
+            VersionOutcome::Done => store.found(&version, None, None)?,
+            VersionOutcome::Stopped(why) => return Ok(Err(why)),
+            VersionOutcome::Failed(why) => {
                 say(&format!("{version}: {why}"));
                 store.found(&version, None, Some(&why))?;
                 failed.push(version);
@@ -110,13 +110,13 @@ pub(crate) fn run(
 }
 
 /// A pinned baseline is not under test.
-pub(crate) fn is_baseline(campaign: &Campaign, one: &Listed) -> bool {
+pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
     one.source == BASELINE || one.program.version == campaign.baseline.version
 }
 
 pub(crate) const BASELINE: &str = "baseline";
 
-pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions {
+pub(crate) fn conditions(campaign: &Campaign, baseline: &ResolvedProgram) -> Conditions {
     Conditions {
         plan_digest: campaign.plan_digest.clone(),
         baseline: campaign.baseline.version.clone(),
@@ -172,7 +172,7 @@ fn baseline(
     campaign: &Campaign,
     store: &Store,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Obtained>> {
+) -> anyhow::Result<Option<ResolvedProgram>> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
     let same = listed.iter().find(|one| one.program.version == *version);
@@ -188,17 +188,17 @@ fn baseline(
     Ok(Some(obtained))
 }
 
-fn version_done(
+fn run_version(
     campaign: &Campaign,
     store: &mut Store,
-    (one, baseline, conditions): (&Listed, &Obtained, &Conditions),
-    starting: Starting,
+    (one, baseline, conditions): (&ListedVersion, &ResolvedProgram, &Conditions),
+    starting: LaunchOptions,
     signals: &mut Signals,
-) -> anyhow::Result<Worked> {
+) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
     // A finished version obtains no program, so its file may have changed.
     if let Err(error) = programs::unchanged(campaign, &one.program, one) {
-        return Ok(Worked::Failed(format!("{error:#}")));
+        return Ok(VersionOutcome::Failed(format!("{error:#}")));
     }
     let mut repeats = 0;
     while let Some(round) = next_round(campaign, store, version, conditions)? {
@@ -207,14 +207,14 @@ fn version_done(
         let same = listed.iter().find(|one| one.program.version == *version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
-            Ok(None) => return Ok(Worked::Stopped(SIGNAL.to_owned())),
-            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+            Ok(None) => return Ok(VersionOutcome::Stopped(SIGNAL.to_owned())),
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
         };
         store.found(version, Some(&program.digest), None)?;
         let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
         for experiment in &experiments {
             if stopped(signals)? {
-                return Ok(Worked::Stopped(SIGNAL.to_owned()));
+                return Ok(VersionOutcome::Stopped(SIGNAL.to_owned()));
             }
             say(&format!(
                 "{version}: round {round}, in {}",
@@ -222,9 +222,9 @@ fn version_done(
             ));
             match advance(experiment.plan.clone(), starting.launcher, starting.i_vote) {
                 Ok(Over::Finished) => {}
-                Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
-                Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
-                Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+                Ok(Over::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
+                Ok(Over::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
+                Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }
         let finished = Round {
@@ -234,32 +234,32 @@ fn version_done(
             conditions,
         };
         match collected(campaign, &finished, &experiments, baseline) {
-            Ok(Collected::Rows(runs)) => store.add_runs(&runs)?,
-            Ok(Collected::Damaged(why)) if repeats < REPEATS => {
+            Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
             }
-            Ok(Collected::Damaged(why) | Collected::NotStarted(why)) => {
-                return Ok(Worked::Failed(why));
+            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
+                return Ok(VersionOutcome::Failed(why));
             }
-            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
         }
     }
-    Ok(Worked::Done)
+    Ok(VersionOutcome::Done)
 }
 
 pub(crate) fn next(
     campaign: &Campaign,
     store: &Store,
-    one: &Listed,
-    all: &[Listed],
+    one: &ListedVersion,
+    all: &[ListedVersion],
 ) -> anyhow::Result<Option<u32>> {
     let version = &campaign.baseline.version;
     let baseline = all.iter().find(|one| one.program.version == *version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
         return Ok(Some(1));
     };
-    let baseline = Obtained {
+    let baseline = ResolvedProgram {
         file: PathBuf::new(),
         digest,
     };

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Why no file can be created at `path`, with a remedy; `None` if nothing is known against it.
-pub fn why_not_new(path: &Path) -> Option<String> {
+pub fn creation_error(path: &Path) -> Option<String> {
     if path.symlink_metadata().is_ok() {
         let path = path.display();
         return Some(format!(
@@ -38,14 +38,14 @@ const MOST_TRIES: u32 = 100;
 
 /// A file that is written under a temporary name in its folder, and removed if it does not get its
 /// own.
-pub struct Part {
+pub struct TempFile {
     file: File,
     path: Option<PathBuf>,
 }
 
-impl Part {
-    /// `path` stays as it is until [`Part::finish`].
-    pub fn create(path: &Path) -> io::Result<Part> {
+impl TempFile {
+    /// `path` stays as it is until [`TempFile::finish`].
+    pub fn create(path: &Path) -> io::Result<TempFile> {
         // A killed process with the same PID may have left its file.
         let mut tries = 0..MOST_TRIES;
         loop {
@@ -56,7 +56,7 @@ impl Part {
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
                 made => {
-                    return Ok(Part {
+                    return Ok(TempFile {
                         file: made?,
                         path: Some(part),
                     });
@@ -80,7 +80,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
@@ -91,12 +91,16 @@ impl Drop for Part {
 /// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
 /// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
 pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    put_all(out, &[(path.to_owned(), text.to_owned())], force)
+    write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
 /// [`put`] for several files. `force` replaces all or none: each is first written under a temporary
 /// name.
-pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::Result<()> {
+pub fn write_report_files(
+    out: &Path,
+    files: &[(PathBuf, String)],
+    force: bool,
+) -> anyhow::Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);
         if folder != out && folder.is_symlink() {
@@ -110,7 +114,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
             bail!("cannot write {}: it is a folder: remove it", path.display());
         }
         if !force && path.symlink_metadata().is_ok() {
-            bail!(is_there(path));
+            bail!(already_exists(path));
         }
     }
     let mut parts = Vec::new();
@@ -121,7 +125,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
         }
         let named = || format!("cannot write {}", path.display());
         if force {
-            let part = Part::create(path).with_context(named)?;
+            let part = TempFile::create(path).with_context(named)?;
             part.file().write_all(text.as_bytes()).with_context(named)?;
             parts.push((part, path));
         } else {
@@ -136,7 +140,7 @@ pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::
     Ok(())
 }
 
-pub fn is_there(path: &Path) -> String {
+pub fn already_exists(path: &Path) -> String {
     format!(
         "{} is there already: choose another folder with --out, or overwrite with --force",
         path.display()
@@ -205,17 +209,21 @@ mod tests {
         let files = |text: &str| {
             ["page", "tables/a.csv", "tables/b.csv"].map(|name| (out.join(name), text.to_owned()))
         };
-        put_all(&out, &files("old"), false).unwrap();
-        let said = put_all(&out, &files("new"), false).unwrap_err().to_string();
+        write_report_files(&out, &files("old"), false).unwrap();
+        let said = write_report_files(&out, &files("new"), false)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("page is there already"), "{said}");
         fs::remove_file(out.join("tables/b.csv")).unwrap();
         fs::create_dir(out.join("tables/b.csv")).unwrap();
-        let said = put_all(&out, &files("new"), true).unwrap_err().to_string();
+        let said = write_report_files(&out, &files("new"), true)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("b.csv: it is a folder: remove it"), "{said}");
         let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
         assert_eq!([read("page"), read("tables/a.csv")], ["old", "old"]);
         fs::remove_dir(out.join("tables/b.csv")).unwrap();
-        put_all(&out, &files("new"), true).unwrap();
+        write_report_files(&out, &files("new"), true).unwrap();
         assert_eq!([read("page"), read("tables/b.csv")], ["new", "new"]);
         assert_eq!(fs::read_dir(out.join("tables")).unwrap().count(), 2);
     }

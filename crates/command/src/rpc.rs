@@ -26,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(120);
 /// JSON-RPC codes of temporary refusals by nodes and providers: too many requests, node behind,
 /// internal error.
-const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
+const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ impl RpcError {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Tries {
+pub struct RetryPolicy {
     pub most: u32,
     /// Before the second try; it doubles each time.
     pub first_wait: Duration,
@@ -77,7 +77,7 @@ pub struct Rpc {
     agent: Agent,
     url: String,
     host: String,
-    tries: Tries,
+    tries: RetryPolicy,
     requests: AtomicU64,
     bytes: AtomicU64,
     last_notice: Mutex<Option<Duration>>,
@@ -97,16 +97,16 @@ struct Refusal {
     message: String,
 }
 
-enum Tried<T> {
+enum Attempt<T> {
     Answer(T),
     /// Worth another try, after the node's delay if it gave one.
-    Again(RpcError, Option<Duration>),
+    Retry(RpcError, Option<Duration>),
     Never(RpcError),
 }
 
 impl Rpc {
     /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
-    pub fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
+    pub fn new(url: &str, authorities: Option<&Path>, tries: RetryPolicy) -> anyhow::Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
@@ -124,7 +124,7 @@ impl Rpc {
             false => config,
         };
         let config = match url.starts_with("https:") {
-            true => config.tls_config(tls::trusting(authorities)?).build(),
+            true => config.tls_config(tls::client_config(authorities)?).build(),
             false => config.build(),
         };
         Ok(Rpc {
@@ -166,10 +166,10 @@ impl Rpc {
         for left in (0..tries).rev() {
             let begun = clock::uptime();
             match self.once_with_notice(method, params, left) {
-                Tried::Answer(answer) => return Ok(answer),
-                Tried::Never(error) => return Err(error),
-                Tried::Again(error, _) if left == 0 => return Err(error.after(tries)),
-                Tried::Again(error, retry_after) => {
+                Attempt::Answer(answer) => return Ok(answer),
+                Attempt::Never(error) => return Err(error),
+                Attempt::Retry(error, _) if left == 0 => return Err(error.after(tries)),
+                Attempt::Retry(error, retry_after) => {
                     match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
                             let took = clock::uptime().saturating_sub(begun);
@@ -196,7 +196,7 @@ impl Rpc {
         method: &str,
         params: &Value,
         left: u32,
-    ) -> Tried<Option<T>> {
+    ) -> Attempt<Option<T>> {
         if self.bytes.load(Ordering::Relaxed) > 0 {
             return self.once(method, params);
         }
@@ -255,7 +255,7 @@ impl Rpc {
         }
     }
 
-    fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Tried<Option<T>> {
+    fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Attempt<Option<T>> {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let body =
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
@@ -267,11 +267,13 @@ impl Rpc {
             .send(body);
         let mut response = match sent {
             Ok(response) => response,
-            Err(error) => return Tried::Again(failed(in_words(&error, self.tries.patience)), None),
+            Err(error) => {
+                return Attempt::Retry(failed(in_words(&error, self.tries.patience)), None);
+            }
         };
         let status = response.status().as_u16();
         if matches!(status, 408 | 429 | 500..=599) {
-            return Tried::Again(
+            return Attempt::Retry(
                 failed(format!("the node answers with HTTP status {status}")),
                 retry_after(response.headers(), clock::now()),
             );
@@ -279,7 +281,7 @@ impl Rpc {
         // ureq requests gzip, and removes the header when it decodes.
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
-            return Tried::Never(failed(format!(
+            return Attempt::Never(failed(format!(
                 "the answer is encoded with {coding}, which was not asked for"
             )));
         }
@@ -292,21 +294,21 @@ impl Rpc {
             .read_to_end(&mut text)
         {
             Ok(_) if text.len() as u64 > MOST_BYTES => {
-                return Tried::Never(failed(format!(
+                return Attempt::Never(failed(format!(
                     "an answer of more than {}",
                     faultline_text::size(MOST_BYTES)
                 )));
             }
             Ok(_) => {}
-            Err(_) => return Tried::Again(failed("the answer breaks off".to_owned()), None),
+            Err(_) => return Attempt::Retry(failed("the answer breaks off".to_owned()), None),
         }
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match serde_json::from_slice::<Envelope<T>>(&text) {
             Ok(envelope) => opened(envelope, id, method),
-            Err(_) if !(200..300).contains(&status) => Tried::Never(failed(format!(
+            Err(_) if !(200..300).contains(&status) => Attempt::Never(failed(format!(
                 "the node answers with HTTP status {status}"
             ))),
-            Err(error) => Tried::Again(
+            Err(error) => Attempt::Retry(
                 failed(format!("the answer is not as expected: {error}")),
                 None,
             ),
@@ -333,22 +335,22 @@ fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Durat
     }
 }
 
-fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
+fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>> {
     if let Some(Refusal { code, message }) = envelope.error {
         let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
         let error = RpcError::Refused { code, message };
-        return if FOR_NOW.contains(&code) {
-            Tried::Again(error, None)
+        return if RETRYABLE_CODES.contains(&code) {
+            Attempt::Retry(error, None)
         } else {
-            Tried::Never(error)
+            Attempt::Never(error)
         };
     }
     if envelope.id != Some(json!(id)) {
-        return Tried::Never(RpcError::Failed(format!(
+        return Attempt::Never(RpcError::Failed(format!(
             "{method}: the answer is to another question"
         )));
     }
-    Tried::Answer(envelope.result)
+    Attempt::Answer(envelope.result)
 }
 
 /// Host and port only: user, password, path and query may contain a key.
@@ -401,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
-        let quick = Tries {
+        let quick = RetryPolicy {
             most: 3,
             first_wait: Duration::from_millis(1),
             patience: Duration::from_secs(120),

@@ -65,7 +65,7 @@ impl Signals {
     }
 
     /// Stops handling signals for good: from now on a termination signal ends this process.
-    pub fn give_back(self) -> io::Result<()> {
+    pub fn restore_defaults(self) -> io::Result<()> {
         drop(self);
         for signal in not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]) {
             #[expect(

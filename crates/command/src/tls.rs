@@ -4,7 +4,7 @@ use std::sync::Arc;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 /// Trusts the system's certificates, or those of a file alone.
-pub fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
+pub fn client_config(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
     let roots: Vec<Certificate<'static>> = match authorities {
         Some(file) => {
             let named = || format!("--ca {}", file.display());

@@ -19,7 +19,7 @@ mod switch;
 mod tools;
 mod vote;
 
-pub use disk::{Need, needs};
+pub use disk::{SpaceNeed, needs};
 pub use facts::{FolderFacts, HostFacts, LauncherFacts, Options, Stake, Switch};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
@@ -122,7 +122,7 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 }
 
 /// Arms that differ only in their names.
-fn twins(plan: &Plan, found: &mut Findings) {
+fn duplicate_arms(plan: &Plan, found: &mut Findings) {
     let names = |text: &String| text.contains("{arm}");
     let workload = &plan.workload;
     if workload
@@ -176,7 +176,7 @@ fn design(plan: &Plan, found: &mut Findings) {
             "\"drop-files\"",
         );
     }
-    twins(plan, found);
+    duplicate_arms(plan, found);
     if plan.concurrent.is_some() || plan.search.is_some() {
         return;
     }

@@ -18,7 +18,7 @@ use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, R
 use crate::plan::Plan;
 use anyhow::{Context, bail};
 use faultline_command::clock;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_command::output::{print, say};
 use faultline_isolation::folders::{self, Init, Purpose};
 use faultline_kernel::HostRoot;
@@ -123,7 +123,7 @@ fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
 
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
-        let part = Part::create(path)?;
+        let part = TempFile::create(path)?;
         part.file().write_all(bytes)?;
         part.file().sync_all()?;
         part.finish(path)

@@ -6,7 +6,7 @@ mod state;
 
 pub(crate) use file::is_full;
 pub use file::{Journal, read};
-pub use state::{Attempt, Begun, JournalState, Next, Searched, Tried};
+pub use state::{Attempt, Begun, JournalState, Next, RunAttempt, SearchLog};
 
 use super::outcome::Ending;
 use super::schedule::Turn;
@@ -55,7 +55,7 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// See [`search::Act::Line`].
+    /// See [`search::Action::Line`].
     Search {
         run: u32,
         /// An attempt that was cut off repeats its search: its lines do not belong to later ones.

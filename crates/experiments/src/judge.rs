@@ -5,7 +5,7 @@ pub mod gaps;
 
 use super::outcome::Outcome;
 use super::plan::{Kind, Stop};
-use super::watch::Why;
+use super::watch::StopReason;
 use faultline_isolation::{End, Evidence};
 use faultline_text::time;
 
@@ -17,7 +17,7 @@ const OOM_KILL: &str = "oom-kill";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndFacts {
     /// `None` if the run ended first.
-    pub why: Option<Why>,
+    pub why: Option<StopReason>,
     pub before: Evidence,
     pub after: Evidence,
     /// Its first process exited and left others in the cgroup.
@@ -87,18 +87,18 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     (outcome, notes)
 }
 
-fn ended_by_us(kind: Kind, stop: &Stop, why: Why) -> Outcome {
+fn ended_by_us(kind: Kind, stop: &Stop, why: StopReason) -> Outcome {
     match (why, kind) {
-        (Why::TimeUp, Kind::Validator) => Outcome::Completed,
-        (Why::TimeUp, Kind::Replay) => Outcome::Failed {
+        (StopReason::TimeUp, Kind::Validator) => Outcome::Completed,
+        (StopReason::TimeUp, Kind::Replay) => Outcome::Failed {
             why: format!(
                 "its work was not done within {}: give it a longer `stop.duration`",
                 time(stop.duration)
             ),
         },
-        (Why::NeverExecuted, _) => Outcome::NeverExecuted,
-        (Why::NoProgress, _) => Outcome::NoProgress,
-        (Why::NotAtTip, _) => Outcome::NotAtTip,
+        (StopReason::NeverExecuted, _) => Outcome::NeverExecuted,
+        (StopReason::NoProgress, _) => Outcome::NoProgress,
+        (StopReason::NotAtTip, _) => Outcome::NotAtTip,
     }
 }
 

@@ -94,7 +94,7 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
 }
 
 /// By a signal or a debugger; false if unknown.
-pub fn stands_still(pid: u32) -> bool {
+pub fn is_suspended(pid: u32) -> bool {
     let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
     let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);
     matches!(state, Ok(State::Stopped | State::TracingStop))

@@ -65,7 +65,7 @@ pub enum Validity {
 impl Validity {
     /// An invalid run stays invalid.
     #[must_use]
-    pub fn doubted(self, why: Option<String>) -> Self {
+    pub fn with_doubt(self, why: Option<String>) -> Self {
         match (self, why) {
             (Validity::Valid, Some(why)) => Validity::Unproven(why),
             (Validity::Unproven(known), Some(why)) => Validity::Unproven(format!("{known}; {why}")),

@@ -6,7 +6,7 @@ mod expand;
 mod load;
 
 pub use expand::{Expanded, Unknown, expand};
-pub use faultline_settings::Mistake;
+pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 
 use faultline_isolation::{CpuSet, IoLimit, Limits};

@@ -6,7 +6,7 @@ mod text;
 pub use estimate::{Estimate, estimate};
 pub use text::finding;
 
-use super::check::{self, Finding, HostFacts, LauncherFacts, Need};
+use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
 use super::plan::{self, Arm, Plan, Search, Severity};
 use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
@@ -56,7 +56,7 @@ pub struct Outlook {
     pub arms: Vec<ArmOutlook>,
     pub turns: Vec<Turn>,
     pub estimate: Estimate,
-    pub disk: Vec<Need>,
+    pub disk: Vec<SpaceNeed>,
     /// Worst first.
     pub findings: Vec<Finding>,
 }

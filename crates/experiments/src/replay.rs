@@ -6,7 +6,7 @@
 
 use super::judge::cache::CacheTotals;
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
-use faultline_agave::points::{Known, ProgramCache};
+use faultline_agave::points::{KnownPoint, ProgramCache};
 use faultline_analysis::run::{Replayed, ReplayedSlot};
 use std::collections::HashMap;
 use std::fs::File;
@@ -75,8 +75,8 @@ impl Log {
         } else if let Some(timings) = line.replay_timings() {
             self.replayed.program_cache_us = timings.program_cache_us;
         } else if let Some(Ok(point)) = line.point()
-            && let Some(Ok(decoded)) = Known::parse(&point)
-            && let Known::ProgramCache(counts) = decoded.known
+            && let Some(Ok(decoded)) = KnownPoint::parse(&point)
+            && let KnownPoint::ProgramCache(counts) = decoded.known
         {
             self.counted(&counts);
         }

@@ -255,7 +255,7 @@ fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec
     labels
 }
 
-fn all(path: &Path, mistakes: &[plan::Mistake]) -> anyhow::Error {
+fn all(path: &Path, mistakes: &[plan::ConfigError]) -> anyhow::Error {
     let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     anyhow!("{}: {}", path.display(), mistakes.join("\n"))
 }

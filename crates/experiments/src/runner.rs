@@ -34,7 +34,7 @@ pub enum Over {
 }
 
 #[derive(Debug)]
-enum Halt {
+enum TurnError {
     StoppedBy(String),
     DiskFull(String),
     Failed {
@@ -53,7 +53,7 @@ pub struct Runner<'w> {
     journal: Journal,
     standing: JournalState,
     system: &'w mut dyn System,
-    rested: Option<Duration>,
+    last_run_ended: Option<Duration>,
     /// In the Prometheus target file, by run.
     announced: BTreeMap<u32, Target>,
 }
@@ -89,7 +89,7 @@ impl<'w> Runner<'w> {
         if let Some(last) = ends {
             let now = runner.system.now();
             let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
-            runner.rested = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
+            runner.last_run_ended = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
         }
         Ok(runner)
     }
@@ -103,7 +103,7 @@ impl<'w> Runner<'w> {
             journal,
             standing: JournalState::default(),
             system,
-            rested: None,
+            last_run_ended: None,
             announced: BTreeMap::new(),
         }
     }
@@ -124,11 +124,11 @@ impl<'w> Runner<'w> {
                     .map(Over::GaveUp);
             }
             match self.turn(&turn, attempt) {
-                Ok(()) | Err(Halt::Failed { .. }) => {}
-                Err(Halt::StoppedBy(why) | Halt::DiskFull(why)) => {
+                Ok(()) | Err(TurnError::Failed { .. }) => {}
+                Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
                     return self.stop(why).map(Over::Stopped);
                 }
-                Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
+                Err(TurnError::Journal(error)) => return Err(self.cannot_write(error)),
             }
         }
         if !self.standing.finished {

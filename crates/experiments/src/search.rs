@@ -17,35 +17,35 @@ mod reference;
 
 pub use answer::{Answer, Confirmed, Memory, Outcome};
 pub use evidence::{Evidence, Verdict};
-pub use messages::{Act, Line, Reading, Replayed};
+pub use messages::{Action, Line, Reading, Replayed};
 
 use crate::plan::Search;
-use aim::Aim;
+use aim::DwellPurpose;
 use approach::{Approach, page};
 use dwell::Dwell;
-use faultline_stats::staircase::{self, Next, Staircase, Wanted};
+use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use growth::Growth;
 use reference::References;
 use std::time::Duration;
 
 /// With more slots behind, the limit is lifted.
-const LOST: u64 = 20;
+const MAX_SLOTS_BEHIND: u64 = 20;
 /// With more stall in percent (`full`, 10 s), the limit is lifted.
 const STALLED: f64 = 20.0;
 /// Without data for this long, the limit is lifted.
-const BLIND: Duration = Duration::from_secs(5);
+const MAX_DATA_AGE: Duration = Duration::from_secs(5);
 /// The reason if the recorder still works.
 const SILENT: &str = "the validator has stopped answering";
 /// The reason if this happens during a dwell.
 pub(crate) const ENDED: &str = "the validator ended";
 /// Before the first trial.
 const REFERENCES: usize = 2;
-const BETWEEN: usize = 3;
+const REFERENCE_INTERVAL: usize = 3;
 /// Consecutive ones end the search.
 const VOIDS: usize = 5;
 const DWELLS: usize = 50;
 /// Multiples of `settle` for an approach, of `settle` plus `dwell` for a recovery.
-const PATIENCE: u32 = 4;
+const TIMEOUT_FACTOR: u32 = 4;
 const RECOVERED: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL: f64 = 0.97;
@@ -59,8 +59,8 @@ enum Stage {
     Starting(Option<Duration>),
     /// Without a limit, until the state is as before.
     Recovering(Duration),
-    Approaching(Aim, Duration, Dwell),
-    Dwelling(Aim, Dwell),
+    Approaching(DwellPurpose, Duration, Dwell),
+    Dwelling(DwellPurpose, Dwell),
     Over,
 }
 
@@ -80,14 +80,14 @@ pub struct Machine {
     start: u64,
     since_reference: usize,
     voids: usize,
-    again: Option<Aim>,
+    again: Option<DwellPurpose>,
 }
 
 impl Machine {
     /// At most `at_tip` slots behind is at the tip. A limit is `hard` if a write into a full cgroup
     /// fails: with cgroup v1, a validator then exits. `None` for invalid rules.
     pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
-        let wanted = Wanted {
+        let wanted = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
             most: DWELLS,
@@ -96,7 +96,7 @@ impl Machine {
             staircase: Staircase::new(wanted)?,
             approach: Approach::new(rules.settle),
             rules,
-            at_tip: at_tip.min(LOST),
+            at_tip: at_tip.min(MAX_SLOTS_BEHIND),
             hard,
             references: References::default(),
             growth: Growth::default(),
@@ -110,7 +110,7 @@ impl Machine {
     }
 
     /// Readings must be in order.
-    pub fn poll(&mut self, reading: &Reading) -> Vec<Act> {
+    pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
         let mut acts = Vec::new();
         let danger = self.approach.watch(reading);
@@ -153,7 +153,7 @@ impl Machine {
             why: vec![ENDED.to_owned()],
             ..evidence
         });
-        let confirms = matches!(aim, Aim::Confirm { .. });
+        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
         Some(Line::Dwell {
             headroom: Some(headroom),
             confirms,
@@ -162,7 +162,7 @@ impl Machine {
         })
     }
 
-    fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {
+    fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Action>) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
         // Also near the tip: a validator that just began knows an old tip.
         self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
@@ -175,9 +175,9 @@ impl Machine {
         }
     }
 
-    fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Act>) {
+    fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Action>) {
         let waited = reading.at.saturating_sub(since);
-        let patience = ((self.rules.settle + self.rules.dwell) * PATIENCE).max(RECOVERED);
+        let patience = ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(RECOVERED);
         let calm = self.references.refaults().is_none_or(|usual| {
             self.approach
                 .refaults()
@@ -187,7 +187,7 @@ impl Machine {
             self.next(reading, acts);
         } else if waited > patience && self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
-            self.again = Some(Aim::Reference);
+            self.again = Some(DwellPurpose::Reference);
             self.next(reading, acts);
         } else if waited > patience {
             let why = format!(
@@ -202,10 +202,10 @@ impl Machine {
 
     fn approaching(
         &mut self,
-        (aim, since, dwell): (Aim, Duration, Dwell),
+        (aim, since, dwell): (DwellPurpose, Duration, Dwell),
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         if aim.headroom().is_some() && danger.is_some() {
             return self.conclude(aim, dwell, danger, reading, acts);
@@ -224,7 +224,7 @@ impl Machine {
         let still = reading
             .at
             .saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
-        let patient = still < self.rules.settle * PATIENCE;
+        let patient = still < self.rules.settle * TIMEOUT_FACTOR;
         if settled && there && full && self.is_near(reading) {
             self.dwell(aim, reading);
         } else if patient || reading.behind.is_none() {
@@ -243,9 +243,9 @@ impl Machine {
         }
     }
 
-    fn dwell(&mut self, aim: Aim, reading: &Reading) {
+    fn dwell(&mut self, aim: DwellPurpose, reading: &Reading) {
         let length = self.rules.dwell
-            * if matches!(aim, Aim::Confirm { .. }) {
+            * if matches!(aim, DwellPurpose::Confirm { .. }) {
                 2
             } else {
                 1
@@ -255,11 +255,11 @@ impl Machine {
 
     fn dwelling(
         &mut self,
-        aim: Aim,
+        aim: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         let danger = danger.filter(|_| aim.headroom().is_some());
         self.growth.take(reading);
@@ -273,38 +273,38 @@ impl Machine {
 
     fn conclude(
         &mut self,
-        aim: Aim,
+        aim: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) {
         let limited = self.approach.limit().is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.approach.lift(acts);
             if limited {
-                acts.push(Act::Line(Line::Limit {
+                acts.push(Action::Line(Line::Limit {
                     headroom: None,
                     why: danger.to_owned(),
                 }));
             }
         }
         let (verdict, evidence) = match aim {
-            Aim::Reference => dwell.reference(self.at_tip, &self.references, danger),
+            DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references, danger),
             _ => dwell.verdict(self.at_tip, &self.references, danger),
         };
-        if aim == Aim::Reference && verdict == Verdict::KeptUp {
+        if aim == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        let confirms = matches!(aim, Aim::Confirm { .. });
+        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
         let line = Line::Dwell {
             headroom: aim.headroom(),
             confirms,
             verdict,
             evidence: Box::new(evidence),
         };
-        acts.push(Act::Line(line));
+        acts.push(Action::Line(line));
         self.count(aim, verdict);
         if self.voids >= VOIDS {
             let why = format!(
@@ -321,7 +321,7 @@ impl Machine {
         self.stage = Stage::Recovering(reading.at);
     }
 
-    fn count(&mut self, aim: Aim, verdict: Verdict) {
+    fn count(&mut self, aim: DwellPurpose, verdict: Verdict) {
         self.again = None;
         if verdict == Verdict::Void {
             self.voids += 1;
@@ -332,15 +332,15 @@ impl Machine {
         self.since_reference += 1;
         let kept_up = verdict == Verdict::KeptUp;
         match aim {
-            Aim::Reference => self.since_reference = 0,
-            Aim::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
-            Aim::Confirm { headroom, high } => {
+            DwellPurpose::Reference => self.since_reference = 0,
+            DwellPurpose::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
+            DwellPurpose::Confirm { headroom, high } => {
                 self.staircase.confirm(headroom as f64, high, kept_up)
             }
         }
     }
 
-    fn next(&mut self, reading: &Reading, acts: &mut Vec<Act>) {
+    fn next(&mut self, reading: &Reading, acts: &mut Vec<Action>) {
         let floor = self.floor();
         let aim = match self
             .again
@@ -350,8 +350,11 @@ impl Machine {
             Some(aim) => aim,
             None => match self.choose(reading, acts) {
                 Err(outcome) => return self.end(outcome, acts),
-                Ok(_) if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => {
-                    Aim::Reference
+                Ok(_)
+                    if self.references.len() < REFERENCES
+                        || self.since_reference >= REFERENCE_INTERVAL =>
+                {
+                    DwellPurpose::Reference
                 }
                 Ok(aim) => aim,
             },
@@ -366,12 +369,12 @@ impl Machine {
             }
             None => return self.dwell(aim, reading),
             headroom => {
-                let why = if matches!(aim, Aim::Confirm { .. }) {
+                let why = if matches!(aim, DwellPurpose::Confirm { .. }) {
                     "to confirm"
                 } else {
                     "to try"
                 };
-                acts.push(Act::Line(Line::Limit {
+                acts.push(Action::Line(Line::Limit {
                     headroom,
                     why: why.to_owned(),
                 }));
@@ -380,13 +383,17 @@ impl Machine {
         self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
-    fn choose(&mut self, reading: &Reading, acts: &mut Vec<Act>) -> Result<Aim, Outcome> {
+    fn choose(
+        &mut self,
+        reading: &Reading,
+        acts: &mut Vec<Action>,
+    ) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.floor(floor as f64);
         loop {
             let aim = match self.staircase.next_trial() {
-                Next::Try(headroom) => Aim::Probe(page(headroom as u64)),
-                Next::Confirm { h, high } => Aim::Confirm {
+                Next::Try(headroom) => DwellPurpose::Probe(page(headroom as u64)),
+                Next::Confirm { h, high } => DwellPurpose::Confirm {
                     headroom: page(h as u64),
                     high,
                 },
@@ -401,7 +408,7 @@ impl Machine {
                     });
                 }
             };
-            let Aim::Confirm {
+            let DwellPurpose::Confirm {
                 headroom,
                 high: false,
             } = aim
@@ -411,7 +418,7 @@ impl Machine {
             if headroom > floor {
                 return Ok(aim);
             }
-            acts.push(Act::Line(Line::untried(
+            acts.push(Action::Line(Line::untried(
                 headroom,
                 floor / 2,
                 reading.unreclaimable,
@@ -443,9 +450,9 @@ impl Machine {
         }
     }
 
-    fn lift(&mut self, why: &str, acts: &mut Vec<Act>) {
+    fn lift(&mut self, why: &str, acts: &mut Vec<Action>) {
         if self.approach.limit().is_some() {
-            acts.push(Act::Line(Line::Limit {
+            acts.push(Action::Line(Line::Limit {
                 headroom: None,
                 why: why.to_owned(),
             }));
@@ -453,7 +460,7 @@ impl Machine {
         self.approach.lift(acts);
     }
 
-    fn end(&mut self, outcome: Outcome, acts: &mut Vec<Act>) {
+    fn end(&mut self, outcome: Outcome, acts: &mut Vec<Action>) {
         self.lift("the search is over", acts);
         self.stage = Stage::Over;
         let confirmed = self
@@ -467,7 +474,7 @@ impl Machine {
             &self.growth,
             self.rules.horizon,
         );
-        acts.push(Act::Over(Box::new(answer)));
+        acts.push(Action::Over(Box::new(answer)));
     }
 }
 

@@ -14,7 +14,7 @@ use super::watch::{Now, Watch};
 use crate::args::StatusArgs;
 use faultline_command::clock;
 use faultline_command::output::json;
-use faultline_record::recorder::{USUAL_INTERVAL, progress};
+use faultline_record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -80,7 +80,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
         .unwrap_or_default();
     let mut status = Status::of(&plan, &standing, &folder, holder, now);
     if let State::Running { pid: Some(pid) } = status.state
-        && lock::stands_still(pid)
+        && lock::is_suspended(pid)
     {
         (status.state, status.seconds_left) = (State::Suspended { pid }, None);
     }
@@ -198,7 +198,7 @@ fn phase_words(
     };
     let mut watch = Watch::begin(
         plan,
-        plan.recorder.interval.unwrap_or(USUAL_INTERVAL),
+        plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL),
         at(began_unix_ns),
     );
     let seen = progress(&folder.recording(scheduled, newest.number)).ok();

@@ -4,7 +4,7 @@ use super::folder::{self, Folder};
 use super::plan::Plan;
 use super::schedule::Scheduled;
 use anyhow::Context;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
         // Prometheus does not match the name of the temporary file.
-        let new = Part::create(file)?;
+        let new = TempFile::create(file)?;
         new.file()
             .set_permissions(fs::Permissions::from_mode(MODE))?;
         new.file().write_all(text.as_bytes())?;

@@ -19,7 +19,7 @@ const SILENT: u32 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum StopReason {
     TimeUp,
     NeverExecuted,
     NoProgress,
@@ -79,7 +79,7 @@ impl Watch {
     }
 
     /// `None` if the recording is unreadable.
-    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Why> {
+    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<StopReason> {
         let before = std::mem::replace(&mut self.latest, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    fn decide(&self, now: Duration) -> Option<Why> {
+    fn decide(&self, now: Duration) -> Option<StopReason> {
         let since = |from: Duration| now.saturating_sub(from);
         let over =
             |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
@@ -134,23 +134,23 @@ impl Watch {
                 .counted_from()
                 .is_some_and(|from| since(from) >= self.rules.duration)
         {
-            return Some(Why::TimeUp);
+            return Some(StopReason::TimeUp);
         }
-        if self.kind == Kind::Replay || self.unheard() >= self.stale {
+        if self.kind == Kind::Replay || self.time_since_growth() >= self.stale {
             return None;
         }
         match self.executing {
             None if over(self.began.uptime, self.rules.first_transaction_within) => {
-                return Some(Why::NeverExecuted);
+                return Some(StopReason::NeverExecuted);
             }
             Some(first) if !self.at_tip && over(first, self.rules.at_tip_within) => {
-                return Some(Why::NotAtTip);
+                return Some(StopReason::NotAtTip);
             }
             _ => {}
         }
         self.slot
             .filter(|(_, at)| over(*at, self.rules.no_progress_for))
-            .map(|_| Why::NoProgress)
+            .map(|_| StopReason::NoProgress)
     }
 
     fn counted_from(&self) -> Option<Duration> {
@@ -162,17 +162,18 @@ impl Watch {
 
     /// Reported once per silence.
     pub fn falls_silent(&mut self) -> Option<Duration> {
-        let unheard = self.unheard();
-        let reported = std::mem::replace(&mut self.reported, unheard >= self.stale);
-        (self.reported && !reported).then_some(unheard)
+        let time_since_growth = self.time_since_growth();
+        let reported = std::mem::replace(&mut self.reported, time_since_growth >= self.stale);
+        (self.reported && !reported).then_some(time_since_growth)
     }
 
     /// Time without growth of the recording.
     pub fn silent(&self) -> Option<Duration> {
-        Some(self.unheard()).filter(|unheard| *unheard >= self.stale * SILENT)
+        Some(self.time_since_growth())
+            .filter(|time_since_growth| *time_since_growth >= self.stale * SILENT)
     }
 
-    fn unheard(&self) -> Duration {
+    fn time_since_growth(&self) -> Duration {
         self.latest
             .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }

@@ -70,7 +70,7 @@ pub struct Follower {
     marks: VecDeque<Mark>,
     /// The file with the name at the start, readable or not.
     first: Option<FileId>,
-    nameless: Option<Duration>,
+    missing_since: Option<Duration>,
     buffer: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl Follower {
             first: fs::metadata(&path)
                 .ok()
                 .map(|metadata| FileId::of(&metadata)),
-            nameless: None,
+            missing_since: None,
             buffer: vec![0; CHUNK_BYTES],
         };
         let problem = tail.find(now, true);
@@ -123,7 +123,7 @@ impl Follower {
             }
         }
         // Opened again at the next poll, and continued from its mark.
-        lost.into_iter().for_each(|id| self.let_go(id, now));
+        lost.into_iter().for_each(|id| self.close(id, now));
         self.let_go_of_old(now);
         self.writer.status().settle(problem);
         has_more
@@ -136,12 +136,12 @@ impl Follower {
                     self.stir(self.named, now);
                     self.stir(Some(id), now);
                 }
-                (self.named, self.nameless) = (Some(id), None);
+                (self.named, self.missing_since) = (Some(id), None);
                 None
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.named = None;
-                let since = *self.nameless.get_or_insert(now.uptime);
+                let since = *self.missing_since.get_or_insert(now.uptime);
                 let path = faultline_text::path(&self.path);
                 if self.open_files.is_empty() && self.marks.is_empty() {
                     Some(Problem::new(
@@ -232,7 +232,7 @@ impl Follower {
             .iter_mut()
             .filter(|file| Some(file.id) == id)
         {
-            file.stirred = now.uptime;
+            file.last_active = now.uptime;
         }
     }
 
@@ -248,19 +248,19 @@ impl Follower {
             .collect();
         // If there are too many, those that were quiet longest go: the validator writes to at most
         // one.
-        old.sort_by_key(|file| file.stirred);
+        old.sort_by_key(|file| file.last_active);
         let surplus = self.open_files.len().saturating_sub(MOST_FILES);
         let done = old.into_iter().enumerate().filter(|(index, file)| {
-            let quiet = now.uptime.saturating_sub(file.stirred);
+            let quiet = now.uptime.saturating_sub(file.last_active);
             *index < surplus
                 || (successor && quiet >= QUIET)
                 || (quiet >= UNLINKED_QUIET && file.is_unlinked())
         });
         let done: Vec<FileId> = done.map(|(_, file)| file.id).collect();
-        done.into_iter().for_each(|id| self.let_go(id, now));
+        done.into_iter().for_each(|id| self.close(id, now));
     }
 
-    fn let_go(&mut self, id: FileId, now: Stamp) {
+    fn close(&mut self, id: FileId, now: Stamp) {
         let Some(at) = self.open_files.iter().position(|file| file.id == id) else {
             return;
         };

@@ -5,7 +5,7 @@ mod fincore;
 
 use crate::Error;
 use crate::folders::RetainedEntry;
-use crate::tree::{Folder, Found, failed, files, on_disk};
+use crate::tree::{Folder, WalkEntry, failed, files, on_disk};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
 use std::io::Write;
@@ -51,7 +51,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
         rustix::fs::syncfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
         files(&folder, &mut |found| {
             match found {
-                Found::File(file, stat, path) => {
+                WalkEntry::File(file, stat, path) => {
                     rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
                         .map_err(|errno| failed(&path, errno))?;
                     dropped.files += 1;
@@ -59,7 +59,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
                         .bytes
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
-                Found::Left(path, why) => dropped.left.push(RetainedEntry { path, why }),
+                WalkEntry::Left(path, why) => dropped.left.push(RetainedEntry { path, why }),
             }
             Ok(())
         })?;
@@ -104,7 +104,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     for folder in folders {
         let Some(folder) = top(folder)? else { continue };
         files(&folder, &mut |seen| {
-            let Found::File(_, stat, path) = seen else {
+            let WalkEntry::File(_, stat, path) = seen else {
                 return Ok(());
             };
             let length = u64::try_from(stat.st_size).unwrap_or(0).min(on_disk(stat));

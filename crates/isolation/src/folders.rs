@@ -9,7 +9,7 @@ mod marker;
 mod restore;
 
 pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
-pub use guard::{Use, users};
+pub use guard::{FolderUser, users};
 pub use lock::{FolderLock, Purpose, lock_folder};
 pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, hand_over, measure, restore};

@@ -23,7 +23,7 @@ pub struct HostState {
     /// Distinct CPU frequency governors; empty without any, as in most virtual machines.
     pub governors: Vec<String>,
     pub cpus: Option<u64>,
-    pub pressure: BTreeMap<String, Stalled>,
+    pub pressure: BTreeMap<String, StallTime>,
     pub disks: Vec<Disk>,
     pub running: Vec<Running>,
     /// Files that exist but could not be read.
@@ -42,7 +42,7 @@ pub struct Disk {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stalled {
+pub struct StallTime {
     /// At least one task.
     pub some_us: u64,
     /// All tasks that had work; absent for the CPU before Linux 5.13.
@@ -148,7 +148,7 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
     Ok(pids.into_iter().filter_map(inspect).collect())
 }
 
-fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
+fn pressures(root: &HostRoot) -> BTreeMap<String, StallTime> {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let output = |resource: &str| {
         let output = root
@@ -156,7 +156,7 @@ fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
             .ok()?;
         Some((
             resource.to_owned(),
-            Stalled {
+            StallTime {
                 some_us: micros(output.some?),
                 full_us: output.full.map(micros),
             },

@@ -33,9 +33,9 @@ pub(crate) struct Folder {
 }
 
 #[derive(Debug)]
-pub(crate) enum Entered<T> {
+pub(crate) enum OpenResult<T> {
     Open(T),
-    Elsewhere,
+    OtherMount,
     /// The entry is gone or was replaced.
     Changed,
 }
@@ -112,37 +112,37 @@ impl Folder {
         }
     }
 
-    pub(crate) fn enter(&self, name: &CStr) -> Result<Entered<Folder>, Error> {
+    pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>, Error> {
         let fd = match self.reach(name, FOLDER)? {
-            Entered::Open(fd) => fd,
-            Entered::Elsewhere => return Ok(Entered::Elsewhere),
-            Entered::Changed => return Ok(Entered::Changed),
+            OpenResult::Open(fd) => fd,
+            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
+            OpenResult::Changed => return Ok(OpenResult::Changed),
         };
         let folder =
             Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
         Ok(if folder.device == self.device {
-            Entered::Open(folder)
+            OpenResult::Open(folder)
         } else {
-            Entered::Elsewhere
+            OpenResult::OtherMount
         })
     }
 
     /// Only a regular file, for reading.
-    pub(crate) fn file(&self, name: &CStr) -> Result<Entered<(OwnedFd, Stat)>, Error> {
+    pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>, Error> {
         let fd = match self.reach(name, FILE)? {
-            Entered::Open(fd) => fd,
-            Entered::Elsewhere => return Ok(Entered::Elsewhere),
-            Entered::Changed => return Ok(Entered::Changed),
+            OpenResult::Open(fd) => fd,
+            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
+            OpenResult::Changed => return Ok(OpenResult::Changed),
         };
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(&self.join(name), errno))?;
         Ok(if kind(&stat) == FileType::RegularFile {
-            Entered::Open((fd, stat))
+            OpenResult::Open((fd, stat))
         } else {
-            Entered::Changed
+            OpenResult::Changed
         })
     }
 
-    fn reach(&self, name: &CStr, flags: OFlags) -> Result<Entered<OwnedFd>, Error> {
+    fn reach(&self, name: &CStr, flags: OFlags) -> Result<OpenResult<OwnedFd>, Error> {
         let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
             // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
@@ -153,9 +153,11 @@ impl Folder {
             opened => opened,
         };
         match opened {
-            Ok(fd) => Ok(Entered::Open(fd)),
-            Err(Errno::XDEV) => Ok(Entered::Elsewhere),
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => Ok(Entered::Changed),
+            Ok(fd) => Ok(OpenResult::Open(fd)),
+            Err(Errno::XDEV) => Ok(OpenResult::OtherMount),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
+                Ok(OpenResult::Changed)
+            }
             Err(errno) => Err(failed(&self.join(name), errno)),
         }
     }
@@ -165,12 +167,12 @@ impl Folder {
 /// with the reason.
 pub(crate) fn files(
     folder: &Folder,
-    see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     below(folder, 0, see)
 }
 
-pub(crate) enum Found<'a> {
+pub(crate) enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
     Left(PathBuf, &'static str),
 }
@@ -178,7 +180,7 @@ pub(crate) enum Found<'a> {
 fn below(
     folder: &Folder,
     depth: usize,
-    see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for name in folder.names()? {
         let Some(stat) = folder.stat(&name)? else {
@@ -186,16 +188,16 @@ fn below(
         };
         match kind(&stat) {
             FileType::Directory if depth >= DEEPEST => {
-                see(Found::Left(folder.join(&name), "nested too deep"))?
+                see(WalkEntry::Left(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                Entered::Open(inside) => below(&inside, depth + 1, see)?,
-                Entered::Elsewhere => see(Found::Left(folder.join(&name), ELSEWHERE))?,
-                Entered::Changed => {}
+                OpenResult::Open(inside) => below(&inside, depth + 1, see)?,
+                OpenResult::OtherMount => see(WalkEntry::Left(folder.join(&name), ELSEWHERE))?,
+                OpenResult::Changed => {}
             },
             FileType::RegularFile => {
-                if let Entered::Open((file, stat)) = folder.file(&name)? {
-                    see(Found::File(&file, &stat, folder.join(&name)))?;
+                if let OpenResult::Open((file, stat)) = folder.file(&name)? {
+                    see(WalkEntry::File(&file, &stat, folder.join(&name)))?;
                 }
             }
             _ => {}

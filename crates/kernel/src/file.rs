@@ -53,7 +53,7 @@ impl Owner {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Records {
+pub(crate) enum ReadMode {
     /// In one read: a read that does not fill the buffer was complete, which saves a second read.
     One,
     /// In pieces: only an empty read is the end.
@@ -69,11 +69,15 @@ pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
     owner: Owner,
-    records: Records,
+    records: ReadMode,
 }
 
 impl OpenFile {
-    pub(crate) fn open(owner: Owner, path: Arc<Path>, records: Records) -> Result<Self, ReadError> {
+    pub(crate) fn open(
+        owner: Owner,
+        path: Arc<Path>,
+        records: ReadMode,
+    ) -> Result<Self, ReadError> {
         match owner.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
@@ -116,7 +120,7 @@ impl OpenFile {
 
 pub(crate) fn read_whole(
     fd: &OwnedFd,
-    records: Records,
+    records: ReadMode,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Errno> {
     buffer.clear();
@@ -130,9 +134,9 @@ pub(crate) fn read_whole(
             Err(errno) => return Err(errno),
         };
         let last = match records {
-            Records::One => got < free,
-            Records::Lines => got < free && got + LONGEST_LINE <= SMALLEST_PAGE,
-            Records::Many => false,
+            ReadMode::One => got < free,
+            ReadMode::Lines => got < free && got + LONGEST_LINE <= SMALLEST_PAGE,
+            ReadMode::Many => false,
         };
         if got == 0 || (last && buffer.last() == Some(&b'\n')) {
             return Ok(());
@@ -145,15 +149,15 @@ pub(crate) fn read_whole(
 
 /// Opened at first use, and reopened after it was lost.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct LazyFile {
     owner: Owner,
     path: Arc<Path>,
-    records: Records,
+    records: ReadMode,
     open: Option<OpenFile>,
 }
 
-impl Slot {
-    pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, records: Records) -> Self {
+impl LazyFile {
+    pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, records: ReadMode) -> Self {
         Self {
             owner,
             path: path.into(),

@@ -69,7 +69,7 @@ pub struct FileSystem {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
+pub enum FileSystemError {
     /// A parent folder may not be searched; below it may be a link.
     Forbidden,
     Absent,
@@ -85,7 +85,7 @@ pub fn holding(
     pid: Option<u32>,
     folder: &Path,
     mounts: &Mounts,
-) -> Result<FileSystem, Unknown> {
+) -> Result<FileSystem, FileSystemError> {
     let of = |process: &str| root.procfs.join(process).join("root");
     let known = |mount, opened| {
         Ok(FileSystem {
@@ -94,7 +94,7 @@ pub fn holding(
             space: space(&opened),
         })
     };
-    let theirs = pid.map_or(Err(Unknown::Absent), |pid| {
+    let theirs = pid.map_or(Err(FileSystemError::Absent), |pid| {
         reach(&of(&pid.to_string()), folder, &mounts.process)
     });
     if let Ok((mount, opened)) = theirs {
@@ -103,18 +103,18 @@ pub fn holding(
     let own = reach(&of("self"), folder, &mounts.own);
     let denied = [&theirs, &own]
         .into_iter()
-        .any(|result| matches!(result, Err(Unknown::Forbidden)));
+        .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
     if let Ok((own, opened)) = own
         && let Some(mount) = same(&own, folder, mounts)
     {
         return known(mount, opened);
     }
-    let named = mountinfo::holding(mounts.named(), folder).ok_or(Unknown::Absent)?;
+    let named = mountinfo::holding(mounts.named(), folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
     if denied && named.mount_point != folder {
-        return Err(Unknown::Forbidden);
+        return Err(FileSystemError::Forbidden);
     }
-    let (mount, opened) = by_name(&of("self"), named, mounts).ok_or(Unknown::Absent)?;
+    let (mount, opened) = by_name(&of("self"), named, mounts).ok_or(FileSystemError::Absent)?;
     known(mount, opened)
 }
 
@@ -137,19 +137,23 @@ pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) ->
     Some(own.unwrap_or(theirs))
 }
 
-fn reach(root: &Path, folder: &Path, mounts: &[Mount]) -> Result<(Mount, OwnedFd), Unknown> {
-    let top = enter(root).map_err(|_| Unknown::Absent)?;
+fn reach(
+    root: &Path,
+    folder: &Path,
+    mounts: &[Mount],
+) -> Result<(Mount, OwnedFd), FileSystemError> {
+    let top = enter(root).map_err(|_| FileSystemError::Absent)?;
     let why = |error| {
         if error == Errno::ACCESS {
-            Unknown::Forbidden
+            FileSystemError::Forbidden
         } else {
-            Unknown::Absent
+            FileSystemError::Absent
         }
     };
     let opened = open_below(&top, folder).map_err(why)?;
     let mount = mount_of(&opened, mounts)
         .or_else(|| mountinfo::holding(mounts, folder))
-        .ok_or(Unknown::Absent)?;
+        .ok_or(FileSystemError::Absent)?;
     Ok((mount.clone(), opened))
 }
 
@@ -290,7 +294,7 @@ mod tests {
         let nowhere = |folder| holding(&root, None, Path::new(folder), &Mounts::default());
         assert_eq!(
             [nowhere("/no/such/folder"), nowhere("ledger")],
-            [const { Err(Unknown::Absent) }; 2]
+            [const { Err(FileSystemError::Absent) }; 2]
         );
     }
 
@@ -363,7 +367,7 @@ mod tests {
         mounts.process.push(over);
         assert_eq!(
             holding(&root, None, folder.path(), &mounts),
-            Err(Unknown::Absent)
+            Err(FileSystemError::Absent)
         );
     }
 
@@ -392,6 +396,9 @@ mod tests {
             reason = "another user for the time of this test"
         )]
         let found = std::thread::spawn(other).join().unwrap();
-        assert_eq!(found, (Err(Unknown::Forbidden), Ok(false), Ok(false)));
+        assert_eq!(
+            found,
+            (Err(FileSystemError::Forbidden), Ok(false), Ok(false))
+        );
     }
 }

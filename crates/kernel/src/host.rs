@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::file::{OpenFile, Owner, Records};
+use crate::file::{OpenFile, Owner, ReadMode};
 use crate::{IgnoredSignals, ParseError, ReadError, parse};
 
 /// All files are opened below these folders. A container that watches its host, and a test with a
@@ -43,7 +43,7 @@ impl HostRoot {
         OpenFile::open(
             Owner::Host,
             Arc::from(self.procfs.join(relative)),
-            Records::Many,
+            ReadMode::Many,
         )
     }
 
@@ -52,7 +52,7 @@ impl HostRoot {
         OpenFile::open(
             Owner::Host,
             Arc::from(self.procfs.join(relative)),
-            Records::One,
+            ReadMode::One,
         )
     }
 
@@ -74,7 +74,7 @@ impl HostRoot {
         OpenFile::open(
             Owner::Host,
             Arc::from(self.sysfs.join(relative)),
-            Records::Many,
+            ReadMode::Many,
         )?
         .parse(&mut Vec::new(), parse)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::pid_stat::State;
 use crate::parse::{
     mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status,
@@ -77,12 +77,12 @@ pub struct ProcessFiles {
     /// ended has none of them.
     described: (Arc<OwnedFd>, PathBuf),
     fd_path: Arc<Path>,
-    stat: Slot,
-    status: Slot,
-    io: Slot,
-    oom_score: Slot,
-    oom_score_adj: Slot,
-    limits: Slot,
+    stat: LazyFile,
+    status: LazyFile,
+    io: LazyFile,
+    oom_score: LazyFile,
+    oom_score_adj: LazyFile,
+    limits: LazyFile,
     max_fds: Option<Result<pid_limits::OpenFilesLimit, ReadError>>,
 }
 
@@ -112,7 +112,7 @@ impl ProcessFiles {
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
         let (folder, path) = open_folder(root, pid)?;
-        let slot = |name: &str| slot(&folder, &path, name, Records::One);
+        let slot = |name: &str| slot(&folder, &path, name, ReadMode::One);
         let mut stat = slot("stat");
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
         let described = if only_main_thread_ended(&first) {
@@ -128,7 +128,7 @@ impl ProcessFiles {
                 start_ticks: first.start_ticks,
             },
             stat,
-            status: self::slot(&described.0, &described.1, "status", Records::One),
+            status: self::slot(&described.0, &described.1, "status", ReadMode::One),
             io: slot("io"),
             oom_score: slot("oom_score"),
             oom_score_adj: slot("oom_score_adj"),
@@ -164,7 +164,7 @@ impl ProcessFiles {
                 .map_or(true, |status| status.vm_size.is_none())
             && let Some((folder, path)) = open_living_thread(&self.root, self.id.pid)
         {
-            self.status = slot(&folder, &path, "status", Records::One);
+            self.status = slot(&folder, &path, "status", ReadMode::One);
             self.described = (folder, path);
             status = self.status(buffer);
         }
@@ -253,8 +253,8 @@ impl ProcessFiles {
     }
 
     /// A file that is opened for each read.
-    fn once(&self, name: &str) -> Slot {
-        slot(&self.described.0, &self.described.1, name, Records::Many)
+    fn once(&self, name: &str) -> LazyFile {
+        slot(&self.described.0, &self.described.1, name, ReadMode::Many)
     }
 
     /// In state `X` the kernel writes zeros for the totals of the threads.
@@ -282,8 +282,8 @@ impl ProcessFiles {
     }
 }
 
-fn slot(folder: &Arc<OwnedFd>, path: &Path, name: &str, records: Records) -> Slot {
-    Slot::new(Owner::Process(Arc::clone(folder)), path.join(name), records)
+fn slot(folder: &Arc<OwnedFd>, path: &Path, name: &str, records: ReadMode) -> LazyFile {
+    LazyFile::new(Owner::Process(Arc::clone(folder)), path.join(name), records)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::file::{Owner, Records, read_whole};
+use crate::file::{Owner, ReadMode, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
 use crate::parse::pid_stat::{self, ThreadStat};
 use crate::parse::pid_status::{self, Switches};
@@ -62,8 +62,8 @@ pub struct Threads {
     folder: OwnedFd,
     owner: Owner,
     path: Arc<Path>,
-    spare: usize,
-    known: Vec<Known>,
+    free_descriptors: usize,
+    known: Vec<TrackedThread>,
     listed: Vec<u32>,
     buffer: Vec<u8>,
     samples: Vec<ThreadSample>,
@@ -71,11 +71,11 @@ pub struct Threads {
 
 /// A thread with its open files, which it lacks if the budget is used up.
 #[derive(Debug)]
-struct Known {
+struct TrackedThread {
     tid: u32,
     open: Option<OpenThread>,
     /// Only for open files: another thread may get this tid.
-    last: Option<Last>,
+    last: Option<LastRead>,
 }
 
 #[derive(Debug)]
@@ -106,13 +106,13 @@ impl Activity {
 
 /// The last values, each with the activity at that time.
 #[derive(Debug, Clone, Copy)]
-struct Last {
+struct LastRead {
     stat: (Option<Activity>, ThreadStat),
     run_queue_delay: Option<Duration>,
     switches: Option<(Activity, Switches)>,
 }
 
-impl Last {
+impl LastRead {
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, ThreadStat)> {
         let (now, before) = (now?, self.stat.0?);
         let recent = match depth {
@@ -128,13 +128,13 @@ impl Last {
     }
 }
 
-enum Failed {
+enum SampleError {
     Ended,
     Read(Errno),
     Parse(&'static str, ParseError),
 }
 
-impl From<Errno> for Failed {
+impl From<Errno> for SampleError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::SRCH | Errno::NOENT => Self::Ended,
@@ -160,7 +160,7 @@ impl Threads {
             folder,
             owner,
             path,
-            spare: descriptors,
+            free_descriptors: descriptors,
             known: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
@@ -171,7 +171,9 @@ impl Threads {
     /// Samples of all living threads, by tid. `Broken` and `Forbidden` fail the whole sample,
     /// because they hold for all threads.
     pub fn sample(&mut self, depth: ReadDepth) -> Result<&[ThreadSample], ReadError> {
-        let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
+        let listed = !self
+            .thread_count_unchanged()
+            .map_err(|errno| self.error(errno))?;
         if listed {
             self.relist().map_err(|errno| self.error(errno))?;
         }
@@ -191,7 +193,7 @@ impl Threads {
         let mut failure = None;
         let Self {
             folder,
-            spare,
+            free_descriptors,
             known,
             buffer,
             samples,
@@ -205,8 +207,8 @@ impl Threads {
             }
             match thread.read(folder, depth, buffer) {
                 Ok(sample) => samples.push(sample),
-                Err(Failed::Ended) => {
-                    *spare += thread.open.take().map_or(0, |_| DESCRIPTORS_EACH);
+                Err(SampleError::Ended) => {
+                    *free_descriptors += thread.open.take().map_or(0, |_| DESCRIPTORS_EACH);
                     return false;
                 }
                 Err(failed) => failure = Some((thread.tid, failed)),
@@ -215,16 +217,16 @@ impl Threads {
         });
         match failure {
             None => Ok(self.known.len() == before),
-            Some((tid, Failed::Parse(name, error))) => {
+            Some((tid, SampleError::Parse(name, error))) => {
                 Err(error.at(self.path.join(format!("{tid}/{name}"))))
             }
-            Some((_, Failed::Read(errno))) => Err(self.error(errno)),
-            Some((_, Failed::Ended)) => Err(self.error(Errno::SRCH)),
+            Some((_, SampleError::Read(errno))) => Err(self.error(errno)),
+            Some((_, SampleError::Ended)) => Err(self.error(Errno::SRCH)),
         }
     }
 
     /// Compares the number of threads by the folder's link count, which is two higher.
-    fn still_the_same(&self) -> Result<bool, Errno> {
+    fn thread_count_unchanged(&self) -> Result<bool, Errno> {
         let links =
             usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
         Ok(!self.known.is_empty() && links.checked_sub(2) == Some(self.known.len()))
@@ -236,21 +238,22 @@ impl Threads {
         self.known.reserve_exact(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
-                self.spare += ended.open.map_or(0, |_| DESCRIPTORS_EACH);
+                self.free_descriptors += ended.open.map_or(0, |_| DESCRIPTORS_EACH);
             }
             let known = before.next_if(|thread| thread.tid == tid);
-            let mut thread = known.unwrap_or(Known {
+            let mut thread = known.unwrap_or(TrackedThread {
                 tid,
                 open: None,
                 last: None,
             });
-            if thread.open.is_none() && self.spare >= DESCRIPTORS_EACH {
+            if thread.open.is_none() && self.free_descriptors >= DESCRIPTORS_EACH {
                 thread.open = OpenThread::open(&self.folder, tid).ok();
-                self.spare -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
+                self.free_descriptors -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
             }
             self.known.push(thread);
         }
-        self.spare += before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_EACH;
+        self.free_descriptors +=
+            before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_EACH;
         Ok(())
     }
 
@@ -259,19 +262,19 @@ impl Threads {
     }
 }
 
-impl Known {
+impl TrackedThread {
     fn read(
         &mut self,
         folder: &OwnedFd,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, Failed> {
+    ) -> Result<ThreadSample, SampleError> {
         let tid = self.tid;
         let Some(open) = &self.open else {
             return OpenThread::open(folder, tid)?.read(folder, tid, &mut None, depth, buffer);
         };
         match open.read(folder, tid, &mut self.last, depth, buffer) {
-            Err(Failed::Ended) => {
+            Err(SampleError::Ended) => {
                 // Another thread may have this tid already.
                 self.last = None;
                 let successor = OpenThread::open(folder, tid)?;
@@ -303,10 +306,10 @@ impl OpenThread {
         &self,
         folder: &OwnedFd,
         tid: u32,
-        last: &mut Option<Last>,
+        last: &mut Option<LastRead>,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, Failed> {
+    ) -> Result<ThreadSample, SampleError> {
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
@@ -326,7 +329,7 @@ impl OpenThread {
             [sample.voluntary_switches, sample.involuntary_switches] = now;
             switches = activity.map(|activity| (activity, now));
         }
-        *last = Some(Last {
+        *last = Some(LastRead {
             stat: (read_at, stat),
             run_queue_delay,
             switches,
@@ -337,15 +340,15 @@ impl OpenThread {
     /// `None` if the kernel has none. An underflowed counter keeps its value of `last`.
     fn schedstat(
         &self,
-        last: Option<&Last>,
+        last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Schedstat>, Failed> {
+    ) -> Result<Option<Schedstat>, SampleError> {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
-        read_whole(fd, Records::One, buffer)?;
+        read_whole(fd, ReadMode::One, buffer)?;
         let now =
-            pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
+            pid_schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(Schedstat {
             on_cpu: now
                 .on_cpu
@@ -357,11 +360,16 @@ impl OpenThread {
         }))
     }
 
-    fn stat(&self, before: Option<ThreadStat>, buffer: &mut Vec<u8>) -> Result<ThreadStat, Failed> {
-        read_whole(&self.stat, Records::One, buffer)?;
-        let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
+    fn stat(
+        &self,
+        before: Option<ThreadStat>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadStat, SampleError> {
+        read_whole(&self.stat, ReadMode::One, buffer)?;
+        let stat =
+            pid_stat::parse_thread(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
-            return Err(Failed::Ended);
+            return Err(SampleError::Ended);
         }
         let or_before =
             |now: Option<u64>, value: fn(ThreadStat) -> Option<u64>| now.or(before.and_then(value));
@@ -396,13 +404,17 @@ fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
 }
 
 /// `status` is read rarely and not kept open.
-fn read_switches(folder: &OwnedFd, tid: u32, buffer: &mut Vec<u8>) -> Result<Switches, Failed> {
+fn read_switches(
+    folder: &OwnedFd,
+    tid: u32,
+    buffer: &mut Vec<u8>,
+) -> Result<Switches, SampleError> {
     read_whole(
         &list::Name::new(tid).open(folder, "status")?,
-        Records::One,
+        ReadMode::One,
         buffer,
     )?;
-    pid_status::switches(buffer).map_err(|error| Failed::Parse("status", error))
+    pid_status::switches(buffer).map_err(|error| SampleError::Parse("status", error))
 }
 
 #[cfg(test)]

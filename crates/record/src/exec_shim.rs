@@ -31,7 +31,7 @@ const LONGEST_ANSWER: u64 = 1 << 16;
 /// End marker of the gate's text; without it the parent died while writing.
 const OPEN: &[u8] = b"open";
 
-pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
+pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
     let pairs = variables
         .iter()
         .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
@@ -242,15 +242,15 @@ mod tests {
             ("A".to_owned(), "b=c,d".to_owned()),
             ("E".to_owned(), String::new()),
         ];
-        let arrived = waited(&opening(&variables)).unwrap();
+        let arrived = waited(&gate_text(&variables)).unwrap();
         let told = variables.map(|(name, value)| (name.into_bytes(), value.into_bytes()));
         assert_eq!(arrived, told);
-        assert_eq!(waited(&opening(&[])), Some(Vec::new()));
+        assert_eq!(waited(&gate_text(&[])), Some(Vec::new()));
     }
 
     #[test]
     fn a_gate_that_was_left_half_open_is_closed() {
-        let text = opening(&[("A".to_owned(), "b".to_owned())]);
+        let text = gate_text(&[("A".to_owned(), "b".to_owned())]);
         for length in 0..text.len() {
             assert_eq!(waited(&text[..length]), None, "{length}");
         }

@@ -7,10 +7,10 @@ mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use exec_shim::{doctor, gate, opening, output_of, ran};
+pub use exec_shim::{doctor, gate, gate_text, output_of, ran};
 
 use crate::args::RecordArgs;
-use crate::recorder::{Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};
+use crate::recorder::{Addresses, DEFAULT_INTERVAL, in_path, metrics_config, metrics_variables};
 use anyhow::Context;
 use daemon::{Daemon, has_ended};
 use faultline_command::args::WrongUsage;
@@ -22,7 +22,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use wrapped::Wrapped;
+use wrapped::HeldCommand;
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn wrap(mut self) -> anyhow::Result<u8> {
-        let mut command = Wrapped::start(&self.args.command)?;
+        let mut command = HeldCommand::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
         let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
         self.announce(
@@ -172,7 +172,7 @@ impl Job<'_> {
     }
 
     fn interval(&self) -> Duration {
-        self.args.interval.unwrap_or(USUAL_INTERVAL)
+        self.args.interval.unwrap_or(DEFAULT_INTERVAL)
     }
 
     fn announce(&self, addresses: &Addresses, process: &str) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const PROGRAM: &str = "faultlined";
 pub const USAGE: i32 = 64;
-pub const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 pub const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Polls until the daemon must listen and follow its process: at least half a minute.
 pub const POLLS_TO_START: u32 = 600;
@@ -155,7 +155,7 @@ fn excepted(before: Option<&str>) -> String {
 }
 
 /// Appends how the daemon ended and its last complaint: `, by signal 9: REASON`.
-pub fn with_its_words(end: End, complaint: &str) -> String {
+pub fn describe_end(end: End, complaint: &str) -> String {
     let how = match end {
         End::Code(code) => format!("with exit code {code}"),
         End::Signal(signal) => format!("by signal {signal}"),
@@ -192,7 +192,7 @@ mod tests {
             .find_map(|line| line.strip_prefix("interval = "));
         assert_eq!(
             faultline_text::parse_time(sampling.unwrap().trim_matches('"')),
-            Ok(USUAL_INTERVAL)
+            Ok(DEFAULT_INTERVAL)
         );
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus};
 
 /// Starts held back. If it is dropped before [`Self::go`], the command never runs.
-pub(super) struct Wrapped {
+pub(super) struct HeldCommand {
     child: Child,
     name: String,
     gate: Option<File>,
@@ -20,8 +20,8 @@ pub(super) struct Wrapped {
     ended: Option<ExitStatus>,
 }
 
-impl Wrapped {
-    pub(super) fn start(command: &[OsString]) -> anyhow::Result<Wrapped> {
+impl HeldCommand {
+    pub(super) fn start(command: &[OsString]) -> anyhow::Result<HeldCommand> {
         let (program, arguments) = command.split_first().context("no command")?;
         let (far_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), far_end.as_raw_fd());
@@ -33,7 +33,7 @@ impl Wrapped {
             .unwrap_or(program)
             .to_string_lossy()
             .into_owned();
-        Ok(Wrapped {
+        Ok(HeldCommand {
             child,
             name,
             gate: Some(gate.into()),
@@ -55,7 +55,7 @@ impl Wrapped {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
         };
-        gate.write_all(&exec_shim::opening(variables))
+        gate.write_all(&exec_shim::gate_text(variables))
             .context("the command cannot be started")
     }
 
@@ -80,7 +80,7 @@ impl Wrapped {
     }
 }
 
-impl Drop for Wrapped {
+impl Drop for HeldCommand {
     fn drop(&mut self) {
         // A closed gate makes a held command give up; a running one gets the parent-death signal.
         self.gate = None;

@@ -1,5 +1,5 @@
 use crate::error::{At, Error};
-use crate::file::{self, Part};
+use crate::file::{self, TempFile};
 use crate::reader::Recording;
 use crate::writer::end;
 use rusqlite::backup::{Backup, StepResult};
@@ -25,7 +25,7 @@ pub fn backup_with(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let source = Recording::open(from)?;
-    let part = Part::new(to)?;
+    let part = TempFile::new(to)?;
     std::fs::File::create_new(part.path()).at(part.path())?;
     let mut copy = file::open_to_write(part.path(), &file::RECORDING)?;
     {

@@ -2,7 +2,7 @@ mod guarded;
 mod tables;
 mod whole;
 
-pub(crate) use guarded::Guarded;
+pub(crate) use guarded::BoundedConnection;
 pub use guarded::ReturnedValues;
 pub(crate) use tables::{Present, is_table, present, shown};
 use whole::HEADER;
@@ -61,7 +61,7 @@ pub(crate) fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connecti
 }
 
 /// For untrusted files.
-pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<Guarded, Error> {
+pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection, Error> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn open_to_recover(
     path: &Path,
     named: &Path,
     kind: &DatabaseKind,
-) -> Result<Guarded, Error> {
+) -> Result<BoundedConnection, Error> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
 }
 
@@ -80,8 +80,8 @@ fn guarded(
     flags: OpenFlags,
     named: &Path,
     kind: &DatabaseKind,
-) -> Result<Guarded, Error> {
-    let guarded = Guarded::new(connect(path, flags, kind)?, named, length(path))?;
+) -> Result<BoundedConnection, Error> {
+    let guarded = BoundedConnection::new(connect(path, flags, kind)?, named, length(path))?;
     tune(guarded.connection()).at(named)?;
     Ok(guarded)
 }
@@ -209,19 +209,19 @@ pub(crate) fn duration(nanos: i64) -> Duration {
 
 /// A new file that gets its name when it is complete; otherwise it is removed.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct TempFile {
     whole: PathBuf,
     part: PathBuf,
 }
 
-impl Part {
-    pub(crate) fn new(path: &Path) -> Result<Part, Error> {
+impl TempFile {
+    pub(crate) fn new(path: &Path) -> Result<TempFile, Error> {
         if path.exists() {
             return Err(Error::Exists {
                 path: path.to_owned(),
             });
         }
-        let part = Part {
+        let part = TempFile {
             whole: path.to_owned(),
             part: with_suffix(path, ".part"),
         };
@@ -263,7 +263,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         self.remove();
     }

@@ -1,8 +1,8 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
 use crate::error::{At, Error};
-use crate::file::{self, DatabaseKind, Guarded, ReturnedValues, is_table, shown};
-use crate::reader::open::{self, Copied};
+use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, is_table, shown};
+use crate::reader::open::{self, TempCopy};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Params, Row};
 use std::fs::File;
@@ -12,8 +12,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct ForeignDatabase {
     // Closed before the copy that it may use is removed.
-    conn: Guarded,
-    _copied: Option<Copied>,
+    conn: BoundedConnection,
+    _copied: Option<TempCopy>,
 }
 
 impl ForeignDatabase {
@@ -117,7 +117,7 @@ fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite
     transaction.commit()
 }
 
-fn check_tables(guarded: &Guarded, path: &Path, tables: &[&str]) -> Result<(), Error> {
+fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<(), Error> {
     let mut found = Vec::new();
     guarded.walk(
         ReturnedValues::Texts,

@@ -1,5 +1,5 @@
 use crate::error::{At, Error};
-use crate::file::{self, Part, duration, nanos};
+use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
 use crate::schema::{Role, TABLES, TableSpec};
@@ -20,7 +20,7 @@ pub struct Merged {
     pub gaps: Vec<Duration>,
 }
 
-struct Piece {
+struct SourceRecording {
     recording: Recording,
     began: Duration,
     ended: Duration,
@@ -40,7 +40,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
         .collect::<Result<Vec<_>, Error>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check(&pieces, to)?;
-    let part = Part::new(to)?;
+    let part = TempFile::new(to)?;
     File::create_new(part.path()).at(part.path())?;
     let conn = file::open_to_write(part.path(), &file::RECORDING)?;
     let labels = pieces
@@ -94,7 +94,7 @@ fn name(recording: &Recording) -> String {
         .into_owned()
 }
 
-fn piece(path: &Path) -> Result<Piece, Error> {
+fn piece(path: &Path) -> Result<SourceRecording, Error> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
     let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
@@ -108,14 +108,14 @@ fn piece(path: &Path) -> Result<Piece, Error> {
         .ended
         .unwrap_or(last.started)
         .max(last_tick.map_or(Duration::ZERO, duration));
-    Ok(Piece {
+    Ok(SourceRecording {
         began: first.started,
         ended,
         recording,
     })
 }
 
-fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
+fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     if pieces.len() < 2 {
         return Err(Error::Unmergeable {
             path: to.to_owned(),
@@ -124,7 +124,7 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
-        let words = |piece: &Piece| {
+        let words = |piece: &SourceRecording| {
             let pairs = piece
                 .recording
                 .labels()
@@ -132,7 +132,7 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
                 .map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(", ")
         };
-        let whole = |piece: &Piece| std::fs::canonicalize(piece.recording.path()).ok();
+        let whole = |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
         if whole(earlier).is_some() && whole(earlier) == whole(later) {
             let path = later.recording.path().to_owned();
             return Err(Error::Unmergeable {
@@ -191,7 +191,12 @@ impl Offsets {
 /// Ids of names in the result, by (role, id in the piece).
 type Names = HashMap<(Role, i64), i64>;
 
-fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<(), Error> {
+fn add(
+    conn: &Connection,
+    piece: &SourceRecording,
+    offsets: Offsets,
+    to: &Path,
+) -> Result<(), Error> {
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn

@@ -16,7 +16,7 @@ pub use types::{
 };
 
 use crate::error::Error;
-use crate::file::{Guarded, Present, RECORDING, present};
+use crate::file::{BoundedConnection, Present, RECORDING, present};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Recording {
     // Closed before the copy that it may use is removed.
-    conn: Guarded,
-    _copied: Option<open::Copied>,
+    conn: BoundedConnection,
+    _copied: Option<open::TempCopy>,
     path: PathBuf,
     labels: Vec<(String, String)>,
     present: Present,

@@ -19,7 +19,7 @@ use crate::rows::{Event, NewProcess, Opening};
 use crate::schema::{Point, PointTable};
 use faultline_catalog::metrics::process::START_TIME;
 use faultline_catalog::{Problem, Source, Stamp, Tick};
-use long::Fresh;
+use long::SampledSources;
 use rusqlite::{Connection, params};
 use samples::{Counts, Samples, insert_into, phase};
 use std::fs::File;
@@ -36,7 +36,7 @@ const VERY_LONG_LOG: u64 = 16 << 20;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-struct Following {
+struct FollowedProcess {
     process: NewProcess,
     /// Row id; `None` until the row is written.
     id: Option<i64>,
@@ -52,7 +52,7 @@ struct SourceProblems {
 
 /// State that a rollback returns to.
 #[derive(Debug, Clone, Default)]
-struct Mark {
+struct RollbackState {
     next_tick: i64,
     process: Option<i64>,
     counts: Counts,
@@ -66,11 +66,11 @@ pub struct Writer {
     _lock: File,
     path: PathBuf,
     session: i64,
-    following: Option<Following>,
+    following: Option<FollowedProcess>,
     samples: Samples,
     reported: [SourceProblems; Source::ALL.len()],
-    now: Mark,
-    committed: Mark,
+    now: RollbackState,
+    committed: RollbackState,
     rows: u64,
     failed: bool,
 }
@@ -95,7 +95,7 @@ impl Writer {
 
     pub fn process(&mut self, process: &NewProcess) -> Result<(), Error> {
         self.samples.restart();
-        self.following = Some(Following {
+        self.following = Some(FollowedProcess {
             process: process.clone(),
             id: None,
             start_doubted: false,
@@ -261,7 +261,7 @@ impl Writer {
         if self.conn.is_autocommit() {
             self.conn.execute_batch("BEGIN IMMEDIATE")?;
         }
-        let Some(Following {
+        let Some(FollowedProcess {
             process,
             id: id @ None,
             ..
@@ -345,7 +345,12 @@ impl Writer {
 
     /// Writes a source's problems if they changed, or a row without status if they are over. A
     /// source may have several batches in a tick.
-    fn write_problems(&mut self, id: i64, tick: &Tick, fresh: &Fresh) -> rusqlite::Result<()> {
+    fn write_problems(
+        &mut self,
+        id: i64,
+        tick: &Tick,
+        fresh: &SampledSources,
+    ) -> rusqlite::Result<()> {
         let mut rows = 0;
         for source in Source::ALL
             .into_iter()

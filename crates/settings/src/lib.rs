@@ -18,16 +18,16 @@ const MOST_OF_SYNTAX: usize = 20;
 const LONGEST_SHOWN: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigError {
     pub file: Option<PathBuf>,
     /// From 1; `None` for the command line and for what is missing.
     pub line: Option<usize>,
     pub what: String,
 }
 
-impl Mistake {
+impl ConfigError {
     pub fn new(what: impl Into<String>) -> Self {
-        Mistake {
+        ConfigError {
             file: None,
             line: None,
             what: what.into(),
@@ -51,7 +51,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => write!(f, "{}:{line}: {}", file.display(), self.what),
@@ -67,8 +67,8 @@ impl fmt::Display for Mistake {
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, true), sections)
 }
 
@@ -77,18 +77,18 @@ pub fn read<T>(
 pub fn read_secret<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, false), sections)
 }
 
 fn read_lines<T>(
     text: &str,
     (file, shown): (Option<&Path>, bool),
-    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
-) -> (Option<T>, Vec<Mistake>) {
+    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
-    let mut m = Mistakes {
+    let mut m = ConfigErrors {
         file,
         text,
         found: Vec::new(),
@@ -102,15 +102,15 @@ fn read_lines<T>(
 }
 
 #[derive(Debug)]
-pub struct Mistakes<'a> {
+pub struct ConfigErrors<'a> {
     file: Option<&'a Path>,
     text: &'a str,
-    found: Vec<Mistake>,
+    found: Vec<ConfigError>,
 }
 
-impl Mistakes<'_> {
+impl ConfigErrors<'_> {
     pub fn push(&mut self, line: Option<usize>, what: impl Into<String>) {
-        self.found.push(Mistake {
+        self.found.push(ConfigError {
             file: self.file.map(Path::to_owned),
             line,
             what: what.into(),
@@ -133,7 +133,7 @@ impl Mistakes<'_> {
         self.found.len()
     }
 
-    fn in_order(mut self) -> Vec<Mistake> {
+    fn in_order(mut self) -> Vec<ConfigError> {
         self.found.sort_by_key(|mistake| mistake.line);
         self.found
     }

@@ -1,4 +1,4 @@
-use crate::Mistakes;
+use crate::ConfigErrors;
 use crate::values::{EMPTY, kind, not_a_table};
 use std::fmt;
 use strsim::levenshtein;
@@ -30,7 +30,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn line(&self, m: &Mistakes<'_>) -> Option<usize> {
+    pub fn line(&self, m: &ConfigErrors<'_>) -> Option<usize> {
         m.line(
             self.entries
                 .keys()
@@ -40,7 +40,7 @@ impl<'a> Table<'a> {
         )
     }
 
-    pub fn line_of(&self, key: &str, m: &Mistakes<'_>) -> Option<usize> {
+    pub fn line_of(&self, key: &str, m: &ConfigErrors<'_>) -> Option<usize> {
         self.entries
             .get_key_value(key)
             .and_then(|(key, _)| m.line(key.span().start))
@@ -76,7 +76,7 @@ impl<'a> Table<'a> {
     pub fn take<T>(
         &mut self,
         key: &'static str,
-        m: &mut Mistakes<'_>,
+        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         let entry = self.entry(key)?;
@@ -93,7 +93,7 @@ impl<'a> Table<'a> {
     pub fn need<T>(
         &mut self,
         key: &'static str,
-        m: &mut Mistakes<'_>,
+        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
@@ -121,7 +121,7 @@ impl<'a> Table<'a> {
         &mut self,
         key: &'static str,
         target: &mut T,
-        m: &mut Mistakes<'_>,
+        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) {
         if let Some(value) = self.take(key, m, read) {
@@ -132,8 +132,8 @@ impl<'a> Table<'a> {
     pub fn table(
         &mut self,
         key: &'static str,
-        m: &mut Mistakes<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut Mistakes<'_>),
+        m: &mut ConfigErrors<'_>,
+        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
     ) {
         let Some(entry) = self.entry(key) else { return };
         self.one(key, entry, m, read);
@@ -142,8 +142,8 @@ impl<'a> Table<'a> {
     pub fn tables(
         &mut self,
         key: &'static str,
-        m: &mut Mistakes<'_>,
-        mut read: impl FnMut(&mut Table<'a>, &mut Mistakes<'_>),
+        m: &mut ConfigErrors<'_>,
+        mut read: impl FnMut(&mut Table<'a>, &mut ConfigErrors<'_>),
     ) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
@@ -167,8 +167,8 @@ impl<'a> Table<'a> {
         &self,
         key: &str,
         entry: &'a Spanned<DeValue<'a>>,
-        m: &mut Mistakes<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut Mistakes<'_>),
+        m: &mut ConfigErrors<'_>,
+        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
     ) {
         let (path, offset) = (self.name(key), entry.span().start);
         match entry.get_ref() {
@@ -194,7 +194,7 @@ impl<'a> Table<'a> {
     pub fn every<T>(
         &mut self,
         key: &'static str,
-        m: &mut Mistakes<'_>,
+        m: &mut ConfigErrors<'_>,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
     ) -> Vec<T> {
         let Some(entry) = self.entry(key) else {
@@ -226,7 +226,7 @@ impl<'a> Table<'a> {
         values
     }
 
-    pub fn refuse(&self, what: impl fmt::Display, m: &mut Mistakes<'_>) {
+    pub fn refuse(&self, what: impl fmt::Display, m: &mut ConfigErrors<'_>) {
         let what = if self.path.is_empty() {
             what.to_string()
         } else {
@@ -235,7 +235,7 @@ impl<'a> Table<'a> {
         m.push(self.line(m), what);
     }
 
-    pub fn finish(mut self, m: &mut Mistakes<'_>) {
+    pub fn finish(mut self, m: &mut ConfigErrors<'_>) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
             if self.known.contains(&text) {

@@ -1,4 +1,4 @@
-use crate::Mistakes;
+use crate::ConfigErrors;
 use crate::values::kind;
 use std::fmt;
 use toml::de::DeValue;
@@ -20,7 +20,7 @@ impl<K: PartialEq> Unique<K> {
         key: K,
         line: Option<usize>,
         what: impl fmt::Display,
-        m: &mut Mistakes<'_>,
+        m: &mut ConfigErrors<'_>,
     ) -> bool {
         let Some((_, first)) = self.0.iter().find(|(known, _)| *known == key) else {
             self.0.push((key, line));

@@ -260,7 +260,7 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let below = Below::nearest(&sorted, value, p);
+    let below = LowerShare::nearest(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
@@ -306,8 +306,11 @@ pub(crate) fn difference_of_quantiles(
     });
     let [a, b] = &mut of_both;
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let below = [Below::nearest(a, value_a, p), Below::nearest(b, value_b, p)];
-    let influence = |series: &[f64], below: &Below| -> Vec<f64> {
+    let below = [
+        LowerShare::nearest(a, value_a, p),
+        LowerShare::nearest(b, value_b, p),
+    ];
+    let influence = |series: &[f64], below: &LowerShare| -> Vec<f64> {
         series.iter().map(|value| below.influence(*value)).collect()
     };
     // Few values are beyond a quantile. The ranks of all show better how long rounds depend on one
@@ -416,20 +419,20 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 }
 
 /// The values that count as lower than a quantile. Those equal to it all count, or none does.
-pub(crate) struct Below {
+pub(crate) struct LowerShare {
     value: f64,
     equal: bool,
     share: f64,
 }
 
-impl Below {
+impl LowerShare {
     /// The choice with a share nearer to `p`; a share of none or all is excluded.
-    pub(crate) fn nearest(sorted: &[f64], value: f64, p: f64) -> Below {
+    pub(crate) fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let equal = lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
-        Below {
+        LowerShare {
             value,
             equal,
             share: if equal { up_to } else { lower },

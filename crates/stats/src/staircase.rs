@@ -30,7 +30,7 @@ const SAME: f64 = 0.001;
 const MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct SearchConfig {
     /// The first and largest value that is tried.
     pub from: f64,
     /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
@@ -70,7 +70,7 @@ pub enum Outcome {
 
 #[derive(Debug, Clone)]
 pub struct Staircase {
-    wanted: Wanted,
+    wanted: SearchConfig,
     grid: Grid,
     confirmation: Confirmation,
     trials: usize,
@@ -89,7 +89,7 @@ impl Interval {
 
 impl Staircase {
     /// `None` without a positive start, a width that can be reached, or a trial.
-    pub fn new(wanted: Wanted) -> Option<Self> {
+    pub fn new(wanted: SearchConfig) -> Option<Self> {
         let fits =
             wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
         let last = wanted.from;

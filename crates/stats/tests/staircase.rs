@@ -10,7 +10,7 @@
 #[path = "common/searches.rs"]
 mod searches;
 
-use faultline_stats::staircase::{Next, Outcome, Staircase, Wanted};
+use faultline_stats::staircase::{Next, Outcome, SearchConfig, Staircase};
 use searches::{Searches, Thing, searches};
 
 /// Of each kind of thing.
@@ -78,7 +78,7 @@ fn the_interval_is_that_of_the_posterior() {
         ],
     ];
     for trials in cases {
-        let mut staircase = Staircase::new(Wanted {
+        let mut staircase = Staircase::new(SearchConfig {
             from: 1000.0,
             width: 0.1,
             most: 40,
@@ -220,7 +220,7 @@ fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes
 
 #[test]
 fn a_floor_that_rises_above_a_range_that_is_confirmed_begins_another_one() {
-    let mut staircase = Staircase::new(Wanted {
+    let mut staircase = Staircase::new(SearchConfig {
         from: 1000.0,
         width: 0.1,
         most: 40,

@@ -2,9 +2,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use ureq::http::Uri;
 
-pub(crate) const USUAL: &str = "http://127.0.0.1:9912/metrics";
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:9912/metrics";
 /// The daemon's socket under the shipped unit. It exists even if the port was changed or needs TLS.
-pub(crate) const USUAL_SOCKET: &str = "/run/faultlined/metrics.sock";
+pub(crate) const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -23,7 +23,7 @@ impl Address {
                 socket: Some(socket.to_owned()),
             },
             Err(_) => Address {
-                url: USUAL.to_owned(),
+                url: DEFAULT_URL.to_owned(),
                 socket: None,
             },
         }
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn addresses_are_taken_as_people_write_them() {
         let url = |text: &str| Address::read(text).unwrap().url;
-        assert_eq!(url("127.0.0.1:9912"), USUAL);
-        assert_eq!(url("http://127.0.0.1:9912/"), USUAL);
-        assert_eq!(url(USUAL), USUAL);
+        assert_eq!(url("127.0.0.1:9912"), DEFAULT_URL);
+        assert_eq!(url("http://127.0.0.1:9912/"), DEFAULT_URL);
+        assert_eq!(url(DEFAULT_URL), DEFAULT_URL);
         assert_eq!(url("[::1]:9912"), "http://[::1]:9912/metrics");
         assert_eq!(
             url("https://node.example.org/faultline/metrics?a=b"),
@@ -169,7 +169,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("metrics.sock");
         let usual = Address {
-            url: USUAL.to_owned(),
+            url: DEFAULT_URL.to_owned(),
             socket: None,
         };
         assert_eq!(Address::of_this_host(&socket), usual, "there is none");

@@ -25,7 +25,7 @@ use session::Session;
 use state::State;
 use std::path::Path;
 use std::time::Duration;
-use view::{Look, Scene};
+use view::{Scene, Theme};
 
 const COLUMNS: u16 = 80;
 
@@ -39,7 +39,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let address = match &args.address {
         Some(text) => Address::read(text).map_err(WrongUsage)?,
-        None => Address::of_this_host(Path::new(address::USUAL_SOCKET)),
+        None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     let login = args.user.clone().zip(args.password_file.clone());
     let access = Access {
@@ -51,15 +51,15 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     }
     let client = Client::new(&address, &access, args.interval)?;
     let variable = |name: &str| std::env::var(name).ok();
-    let look = Look::of_environment(variable);
+    let theme = Theme::of_environment(variable);
     let session = Session::new(State::new(args.interval));
     let blind = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
     let live = !args.once && !blind && isatty(std::io::stdout()) && isatty(std::io::stdin());
     if live {
         let fetcher = Fetcher::start(client, args.interval)?;
-        return live::run(&fetcher, session, &address.shown(), look);
+        return live::run(&fetcher, session, &address.shown(), theme);
     }
-    once(&client, session, &address.shown(), look, args.interval)
+    once(&client, session, &address.shown(), theme, args.interval)
 }
 
 /// One screen from two samples of each source, because a rate needs both. A source without a second
@@ -68,7 +68,7 @@ fn once(
     client: &Client,
     mut session: Session,
     address: &str,
-    look: Look,
+    theme: Theme,
     interval: Duration,
 ) -> anyhow::Result<u8> {
     let began = clock::uptime();
@@ -105,7 +105,7 @@ fn once(
         session: &session,
         address,
         now: live::moment(),
-        look: look.without_colours(),
+        theme: theme.without_colours(),
     };
     print(&view::plain(&scene, width))?;
     Ok(0)

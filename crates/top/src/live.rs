@@ -3,7 +3,7 @@ use crate::keys::{keys, press};
 use crate::screen::Screen;
 use crate::session::Session;
 use crate::state::Moment;
-use crate::view::{Look, Scene, draw};
+use crate::view::{Scene, Theme, draw};
 use anyhow::Context;
 use faultline_command::clock;
 use faultline_command::signals::Signals;
@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Poll interval of answers and of the terminal's size; keys and signals wake at once.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn moment() -> Moment {
     let unix = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn run(
     fetcher: &Fetcher,
     mut session: Session,
     address: &str,
-    look: Look,
+    theme: Theme,
 ) -> anyhow::Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
@@ -55,13 +55,13 @@ pub(super) fn run(
             session: &session,
             address,
             now: moment(),
-            look,
+            theme,
         };
         terminal
             .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
             .context("the terminal")?;
         let heard = signals
-            .wait(Some(stdin().as_fd()), LOOK)
+            .wait(Some(stdin().as_fd()), POLL_INTERVAL)
             .context("signals")?;
         if let Some(signal) = heard.into_iter().find(|signal| signal.asks_to_end()) {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);

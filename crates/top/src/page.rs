@@ -1,10 +1,10 @@
 //! A page of `/metrics` in Prometheus' text format. Lines that are no samples are skipped, so that
 //! a page of a newer daemon, or of a proxy, still shows what is understood.
 
-mod earns;
-mod runs_out;
+mod resource_usage;
+mod vote_status;
 
-pub(crate) use earns::Earns;
+pub(crate) use vote_status::VoteStatus;
 
 use faultline_catalog::{Metric, Source, metrics};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Sample {
 pub(crate) struct Page {
     samples: Vec<Sample>,
     /// When it was served, by the daemon's clock, in seconds since 1970; `None` if unknown.
-    told: Option<f64>,
+    served_at: Option<f64>,
 }
 
 impl Page {
@@ -32,20 +32,20 @@ impl Page {
     pub(crate) fn read(text: &str) -> Self {
         Page {
             samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect(),
-            told: None,
+            served_at: None,
         }
     }
 
-    pub(crate) fn told_at(self, unix: Option<Duration>) -> Self {
+    pub(crate) fn with_served_at(self, unix: Option<Duration>) -> Self {
         Page {
-            told: unix.map(|unix| unix.as_secs_f64()),
+            served_at: unix.map(|unix| unix.as_secs_f64()),
             ..self
         }
     }
 
     /// Age of its newest tick when it was served, to the second; `None` if unknown.
     pub(crate) fn age(&self) -> Option<Duration> {
-        let age = self.told? - self.last_success(Source::Daemon)?;
+        let age = self.served_at? - self.last_success(Source::Daemon)?;
         Duration::try_from_secs_f64(age).ok()
     }
 

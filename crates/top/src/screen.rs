@@ -13,10 +13,10 @@ const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Until it is dropped, keys come one by one without echo, on the alternate screen.
 #[derive(Debug)]
-pub(crate) struct Screen(Arc<Before>);
+pub(crate) struct Screen(Arc<SavedTerminal>);
 
 #[derive(Debug)]
-struct Before {
+struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     settings: Termios,
@@ -35,7 +35,7 @@ impl Screen {
         let mut raw = settings.clone();
         raw.make_raw();
         tcsetattr(&input, OptionalActions::Now, &raw)?;
-        let screen = Screen(Arc::new(Before {
+        let screen = Screen(Arc::new(SavedTerminal {
             input,
             output,
             settings,
@@ -54,7 +54,7 @@ impl Screen {
     }
 }
 
-impl Before {
+impl SavedTerminal {
     fn restore(&self) {
         if !self.left.swap(true, Ordering::Relaxed) {
             let _ = write_all(&self.output, LEAVE);

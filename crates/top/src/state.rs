@@ -1,10 +1,10 @@
-mod course;
 mod events;
+mod history;
 mod pools;
 mod slots;
 
-pub(crate) use course::{Course, What};
 pub(crate) use events::{Event, phase};
+pub(crate) use history::{Figure, History};
 pub(crate) use pools::{Order, Pool};
 
 use crate::fetch::Answer;
@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
-const LONGEST: Duration = Duration::from_secs(60);
+const STALE_AFTER: Duration = Duration::from_secs(60);
 /// The daemon is stuck after this long without a new tick, or three intervals.
-const STANDS_STILL: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(10);
 const MOST_EVENTS: usize = 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct State {
     taken: Option<Moment>,
     error: Option<ScrapeError>,
     tick: Option<(f64, Moment)>,
-    courses: Vec<Course>,
+    histories: Vec<History>,
     pools: Pools,
     slots: SlotTimes,
     events: VecDeque<Event>,
@@ -55,7 +55,7 @@ impl State {
             taken: None,
             error: None,
             tick: None,
-            courses: vec![Course::default(); What::ALL.len()],
+            histories: vec![History::default(); Figure::ALL.len()],
             pools: Pools::default(),
             slots: SlotTimes::default(),
             events: VecDeque::new(),
@@ -68,22 +68,22 @@ impl State {
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
                 self.error = Some(ScrapeError { since, what });
-                self.courses.iter_mut().for_each(Course::gap);
+                self.histories.iter_mut().for_each(History::gap);
             }
         }
     }
 
     fn page(&mut self, page: Page, at: Moment) {
-        let longest = LONGEST.max(self.interval * 3).as_secs_f64();
-        let looks = Looks {
+        let longest = STALE_AFTER.max(self.interval * 3).as_secs_f64();
+        let page_samples = PageSamples {
             page: &page,
             longest,
         };
-        for (course, what) in self.courses.iter_mut().zip(What::ALL) {
-            course.take(what, &looks);
+        for (history, what) in self.histories.iter_mut().zip(Figure::ALL) {
+            history.take(what, &page_samples);
         }
-        self.pools.take(&looks);
-        self.slots.take(&looks);
+        self.pools.take(&page_samples);
+        self.slots.take(&page_samples);
         let before = self.taken.map(|_| &self.page);
         let silent = self.error.as_ref().map(|error| error.since);
         for what in events::between(before, &page, silent, at) {
@@ -113,22 +113,22 @@ impl State {
 
     /// How long the daemon has answered with the same tick; `None` while it ticks. A single page
     /// shows it too, by the daemon's own clock.
-    pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
+    pub(crate) fn stuck_for(&self, now: Moment) -> Option<Duration> {
         let (_, since) = self.tick.filter(|_| self.error.is_none())?;
         let taken = self.taken?.uptime;
         let still = taken
             .saturating_sub(since.uptime)
             .max(self.page.age().unwrap_or_default());
-        (still > STANDS_STILL.max(self.interval * 3))
+        (still > STUCK_AFTER.max(self.interval * 3))
             .then(|| still + now.uptime.saturating_sub(taken))
     }
 
-    pub(crate) fn now(&self, what: What) -> Option<f64> {
-        self.course(what).and_then(Course::newest)
+    pub(crate) fn now(&self, what: Figure) -> Option<f64> {
+        self.history(what).and_then(History::newest)
     }
 
-    pub(crate) fn course(&self, what: What) -> Option<&Course> {
-        self.courses.get(what as usize)
+    pub(crate) fn history(&self, what: Figure) -> Option<&History> {
+        self.histories.get(what as usize)
     }
 
     pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
@@ -145,13 +145,13 @@ impl State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Looks<'a> {
+struct PageSamples<'a> {
     page: &'a Page,
     /// Seconds without a sample after which there is no rate.
     longest: f64,
 }
 
-impl Looks<'_> {
+impl PageSamples<'_> {
     /// A total with the time of its source's sample. `None` if there was no sample, or if it is
     /// about a validator and none is followed. The total of a source that is down is old, so it is
     /// left out.
@@ -161,14 +161,14 @@ impl Looks<'_> {
         }
         let total = total.filter(|_| self.page.is_up(source) != Some(false));
         Some(Reading {
-            at: self.looked(source)?,
+            at: self.sampled_at(source)?,
             total,
             epoch: self.epoch(source),
         })
     }
 
     /// The source's last success, in seconds since 1970. For datapoints: the last push.
-    fn looked(&self, source: Source) -> Option<f64> {
+    fn sampled_at(&self, source: Source) -> Option<f64> {
         let push = self
             .page
             .get(&metrics::daemon::LAST_PUSH, &[])

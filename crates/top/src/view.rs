@@ -1,13 +1,13 @@
 mod events;
 mod foot;
 mod help;
-mod look;
 mod numbers;
 mod pools;
 mod row;
 mod rows;
+mod theme;
 
-pub(crate) use look::Look;
+pub(crate) use theme::Theme;
 
 use crate::session::Session;
 use crate::state::{Moment, State};
@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-const LEAST: (u16, u16) = (40, 8);
+const MIN_SIZE: (u16, u16) = (40, 8);
 /// From this width on, the pools are next to the figures.
 const WIDE: u16 = 132;
 const POOLS_WIDTH: u16 = 62;
@@ -31,7 +31,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) session: &'a Session,
     pub(crate) address: &'a str,
     pub(crate) now: Moment,
-    pub(crate) look: Look,
+    pub(crate) theme: Theme,
 }
 
 impl Scene<'_> {
@@ -41,11 +41,11 @@ impl Scene<'_> {
 }
 
 pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    fill(scene, area, row::TALLEST, buffer);
+    fill(scene, area, row::MAX_PLOT_HEIGHT, buffer);
 }
 
 fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         let words = format!("{} by {} is too small for this", area.width, area.height);
         Line::from(words).render(area, buffer);
         return;
@@ -98,7 +98,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     } else {
         cut_below(body, heights.min(body.height))
     };
-    row::draw(&rows, tall, scene.look, figures, buffer);
+    row::draw(&rows, tall, scene.theme, figures, buffer);
     let left = pools::draw(scene, below, buffer);
     let (_, beside) = cut_below(figures, heights);
     events::draw(scene, if wide { beside } else { left }, buffer);
@@ -128,7 +128,7 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
     let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
-    let width = width.clamp(LEAST.0, 400);
+    let width = width.clamp(MIN_SIZE.0, 400);
     let body = if width >= WIDE {
         pools.max(rows.saturating_add(EVENTS))
     } else {

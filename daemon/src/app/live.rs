@@ -2,7 +2,7 @@
 //! restart and are named.
 
 use super::Reload;
-use crate::config::{Config, Mistake};
+use crate::config::{Config, ConfigError};
 use crate::hub::Latest;
 use crate::sinks::prometheus::ConstantLabels;
 use crate::validator::intake::Intake;
@@ -39,7 +39,7 @@ impl Live {
         match reload() {
             Ok(loaded) => self.replace(loaded),
             Err(mistakes) => {
-                for Mistake { line, what, .. } in &mistakes {
+                for ConfigError { line, what, .. } in &mistakes {
                     tracing::error!(
                         line,
                         what,

@@ -1,6 +1,6 @@
 use super::root;
 use crate::clock::Clock;
-use crate::config::{Config, Mistake};
+use crate::config::{Config, ConfigError};
 use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
@@ -209,16 +209,16 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
     }
 }
 
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn mistakes(config: &Config) -> Vec<ConfigError> {
     let folder = config
         .flight
         .on()
         .and_then(|folder| flight::check(folder).err());
-    let flight = folder.map(|what| Mistake::new(format!("flight.folder: {what}")));
+    let flight = folder.map(|what| ConfigError::new(format!("flight.folder: {what}")));
     of_the_file(config).into_iter().chain(flight).collect()
 }
 
-fn of_the_file(config: &Config) -> Option<Mistake> {
+fn of_the_file(config: &Config) -> Option<ConfigError> {
     let file = config.record.file.as_ref()?;
     let folder = file
         .parent()
@@ -235,7 +235,7 @@ fn of_the_file(config: &Config) -> Option<Mistake> {
         ),
         (false, true) => return None,
     };
-    Some(Mistake::new(what))
+    Some(ConfigError::new(what))
 }
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.

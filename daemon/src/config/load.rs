@@ -5,21 +5,21 @@ use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::rpc::PROBES;
-use faultline_settings::{Mistake, Mistakes, Table, distinct, flag, text, time, whole};
+use faultline_settings::{ConfigError, ConfigErrors, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Returns every error; only one if the file cannot be read. Invalid values have their defaults.
-pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
+pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
     match read(path) {
         Ok(text) => parse_all(&text),
-        Err(what) => (Config::default(), vec![Mistake::new(what)]),
+        Err(what) => (Config::default(), vec![ConfigError::new(what)]),
     }
 }
 
 /// # Errors
 /// Every error found. For invalid TOML, only the parser's.
-pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
+pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (config, mistakes) = parse_all(text);
     if mistakes.is_empty() {
         Ok(config)
@@ -28,13 +28,13 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     }
 }
 
-fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
+fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
     let (config, mistakes) = faultline_settings::read(text, None, sections);
     (config.unwrap_or_default(), mistakes)
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
+fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
     top.table("sampling", m, |t, m| {
@@ -119,7 +119,7 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     c
 }
 
-fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("enabled", &mut c.probe.enabled, m, flag);
     t.set("method", &mut c.probe.method, m, |v| {
         let method = text(v)?;
@@ -134,7 +134,7 @@ fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("enabled", &mut c.validator.enabled, m, flag);
     c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
     t.set(
@@ -159,7 +159,7 @@ fn public_key(text: String) -> Result<PublicKey, String> {
     })
 }
 
-fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn target(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let ways = ["pid", "ledger", "unit", "process_name"];
     let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
     if given.len() > 1 {
@@ -184,7 +184,7 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("listen", &mut c.metrics.listen, m, address);
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
     t.set(
@@ -204,7 +204,7 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
+fn log(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Option<Log> {
     let given = (t.has("file"), t.has("journal"));
     let file = t.take("file", m, text);
     let journal = t.take("journal", m, text);
@@ -220,7 +220,7 @@ fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
     None
 }
 
-fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let asked = t.has("listen") || t.has("db");
     t.set("enabled", &mut c.ingest.enabled, m, flag);
     t.set("listen", &mut c.ingest.listen, m, address);
@@ -259,7 +259,11 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     }
 }
 
-fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) -> Option<Forward> {
+fn forward(
+    t: &mut Table<'_>,
+    files: &mut Vec<PathBuf>,
+    m: &mut ConfigErrors<'_>,
+) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
@@ -312,7 +316,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) ->
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let before = m.len();
     t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
     t.set("at_tip_for", &mut c.phase.at_tip_for, m, time);
@@ -326,7 +330,7 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     }
 }
 
-fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn record(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     c.record.file = t.take("file", m, |v| text(v).map(PathBuf::from));
     let read = t.every("labels", m, |name, value| match c.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
@@ -335,7 +339,7 @@ fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     c.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     let (second, before) = (Duration::from_secs(1), m.len());
     c.flight.enabled = t.take("enabled", m, flag);
     c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));

@@ -5,7 +5,7 @@
 //! each arrival. If the wall clock disagrees it was set, and counting restarts from there.
 
 use super::tally::{add, delta};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
 use faultline_kernel::ProcessId;
 use std::collections::BTreeMap;
@@ -84,10 +84,12 @@ pub struct Coverage {
 
 impl Coverage {
     /// A point created at `time`, in Unix nanoseconds.
-    pub fn point(&mut self, known: &Known, time: i64) {
+    pub fn point(&mut self, known: &KnownPoint, time: i64) {
         match known {
-            Known::CostTracker(cost) => self.transactions(time, delta(cost.transaction_count)),
-            Known::ReplaySlot(replay) => self.transactions(time, delta(replay.total_transactions)),
+            KnownPoint::CostTracker(cost) => self.transactions(time, delta(cost.transaction_count)),
+            KnownPoint::ReplaySlot(replay) => {
+                self.transactions(time, delta(replay.total_transactions))
+            }
             _ => {}
         }
     }

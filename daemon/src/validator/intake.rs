@@ -18,7 +18,7 @@ use super::tally::Tally;
 use crate::config::Datapoints;
 use crate::hub::Latest;
 use faultline_agave::line::Point;
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
 use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -328,7 +328,7 @@ impl State {
             ),
             _ => (total, values, lines, None),
         };
-        let known = match Known::parse(point) {
+        let known = match KnownPoint::parse(point) {
             Some(Err(_)) => {
                 lines.bad += 1;
                 return Added::default();
@@ -354,7 +354,7 @@ impl State {
                 return Added::default();
             }
             tally.add(&decoded.known);
-            if let Known::AccountsActive(active) = &decoded.known {
+            if let KnownPoint::AccountsActive(active) = &decoded.known {
                 tally.add_job(active, time, now.uptime);
             }
         }
@@ -382,7 +382,7 @@ impl State {
     }
 
     /// Handles the parts of an own point that are not sums.
-    fn follow_up(&mut self, known: &Known, time: i64, now: Stamp) {
+    fn follow_up(&mut self, known: &KnownPoint, time: i64, now: Stamp) {
         self.coverage.point(known, time);
         self.reported.add(known, now);
     }
@@ -404,7 +404,7 @@ impl State {
 
 #[derive(Default)]
 struct Added {
-    known: Option<Known>,
+    known: Option<KnownPoint>,
     ours: bool,
     time: i64,
 }

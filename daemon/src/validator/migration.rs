@@ -1,5 +1,5 @@
 use faultline_agave::log::Migration;
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
 
 /// Its points come once, and Votor's every 10 s.
@@ -16,14 +16,14 @@ pub struct MigrationReports {
 }
 
 impl MigrationReports {
-    pub fn add(&mut self, known: &Known, now: Stamp) {
+    pub fn add(&mut self, known: &KnownPoint, now: Stamp) {
         match known {
-            Known::EventHandlerStats(_) => self.has_event_handler = true,
-            Known::MigrationStarted(point) => {
+            KnownPoint::EventHandlerStats(_) => self.has_event_handler = true,
+            KnownPoint::MigrationStarted(point) => {
                 self.migration_slot = point.migration_slot.or(self.migration_slot);
             }
-            Known::MigrationComplete(point) => self.complete(point.genesis_slot),
-            Known::OptimisticSlot(_) => self.optimistic_at = Some(now),
+            KnownPoint::MigrationComplete(point) => self.complete(point.genesis_slot),
+            KnownPoint::OptimisticSlot(_) => self.optimistic_at = Some(now),
             _ => {}
         }
     }

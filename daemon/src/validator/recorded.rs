@@ -1,6 +1,8 @@
 //! The validator's points for a recording: each with its own time and all its fields.
 
-use faultline_agave::points::{CacheTimes, CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
+use faultline_agave::points::{
+    CacheTimes, CostTracker, KnownPoint, ProgramCache, ReplaySlot, SetRoot,
+};
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
@@ -63,15 +65,19 @@ impl PendingPoints {
 
 /// `None` for kinds that are not recorded. `time_unix_ns` is the validator's own time, `received`
 /// the arrival in Unix time.
-pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
+pub fn of(known: &KnownPoint, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
     let point = match known {
-        Known::ProgramCache(point) => {
+        KnownPoint::ProgramCache(point) => {
             Point::ProgramCache(program_cache(point, time_unix_ns, received))
         }
-        Known::ReplaySlot(point) => Point::ReplaySlot(replay_slot(point, time_unix_ns, received)),
-        Known::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
-        Known::CacheTimes(point) => Point::CacheTimes(cache_times(point, time_unix_ns, received)),
-        Known::CostTracker(point) => {
+        KnownPoint::ReplaySlot(point) => {
+            Point::ReplaySlot(replay_slot(point, time_unix_ns, received))
+        }
+        KnownPoint::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
+        KnownPoint::CacheTimes(point) => {
+            Point::CacheTimes(cache_times(point, time_unix_ns, received))
+        }
+        KnownPoint::CostTracker(point) => {
             Point::CostTracker(cost_tracker(point, time_unix_ns, received))
         }
         _ => return None,
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
         let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
-        let known = Known::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         let point = of(&known, 77, Duration::from_secs(2)).unwrap();
         let expected = SetRootPoint {
             time_unix_ns: 77,
@@ -162,7 +168,7 @@ mod tests {
     #[test]
     fn kinds_that_are_only_summed_are_not_kept() {
         let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
-        let known = Known::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         assert_eq!(of(&known, 77, Duration::ZERO), None);
     }
 

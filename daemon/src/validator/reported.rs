@@ -2,7 +2,7 @@
 
 use super::migration::MigrationReports;
 use super::tally::{add, delta};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_agave::version::is_version;
 use faultline_catalog::Stamp;
 
@@ -15,12 +15,12 @@ pub struct Reported {
 }
 
 impl Reported {
-    pub fn add(&mut self, known: &Known, now: Stamp) {
+    pub fn add(&mut self, known: &KnownPoint, now: Stamp) {
         self.migration.add(known, now);
         match known {
-            Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
-            Known::ValidatorNew(new) => self.set_version(new.version.as_ref()),
-            Known::SetIdentity(set) => self.set_version(set.version.as_ref()),
+            KnownPoint::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
+            KnownPoint::ValidatorNew(new) => self.set_version(new.version.as_ref()),
+            KnownPoint::SetIdentity(set) => self.set_version(set.version.as_ref()),
             _ => {}
         }
     }

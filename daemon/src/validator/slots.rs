@@ -2,7 +2,7 @@
 //! slot under the validator's name. So a level follows the newest push instead of the highest slot,
 //! and impossible slots are rejected.
 
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ enum Kind {
     Shred,
 }
 
-fn slot_of(known: &Known) -> Option<(Kind, u64)> {
+fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
     let (kind, slot) = match known {
-        Known::BankFrozen(bank) => (Kind::Frozen, bank.slot),
-        Known::SetRoot(root) => (Kind::Root, root.slot),
-        Known::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
-        Known::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
+        KnownPoint::BankFrozen(bank) => (Kind::Frozen, bank.slot),
+        KnownPoint::SetRoot(root) => (Kind::Root, root.slot),
+        KnownPoint::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
+        KnownPoint::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
         _ => return None,
     };
     slot.map(|slot| (kind, slot))
@@ -63,7 +63,7 @@ impl Slots {
     }
 
     /// For a point of the same push: points may be out of order, so the highest counts.
-    pub fn raise(&mut self, known: &Known) {
+    pub fn raise(&mut self, known: &KnownPoint) {
         if let Some((kind, slot)) = slot_of(known) {
             let place = self.place(kind);
             *place = (*place).max(Some(slot));
@@ -110,7 +110,7 @@ impl Plausible {
     }
 
     /// Accepts a point with a plausible slot or none.
-    pub fn believes(&mut self, known: &Known, now: Stamp) -> bool {
+    pub fn believes(&mut self, known: &KnownPoint, now: Stamp) -> bool {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
@@ -147,7 +147,7 @@ impl Plausible {
 }
 
 /// True if a pending sender's slot is possible at all; then it is stored in `slots`.
-pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stamp) -> bool {
+pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
@@ -197,18 +197,18 @@ mod tests {
         }
     }
 
-    fn known(line: &str) -> Known {
-        Known::parse(&Point::parse(line.as_bytes()).unwrap())
+    fn known(line: &str) -> KnownPoint {
+        KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
             .unwrap()
             .unwrap()
             .known
     }
 
-    fn optimistic(slot: u64) -> Known {
+    fn optimistic(slot: u64) -> KnownPoint {
         known(&format!("optimistic_slot,host_id=A slot={slot}i 1"))
     }
 
-    fn frozen(slot: u64) -> Known {
+    fn frozen(slot: u64) -> KnownPoint {
         known(&format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" 1"))
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_level_follows_the_newest_push() {
         let mut slots = Slots::default();
-        let push = |slots: &[Known]| {
+        let push = |slots: &[KnownPoint]| {
             let mut push = Slots::default();
             slots.iter().for_each(|known| push.raise(known));
             push

@@ -3,7 +3,7 @@
 
 mod totals;
 
-use faultline_agave::points::{AccountsActive, CacheTimes, Known, ProgramCache, ReplaySlot};
+use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache, ReplaySlot};
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Metric, Reading, TIME_BOUNDS, Value};
 use std::collections::VecDeque;
@@ -147,12 +147,12 @@ impl Default for Tally {
 }
 
 impl Tally {
-    pub fn add(&mut self, known: &Known) {
+    pub fn add(&mut self, known: &KnownPoint) {
         match known {
-            Known::ProgramCache(cache) => self.add_cache(cache),
-            Known::ReplaySlot(replay) => self.add_replay(replay),
-            Known::SetRoot(root) => add(&mut self.rooted, delta(root.tx_count)),
-            Known::CostTracker(cost) => {
+            KnownPoint::ProgramCache(cache) => self.add_cache(cache),
+            KnownPoint::ReplaySlot(replay) => self.add_replay(replay),
+            KnownPoint::SetRoot(root) => add(&mut self.rooted, delta(root.tx_count)),
+            KnownPoint::CostTracker(cost) => {
                 let leader = match cost.is_leader {
                     Some(true) => 0,
                     Some(false) => 1,
@@ -166,7 +166,7 @@ impl Tally {
                 }
             }
             other => {
-                if let Known::CacheTimes(times) = other {
+                if let KnownPoint::CacheTimes(times) = other {
                     self.add_prune(times);
                 }
                 self.totals.add(other);
@@ -220,16 +220,16 @@ impl Tally {
         observe_us(&mut self.cache_time, replay.program_cache_us);
     }
 
-    fn add_levels(&mut self, known: &Known) {
+    fn add_levels(&mut self, known: &KnownPoint) {
         match known {
-            Known::Jemalloc(heap) => {
+            KnownPoint::Jemalloc(heap) => {
                 self.level(Level::HeapAllocated, heap.allocated_bytes);
                 self.level(Level::HeapActive, heap.active_bytes);
                 self.level(Level::HeapResident, heap.resident_bytes);
                 self.level(Level::HeapRetained, heap.retained_bytes);
                 self.level(Level::HeapDirty, heap.dirty_bytes);
             }
-            Known::ReadCache(cache) => {
+            KnownPoint::ReadCache(cache) => {
                 for (sum, field) in
                     self.read_cache
                         .iter_mut()
@@ -240,10 +240,10 @@ impl Tally {
                 self.level(Level::ReadCacheEntries, cache.entries);
                 self.level(Level::ReadCacheBytes, cache.data_size_bytes);
             }
-            Known::AccountsCacheSize(cache) => {
+            KnownPoint::AccountsCacheSize(cache) => {
                 self.level(Level::WriteCacheBytes, cache.total_size_bytes)
             }
-            Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
+            KnownPoint::AccountsIndex(index) | KnownPoint::AccountsIndexStartup(index) => {
                 self.level(Level::IndexEntries, index.count);
                 self.level(Level::IndexInMemory, index.count_in_mem);
                 self.level(Level::IndexCapacity, index.capacity_in_mem);
@@ -251,7 +251,7 @@ impl Tally {
                 self.level(Level::IndexDiskIndex, index.disk_index_bytes);
                 self.level(Level::IndexDiskData, index.disk_data_bytes);
             }
-            Known::AccountsDbStores(stores) => self.level(Level::Storages, stores.total_count),
+            KnownPoint::AccountsDbStores(stores) => self.level(Level::Storages, stores.total_count),
             _ => {}
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::support::simulated::{Scene, said};
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, Searched};
+use faultline_experiments::journal::{self, Entry, JournalState, SearchLog};
 use faultline_experiments::search::{Answer, Line, Outcome, Verdict};
 use faultline_recording::EventKind;
 use faultline_testkit::eventually::eventually_seeing;
@@ -66,7 +66,7 @@ fn standing(scene: &Scene) -> JournalState {
 }
 
 /// What the newest attempt at the one run has searched.
-fn searched(scene: &Scene) -> Searched {
+fn searched(scene: &Scene) -> SearchLog {
     let standing = standing(scene);
     let newest = standing
         .attempts
@@ -86,7 +86,7 @@ fn found(answer: &Answer) -> (u64, u64) {
 }
 
 #[track_caller]
-fn holds_the_knee(searched: &Searched) {
+fn holds_the_knee(searched: &SearchLog) {
     let answer = searched.answer.as_ref().expect("an answer");
     let said: Vec<String> = searched
         .lines
@@ -146,7 +146,7 @@ fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
 }
 
 /// Runs a plan to its end; what it has searched.
-fn ran(scene: &Scene) -> Searched {
+fn ran(scene: &Scene) -> SearchLog {
     scene.run(&["ledger"]);
     scene.nothing_is_left();
     let ran = scene.ran();

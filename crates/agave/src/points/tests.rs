@@ -2,7 +2,7 @@ use super::*;
 use crate::Reason;
 
 fn known(line: &str) -> Decoded {
-    Known::parse(&Point::parse(line.as_bytes()).unwrap())
+    KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
         .unwrap()
         .unwrap()
 }
@@ -30,7 +30,7 @@ fn an_absent_field_is_none_and_a_wrapped_one_is_none_and_counted() {
     let decoded = known(
         "loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7",
     );
-    let Known::ProgramCache(stats) = decoded.known else {
+    let KnownPoint::ProgramCache(stats) = decoded.known else {
         panic!("{:?}", decoded.known)
     };
     assert_eq!(
@@ -52,20 +52,22 @@ fn a_field_of_no_interest_may_be_anything() {
 fn malformed_text_makes_the_whole_line_bad() {
     let point = Point::parse(b"bank_frozen,host_id=A slot=9i,hash 1").unwrap();
     assert_eq!(
-        Known::parse(&point).unwrap().unwrap_err().reason,
+        KnownPoint::parse(&point).unwrap().unwrap_err().reason,
         Reason::BadField
     );
 }
 
 #[test]
 fn an_unknown_name_is_no_known_datapoint() {
-    assert!(Known::parse(&Point::parse(b"bank_thawed,host_id=A slot=9i 1").unwrap()).is_none());
+    assert!(
+        KnownPoint::parse(&Point::parse(b"bank_thawed,host_id=A slot=9i 1").unwrap()).is_none()
+    );
 }
 
 #[test]
 fn a_water_level_of_zero_says_nothing_about_the_entries() {
     for (level, entries) in [("0i", None), ("461i", Some(461))] {
-        let Known::ProgramCache(stats) = known(&format!(
+        let KnownPoint::ProgramCache(stats) = known(&format!(
             "loaded-programs-cache-stats water_level={level} 1"
         ))
         .known
@@ -89,7 +91,8 @@ fn an_own_slot_replays_nothing_not_even_ticks() {
         ),
         ("total_transactions=0i", None),
     ] {
-        let Known::ReplaySlot(slot) = known(&format!("replay-slot-stats {counts} 1")).known else {
+        let KnownPoint::ReplaySlot(slot) = known(&format!("replay-slot-stats {counts} 1")).known
+        else {
             panic!("another kind")
         };
         assert_eq!(slot.is_own_slot(), own, "{counts}");
@@ -103,7 +106,7 @@ fn the_leader_tag_is_absent_before_3_0() {
         (",is_leader=true", Some(true)),
         (",is_leader=?", None),
     ] {
-        let Known::CostTracker(costs) = known(&format!(
+        let KnownPoint::CostTracker(costs) = known(&format!(
             "cost_tracker_stats,host_id=A{tags} bank_slot=1i 1"
         ))
         .known

@@ -57,9 +57,10 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         (Counted::CostTracker, costs.collect())
     };
     let mut counts = BTreeMap::<i64, u64>::new();
-    let sane = sane(run);
+    let plausible_range = plausible_range(run);
     for (time, count) in points {
-        if let Some(count) = count.filter(|&count| count > 0 && sane.holds(run.at(time))) {
+        if let Some(count) = count.filter(|&count| count > 0 && plausible_range.holds(run.at(time)))
+        {
             let sum = counts.entry(time.div_euclid(SECOND)).or_default();
             *sum = sum.saturating_add(count);
         }
@@ -108,7 +109,7 @@ fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
     }
 }
 
-fn sane(run: &Run) -> Span {
+fn plausible_range(run: &Run) -> Span {
     Span {
         from: -FAR,
         to: run.end().min(LONGEST) + FAR,
@@ -134,16 +135,16 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
 }
 
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
-    let sane = sane(run);
+    let plausible_range = plausible_range(run);
     let within = |time: &i64| {
         let second = time.div_euclid(SECOND);
-        second >= from && second < until && sane.holds(run.at(*time))
+        second >= from && second < until && plausible_range.holds(run.at(*time))
     };
     let last = times(run).filter(within).max()?.div_euclid(SECOND);
     let settled = growths(run, Signal::ZeroTps)
         .into_iter()
         .map(|(second, ..)| second - 3);
-    let latest = second_of(run, sane.to);
+    let latest = second_of(run, plausible_range.to);
     Some(
         settled
             .filter(|&second| second >= from && second < until.min(latest))

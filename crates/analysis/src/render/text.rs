@@ -1,13 +1,13 @@
 pub(crate) use faultline_text::{clean, escaped, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayUnit {
     pub one: f64,
     pub suffix: &'static str,
 }
 
 /// Bytes as KiB to TiB, seconds down to µs, large counts in M and G. The page's script has the same rules.
-pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
+pub(crate) fn shown(unit: &str, largest: f64) -> DisplayUnit {
     let steps: &[(f64, &'static str)] = match unit {
         "B" => &[
             (1_099_511_627_776.0, "TiB"),
@@ -27,24 +27,24 @@ pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
         _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M")],
     };
     match steps.iter().find(|(one, _)| largest >= *one) {
-        Some((_, "µs")) => Shown {
+        Some((_, "µs")) => DisplayUnit {
             one: 1e-6,
             suffix: "µs",
         },
-        Some((_, "ms")) => Shown {
+        Some((_, "ms")) => DisplayUnit {
             one: 1e-3,
             suffix: "ms",
         },
-        Some((_, "s")) => Shown {
+        Some((_, "s")) => DisplayUnit {
             one: 1.0,
             suffix: "s",
         },
-        Some(&(one, suffix)) => Shown { one, suffix },
-        None if unit == "B" || unit == "B/s" => Shown {
+        Some(&(one, suffix)) => DisplayUnit { one, suffix },
+        None if unit == "B" || unit == "B/s" => DisplayUnit {
             one: 1.0,
             suffix: if unit == "B" { "B" } else { "B/s" },
         },
-        None => Shown {
+        None => DisplayUnit {
             one: 1.0,
             suffix: "",
         },
@@ -141,14 +141,14 @@ mod tests {
         assert_eq!(shown("s", 0.4).suffix, "ms");
         assert_eq!(
             shown("/s", 2.5e6),
-            Shown {
+            DisplayUnit {
                 one: 1e6,
                 suffix: "M"
             }
         );
         assert_eq!(
             shown("", 90_000.0),
-            Shown {
+            DisplayUnit {
                 one: 1.0,
                 suffix: ""
             }

@@ -36,7 +36,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::C
     let of_runs = |subject| {
         of_run(subject, part)
             .into_iter()
-            .map(|one| Single::of(subject, one))
+            .map(|one| RunCaveat::of(subject, one))
     };
     caveats.extend(together(
         subjects.all.iter().flat_map(of_runs).collect(),
@@ -62,20 +62,20 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::C
     caveats
 }
 
-struct Single {
+struct RunCaveat {
     run: String,
     /// Without the run's name and the final full stop.
     what: String,
     remedy: &'static str,
 }
 
-impl Single {
-    fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> Single {
+impl RunCaveat {
+    fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> RunCaveat {
         let whole = caveat.what();
         let what = whole
             .strip_prefix(&format!("{}: ", subject.name))
             .unwrap_or(&whole);
-        Single {
+        RunCaveat {
             run: subject.name.clone(),
             what: what.trim_end_matches('.').to_owned(),
             remedy,
@@ -88,9 +88,9 @@ const NAMED: usize = 6;
 type RemedyGroup = (String, Vec<String>);
 
 /// Merges equal caveats of several runs.
-fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
+fn together(singles: Vec<RunCaveat>, all: usize) -> Vec<model::Caveat> {
     let mut kinds: Vec<(&'static str, Vec<RemedyGroup>)> = Vec::new();
-    for Single { run, what, remedy } in singles {
+    for RunCaveat { run, what, remedy } in singles {
         let at = kinds
             .iter()
             .position(|(known, _)| *known == remedy)
@@ -347,7 +347,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
     })
 }
 
-fn shortly(subject: &Subject<'_>) -> Option<Single> {
+fn shortly(subject: &Subject<'_>) -> Option<RunCaveat> {
     subject
         .measured
         .lifecycle
@@ -355,7 +355,7 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
         .answer
         .filter(|kept_up| *kept_up)?;
     let seconds = subject.measured.windows.steady?.seconds();
-    (seconds < LONG_ENOUGH).then(|| Single {
+    (seconds < LONG_ENOUGH).then(|| RunCaveat {
         run: subject.name.clone(),
         what: format!(
             "it was at the tip for only {}, so that it kept up says little",
@@ -365,12 +365,12 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
-fn few_slots(subject: &Subject<'_>) -> Option<Single> {
+fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
     let (slots, needed) = (
         subject.usual.replay.iter().flatten().count(),
         fewest_for(0.95),
     );
-    (slots > 0 && slots < needed).then(|| Single {
+    (slots > 0 && slots < needed).then(|| RunCaveat {
         run: subject.name.clone(),
         what: format!(
             "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
@@ -381,15 +381,15 @@ fn few_slots(subject: &Subject<'_>) -> Option<Single> {
 }
 
 /// A run that executed nothing while others did.
-fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
-    (!subjects.counts(subject)).then(|| Single {
+fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<RunCaveat> {
+    (!subjects.counts(subject)).then(|| RunCaveat {
         run: subject.name.clone(),
         what: "no executed transaction was recorded, so it is in no average of its arm and in no comparison".to_owned(),
         remedy: "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
     })
 }
 
-fn clock_set(subject: &Subject<'_>) -> Option<Single> {
+fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     let run = subject.run;
     let caveat_text = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
@@ -407,7 +407,7 @@ fn clock_set(subject: &Subject<'_>) -> Option<Single> {
     } else {
         String::new()
     };
-    (!all.is_empty()).then(|| Single {
+    (!all.is_empty()).then(|| RunCaveat {
         run: subject.name.clone(),
         what: format!(
             "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
@@ -441,9 +441,9 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     })
 }
 
-fn of_recording(subject: &Subject<'_>) -> Option<Single> {
+fn of_recording(subject: &Subject<'_>) -> Option<RunCaveat> {
     let caveat = |what: &str, remedy| {
-        Some(Single {
+        Some(RunCaveat {
             run: subject.name.clone(),
             what: what.to_owned(),
             remedy,

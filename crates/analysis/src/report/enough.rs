@@ -13,7 +13,7 @@ const FROM_START: f64 = 60.0;
 const MOVED: f64 = 1.001;
 
 #[derive(Debug, Default, PartialEq)]
-struct Enough {
+struct SufficientMemory {
     proven: Option<f64>,
     unreclaimable: Option<f64>,
     /// At the peak of both together, in bytes.
@@ -27,7 +27,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
         .all
         .iter()
         .filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
-    let all: Vec<(&Subject<'_>, Enough)> = at_tip
+    let all: Vec<(&Subject<'_>, SufficientMemory)> = at_tip
         .map(|(subject, steady)| (subject, enough(subject, steady)))
         .collect();
     if all.is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
+fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     let (run, measured) = (subject.run, &subject.measured);
     let mut not = Vec::new();
     let from_start = from_start(subject);
@@ -123,7 +123,7 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
             limit
         }
     };
-    Enough {
+    SufficientMemory {
         proven,
         unreclaimable,
         cache,
@@ -171,7 +171,7 @@ fn total(subject: &Subject<'_>, signal: Signal, steady: &Numbers) -> Option<f64>
     (growth.seconds > 0.0).then_some(growth.increase)
 }
 
-fn sentence(enough: &Enough, installed: Option<u64>) -> String {
+fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
     let not = if enough.not.is_empty() {
         String::new()
     } else {
@@ -200,7 +200,7 @@ fn sentence(enough: &Enough, installed: Option<u64>) -> String {
     )
 }
 
-fn row(subject: &Subject<'_>, enough: &Enough) -> Vec<Cell> {
+fn row(subject: &Subject<'_>, enough: &SufficientMemory) -> Vec<Cell> {
     let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let less = installed

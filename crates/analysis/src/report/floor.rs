@@ -7,9 +7,9 @@ use super::cells::{count, number, table};
 use super::comparison::{Pair, lower};
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
-use super::paired::{Matched, Paired, QUANTITIES, Quantity};
+use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity};
 use super::scalars::Scalar;
-use super::subject::{Subject, Subjects, TWIN};
+use super::subject::{AA_SUFFIX, Subject, Subjects};
 use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::{Estimate, Reliability};
 use faultline_stats::caveat::unreliable;
@@ -56,7 +56,7 @@ impl Floor {
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
         let mut rows: Vec<Row> = Vec::new();
         for matched in &paired.matched {
-            let of_row = |one: &&Matched| {
+            let of_row = |one: &&PairedEffect| {
                 (one.quantity, &one.reference, &one.other)
                     == (matched.quantity, &matched.reference, &matched.other)
             };
@@ -76,10 +76,10 @@ impl Floor {
             rows,
             margin: settings.margin,
         };
-        (floor.has_twins() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
+        (floor.has_aa_pair() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
     }
 
-    fn has_twins(&self) -> bool {
+    fn has_aa_pair(&self) -> bool {
         self.rows.iter().any(Row::twins)
     }
 
@@ -121,7 +121,12 @@ impl Floor {
     }
 
     /// Withdraws differences that do not exceed those of the A/A pair.
-    pub(crate) fn humble(&self, pairs: &mut [Pair], subjects: &Subjects<'_>, primary: &Scalar) {
+    pub(crate) fn withdraw_below_floor(
+        &self,
+        pairs: &mut [Pair],
+        subjects: &Subjects<'_>,
+        primary: &Scalar,
+    ) {
         for pair in pairs {
             let names = (pair.reference.clone(), pair.other.clone());
             let metrics = std::iter::once((primary, &mut pair.primary));
@@ -212,7 +217,7 @@ impl Floor {
         let times = self
             .rows
             .iter()
-            .filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
+            .filter(|row| self.has_aa_pair() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
                 let (value, low, high) = row.difference;
@@ -245,7 +250,7 @@ impl Floor {
         let rows = || {
             self.rows
                 .iter()
-                .filter(|row| !self.has_twins() && row.turns > 1)
+                .filter(|row| !self.has_aa_pair() && row.turns > 1)
         };
         let mut arms: Vec<(&str, &str)> = Vec::new();
         for row in rows() {
@@ -337,7 +342,7 @@ impl Floor {
                     the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
         let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
         listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
-        if !self.has_twins() {
+        if !self.has_aa_pair() {
             return vec![Block::Table(self.without_floor(listed))];
         }
         let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
@@ -396,7 +401,7 @@ impl Floor {
     }
 }
 
-fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
+fn row(quantity: &'static Quantity, of: &[&PairedEffect]) -> Option<Row> {
     let first = of.first()?;
     let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
     // A ratio is absent if the reference has none of the quantity.
@@ -445,10 +450,10 @@ fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let twins = subjects
         .all
         .iter()
-        .filter(|subject| subject.arm.ends_with(TWIN));
+        .filter(|subject| subject.arm.ends_with(AA_SUFFIX));
     let apart = |twin: &Subject<'_>| {
         let first = subjects
-            .of(twin.arm.trim_end_matches(TWIN))
+            .of(twin.arm.trim_end_matches(AA_SUFFIX))
             .find(|first| turn(first) == turn(twin))?;
         Some((value(twin)? - value(first)?).abs())
     };

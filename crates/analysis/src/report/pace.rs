@@ -10,7 +10,7 @@ use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
 /// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
-const ALIKE: f64 = 1.1;
+const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 
 fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
     let mut seconds = runs.filter_map(|subject| subject.measured.lifecycle.slot_seconds);
@@ -85,7 +85,7 @@ pub(crate) fn refusal(
         slot_seconds(subjects.of(other))?,
     );
     let (min, max) = (before.0.min(after.0), before.1.max(after.1));
-    (max > ALIKE * min).then(|| {
+    (max > MAX_SLOT_TIME_RATIO * min).then(|| {
         format!(
             "not compared: slots of {} with {other} and of {} with {reference}{}",
             span(after),
@@ -143,7 +143,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let described = seconds
         .into_iter()
         .map(|(arm, seconds)| (arm, span(seconds)));
-    let slot_times = (max > ALIKE * min).then(|| Caveat::DifferentSlotTimes {
+    let slot_times = (max > MAX_SLOT_TIME_RATIO * min).then(|| Caveat::DifferentSlotTimes {
         arms: described.collect(),
     });
     let consensus = differ.then_some(Caveat::DifferentConsensus { arms: protocols });

@@ -4,7 +4,7 @@ use super::cells::{count, table};
 use super::comparison::reference;
 use super::model::{Block, Cell, Table};
 use super::scalars::Scalar;
-use super::subject::{Subject, Subjects, TWIN};
+use super::subject::{AA_SUFFIX, Subject, Subjects};
 use crate::measure::{Contents, cache_slots, contents, slots};
 use crate::run::ReplayedSlot;
 use faultline_stats::block::{Estimate, Plan};
@@ -21,7 +21,7 @@ const MOST: usize = 24;
 const MOST_PAIRS: usize = 60;
 
 /// Below this share of equal slots, equal numbers are chance: two test clusters both count from 0.
-const SAME: f64 = 0.95;
+const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub(crate) struct Quantity {
     pub(crate) name: &'static str,
@@ -85,7 +85,7 @@ fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) ->
         .collect()
 }
 
-pub(crate) struct Matched {
+pub(crate) struct PairedEffect {
     pub(crate) quantity: usize,
     pub(crate) reference: String,
     /// Equal to the reference for an A/A pair.
@@ -101,7 +101,7 @@ pub(crate) struct Paired {
     pub(crate) rows: usize,
     /// Whether all of them have one.
     pub(crate) complete: bool,
-    pub(crate) matched: Vec<Matched>,
+    pub(crate) matched: Vec<PairedEffect>,
     times: Table,
     counts: Table,
 }
@@ -117,7 +117,7 @@ impl Paired {
 
     fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
         let names = format!("{} against {}", other.name, partner.name);
-        let twin = other.arm.ends_with(TWIN);
+        let twin = other.arm.ends_with(AA_SUFFIX);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
             let pairs = join((quantity.of)(partner), (quantity.of)(other));
             let Some(effect) = pairs.effect(plan) else {
@@ -141,10 +141,10 @@ impl Paired {
                     })?
                     .ratio_of_sums
             };
-            self.matched.push(Matched {
+            self.matched.push(PairedEffect {
                 quantity: index,
                 reference: partner.arm.clone(),
-                other: other.arm.trim_end_matches(TWIN).to_owned(),
+                other: other.arm.trim_end_matches(AA_SUFFIX).to_owned(),
                 ratio_90: if twin { ratio_90() } else { None },
                 effect,
             });
@@ -163,11 +163,11 @@ pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> 
     let twins: Vec<&Subject<'_>> = subjects
         .all
         .iter()
-        .filter(|subject| subject.arm.ends_with(TWIN))
+        .filter(|subject| subject.arm.ends_with(AA_SUFFIX))
         .collect();
     let mut pairs = 0;
     for twin in &twins {
-        let first = with_contents(subjects, twin.arm.trim_end_matches(TWIN));
+        let first = with_contents(subjects, twin.arm.trim_end_matches(AA_SUFFIX));
         if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MOST_PAIRS) {
             pairs += 1;
             paired.add(partner, twin, plan);
@@ -236,7 +236,7 @@ fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candid
 }
 
 /// Experiment and turn (for a replay, replicate).
-fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
+fn pairing_key<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
         "turn"
@@ -252,8 +252,8 @@ fn partner<'s, 'r>(
     index: usize,
 ) -> Option<&'s Subject<'r>> {
     let own = contents(other.run, other.usual.window);
-    let together = belongs(other);
-    let same_turn = |subject: &Subject<'_>| together.is_some() && belongs(subject) == together;
+    let together = pairing_key(other);
+    let same_turn = |subject: &Subject<'_>| together.is_some() && pairing_key(subject) == together;
     let known = references.iter().any(|(subject, _)| same_turn(subject));
     let fewest = if known { FEWEST_KNOWN } else { FEWEST };
     let common = |theirs: &Contents| {
@@ -262,7 +262,7 @@ fn partner<'s, 'r>(
             .filter_map(|(slot, what)| Some(theirs.get(slot)? == what))
             .collect();
         let same = both.iter().filter(|same| **same).count();
-        (both.len() >= fewest && same as f64 >= SAME * both.len() as f64).then_some(same)
+        (both.len() >= fewest && same as f64 >= MIN_EQUAL_SHARE * both.len() as f64).then_some(same)
     };
     let candidates = references
         .iter()

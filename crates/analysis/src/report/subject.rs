@@ -39,7 +39,7 @@ pub(crate) struct Subjects<'a> {
     pub(crate) per_second: bool,
 }
 
-pub(crate) const TWIN: &str = " (A/A)";
+pub(crate) const AA_SUFFIX: &str = " (A/A)";
 
 impl<'a> Subjects<'a> {
     /// `order` names the arms, if given.
@@ -73,7 +73,7 @@ impl<'a> Subjects<'a> {
         }
         let once: Vec<String> = arms
             .iter()
-            .filter(|arm| !arm.ends_with(TWIN))
+            .filter(|arm| !arm.ends_with(AA_SUFFIX))
             .cloned()
             .collect();
         Subjects {
@@ -265,7 +265,7 @@ fn arm_of(run: &Run) -> String {
         .filter(|arm| !arm.is_empty())
         .unwrap_or_else(|| stem(&run.file));
     let twin = if run.label("second") == Some("1") {
-        TWIN
+        AA_SUFFIX
     } else {
         ""
     };
@@ -289,10 +289,10 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
         let index = |arm: &String| {
             order
                 .iter()
-                .position(|one| *one == arm.trim_end_matches(TWIN))
+                .position(|one| *one == arm.trim_end_matches(AA_SUFFIX))
                 .unwrap_or(order.len())
         };
-        arms.sort_by_key(|arm| (index(arm), arm.ends_with(TWIN)));
+        arms.sort_by_key(|arm| (index(arm), arm.ends_with(AA_SUFFIX)));
         return arms;
     }
     let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();

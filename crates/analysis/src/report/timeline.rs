@@ -65,7 +65,7 @@ impl Trace {
         name: &'static str,
         moments: impl IntoIterator<Item = (f64, Option<f64>)>,
     ) -> Trace {
-        let mut away = away(subject.run).into_iter().peekable();
+        let mut unrecorded_spans = unrecorded_spans(subject.run).into_iter().peekable();
         let mut trace = Trace {
             name,
             x: Vec::new(),
@@ -73,8 +73,8 @@ impl Trace {
         };
         for (at, value) in moments {
             if let Some(before) = trace.x.last().copied() {
-                while away.next_if(|span| span.to <= before).is_some() {}
-                let between = away.peek().filter(|span| span.from < at);
+                while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
+                let between = unrecorded_spans.peek().filter(|span| span.from < at);
                 // The validator's points can lie within a daemon gap.
                 if between.is_some() && at - before > NEIGHBOURS {
                     trace.push(f64::midpoint(before, at), None);
@@ -91,9 +91,9 @@ impl Trace {
     }
 }
 
-fn away(run: &Run) -> Vec<Span> {
+fn unrecorded_spans(run: &Run) -> Vec<Span> {
     let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
-    let mut away: Vec<Span> = Vec::new();
+    let mut unrecorded_spans: Vec<Span> = Vec::new();
     for (before, after) in pairs {
         if before.process.is_some()
             && after.process == before.process
@@ -101,15 +101,18 @@ fn away(run: &Run) -> Vec<Span> {
         {
             continue;
         }
-        match away.last_mut().filter(|last| last.to >= before.at) {
+        match unrecorded_spans
+            .last_mut()
+            .filter(|last| last.to >= before.at)
+        {
             Some(last) => last.to = after.at,
-            None => away.push(Span {
+            None => unrecorded_spans.push(Span {
                 from: before.at,
                 to: after.at,
             }),
         }
     }
-    away
+    unrecorded_spans
 }
 
 /// A single run starts at its first tick, several runs each at its first execution.

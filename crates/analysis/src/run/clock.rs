@@ -18,11 +18,11 @@ pub(super) struct Clock {
     pub(super) origin: i64,
     /// By session; added to the uptime, gives Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
-    stretches: Vec<Stretch>,
+    stretches: Vec<ClockPeriod>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct ClockPeriod {
     /// First and last tick, in nanoseconds of the axis.
     from: i64,
     to: i64,
@@ -64,7 +64,7 @@ impl Clock {
                 Some(last) if now.saturating_sub(last.ahead).abs() < LEAST || !lasts => {
                     last.to = at
                 }
-                _ => clock.stretches.push(Stretch {
+                _ => clock.stretches.push(ClockPeriod {
                     from: at,
                     to: at,
                     ahead: now,
@@ -91,7 +91,7 @@ impl Clock {
 
     pub(super) fn steps(&self) -> Vec<ClockStep> {
         let pairs = self.stretches.iter().zip(self.stretches.iter().skip(1));
-        let step = |(before, after): (&Stretch, &Stretch)| ClockStep {
+        let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
             at: after.from as f64 / 1e9,
             seconds: after.ahead.saturating_sub(before.ahead) as f64 / 1e9,
         };
@@ -105,12 +105,12 @@ impl Clock {
     /// To the clock before its first step. `seen` is the axis time of writing: it resolves times
     /// that occur twice after a step backwards.
     pub(super) fn settled(&self, unix_ns: i64, seen: Option<i64>) -> i64 {
-        let on_axis = |stretch: &Stretch| {
+        let on_axis = |stretch: &ClockPeriod| {
             unix_ns
                 .saturating_sub(stretch.ahead)
                 .saturating_sub(self.origin)
         };
-        let away = |stretch: &Stretch| {
+        let away = |stretch: &ClockPeriod| {
             let at = on_axis(stretch);
             let outside = stretch
                 .from

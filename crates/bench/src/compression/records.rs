@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
-use faultline_command::files::Part;
+use faultline_command::files::TempFile;
 use faultline_command::progress::Progress;
-use faultline_command::rpc::{Rpc, RpcError, Tries};
+use faultline_command::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_command::signals::Signals;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// About a minute of waiting in total.
-const TRIES: Tries = Tries {
+const TRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
@@ -66,7 +66,7 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     }
     if let Some(node) = node {
         // No read data can be lost from now on, so Ctrl-C may end the process.
-        node.signals.give_back().context("signals")?;
+        node.signals.restore_defaults().context("signals")?;
     }
     Ok(records)
 }
@@ -92,7 +92,7 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
 /// In the format of `--files`.
 pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     let named = || format!("--save {}", path.display());
-    let part = Part::create(path).with_context(named)?;
+    let part = TempFile::create(path).with_context(named)?;
     let mut out = BufWriter::new(part.file());
     for record in records {
         writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;

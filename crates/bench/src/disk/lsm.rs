@@ -1,6 +1,6 @@
 //! RocksDB, Pebble and LevelDB folders.
 
-use super::manifest::{Placed, Version, read};
+use super::manifest::{LevelTable, Version, read};
 use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +166,7 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
 
 /// Pending deletion, or just written.
 fn in_no_level<'a>(
-    placed: impl Iterator<Item = &'a Placed>,
+    placed: impl Iterator<Item = &'a LevelTable>,
     files: &BTreeMap<String, u64>,
 ) -> Option<Part> {
     let known: BTreeSet<u64> = placed.map(|placed| placed.file).collect();

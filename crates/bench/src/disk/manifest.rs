@@ -15,7 +15,7 @@ const LARGEST_EDIT: usize = 256 << 20;
 const IGNORABLE: u64 = 1 << 13;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct LevelTable {
     pub(super) level: u64,
     pub(super) bytes: u64,
     /// A file may contain several tables.
@@ -25,7 +25,7 @@ pub(super) struct Placed {
 #[derive(Debug, Default)]
 pub(super) struct Version {
     /// By column family (0 without families) and table number.
-    pub(super) tables: BTreeMap<(u64, u64), Placed>,
+    pub(super) tables: BTreeMap<(u64, u64), LevelTable>,
     pub(super) families: BTreeMap<u64, String>,
     /// The last edit is incomplete: its writer is active or was interrupted.
     pub(super) torn: bool,
@@ -172,7 +172,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Level, number, size, keys and more, depending on the version.
-    fn table(&mut self, kind: u64) -> anyhow::Result<(u64, Placed)> {
+    fn table(&mut self, kind: u64) -> anyhow::Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "a level {level}");
         if kind == 102 {
@@ -202,7 +202,7 @@ impl<'a> Fields<'a> {
                 _ => drop(self.bytes()?),
             }
         }
-        Ok((number, Placed { level, bytes, file }))
+        Ok((number, LevelTable { level, bytes, file }))
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
         let version = read(log(&edits).as_slice(), || true).unwrap();
         assert_eq!(
             version.tables[&(0, 4)],
-            Placed {
+            LevelTable {
                 level: 1,
                 bytes: 1000,
                 file: 4
@@ -287,7 +287,7 @@ mod tests {
         );
         assert_eq!(
             version.tables[&(2, 5)],
-            Placed {
+            LevelTable {
                 level: 1,
                 bytes: 70_000,
                 file: 5
@@ -295,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             version.tables[&(0, 7)],
-            Placed {
+            LevelTable {
                 level: 3,
                 bytes: 50,
                 file: 900

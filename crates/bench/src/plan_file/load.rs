@@ -8,9 +8,10 @@ use crate::plan::{Arm, Cell, LinkKind, MOST_REQUESTS, Plan, Subject};
 use crate::preset;
 use crate::protocol::Protocol;
 use crate::stream::Shape;
-use crate::values::{self, Of, Value};
+use crate::values::{self, Value, ValueSource};
 use faultline_settings::{
-    Mistake, Mistakes, Table, Unique, choice, distinct, number, size, text, time, whole, within,
+    ConfigError, ConfigErrors, Table, Unique, choice, distinct, number, size, text, time, whole,
+    within,
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ struct FileArm {
 }
 
 /// Relative paths are relative to the folder of `file`.
-pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Mistake>> {
+pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top, m| {
         let mut plan = usual();
@@ -76,7 +77,7 @@ fn usual() -> Plan {
     }
 }
 
-fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     top.set("rounds", &mut plan.rounds, m, |v| within(v, 1..=u32::MAX));
     top.set("warm_up", &mut plan.warm_up, m, |v| within(v, 0..=u32::MAX));
     top.set("seed", &mut plan.seed, m, whole);
@@ -109,7 +110,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     });
 }
 
-fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
+fn arms(top: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Vec<FileArm> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
@@ -162,7 +163,7 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
     arms
 }
 
-fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value> {
+fn values(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Vec<Value> {
     let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
     top.tables("value", m, |t, m| {
         let name = t.need("name", m, value_name).filter(|name| {
@@ -186,7 +187,7 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
             t.refuse("hex is for from and to only; leave it out", m);
         }
         let of = match range {
-            (Some(from), Some(to)) if from <= to => Some(Of::Range { from, to, hex }),
+            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
                 t.refuse(format!("from = {from} is above to = {to}"), m);
                 None
@@ -196,7 +197,7 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
                 if kinds[0] && !missing.is_empty() {
                     t.refuse(format!("{} is missing", missing.join(" and ")), m);
                 }
-                list.or(file).map(|list| Of::List(list.into()))
+                list.or(file).map(|list| ValueSource::List(list.into()))
             }
         };
         values.extend(name.zip(of).map(|(name, of)| Value { name, of }));
@@ -262,7 +263,7 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             let method = arm.method.as_ref().unwrap_or(&request.method);
             let encoding = Value {
                 name: ENCODING.to_owned(),
-                of: Of::List([String::new()].into()),
+                of: ValueSource::List([String::new()].into()),
             };
             let written = arm
                 .encoding

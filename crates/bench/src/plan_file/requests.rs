@@ -1,7 +1,7 @@
 use super::{ENCODING, readable};
 use crate::answer::Encoding;
 use crate::values::{self, Value};
-use faultline_settings::{Mistakes, Table, Unique, choice, text, within};
+use faultline_settings::{ConfigErrors, Table, Unique, choice, text, within};
 use serde_json::Value as Json;
 
 const MOST: usize = 1000;
@@ -29,7 +29,7 @@ pub(super) struct Request {
 pub(super) fn requests(
     top: &mut Table<'_>,
     (values, encodings): (&[Value], bool),
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> Vec<Request> {
     let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
     if !top.has("request") {

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Deed {
+enum Misbehaviour {
     Good,
     Error,
     WrongId,
@@ -34,24 +34,27 @@ enum Deed {
 }
 
 /// Accepted failures for every protocol.
-const DEEDS: [(Deed, &[&str]); 7] = [
-    (Deed::Error, &["JSON-RPC -32602"]),
-    (Deed::WrongId, &["wrong id"]),
-    (Deed::Deep, &["malformed answer"]),
-    (Deed::Endless, &["answer too large"]),
-    (Deed::Half, &["connection closed"]),
-    (Deed::Stuck, &["timeout"]),
+const MISBEHAVIOURS: [(Misbehaviour, &[&str]); 7] = [
+    (Misbehaviour::Error, &["JSON-RPC -32602"]),
+    (Misbehaviour::WrongId, &["wrong id"]),
+    (Misbehaviour::Deep, &["malformed answer"]),
+    (Misbehaviour::Endless, &["answer too large"]),
+    (Misbehaviour::Half, &["connection closed"]),
+    (Misbehaviour::Stuck, &["timeout"]),
     // A protocol that checks its frames closes the connection.
-    (Deed::Noise, &["malformed answer", "connection closed"]),
+    (
+        Misbehaviour::Noise,
+        &["malformed answer", "connection closed"],
+    ),
 ];
 
-fn body(deed: Deed, id: u64) -> String {
+fn body(deed: Misbehaviour, id: u64) -> String {
     match deed {
-        Deed::Error => {
+        Misbehaviour::Error => {
             format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32602,"message":"no"}},"id":{id}}}"#)
         }
-        Deed::WrongId => good(id + 1),
-        Deed::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
+        Misbehaviour::WrongId => good(id + 1),
+        Misbehaviour::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
         _ => good(id),
     }
 }
@@ -61,8 +64,10 @@ fn serve(protocol: Protocol) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        let mut deeds = DEEDS.into_iter().flat_map(|(deed, _)| [deed, Deed::Good]);
-        let mut next = move || deeds.next().unwrap_or(Deed::Good);
+        let mut deeds = MISBEHAVIOURS
+            .into_iter()
+            .flat_map(|(deed, _)| [deed, Misbehaviour::Good]);
+        let mut next = move || deeds.next().unwrap_or(Misbehaviour::Good);
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             stream.set_nodelay(true).unwrap();
@@ -116,7 +121,7 @@ fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
     }
 }
 
-fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     loop {
         let (head, mut rest) = head(stream)?;
         let length = head
@@ -133,16 +138,17 @@ fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
         let (deed, id) = (next(), id_of(&rest));
         let answer = http("200 OK", "", &body(deed, id));
         match deed {
-            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
-                stream.write_all(answer.as_bytes())?
-            }
-            Deed::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
-            Deed::Stuck => {
+            Misbehaviour::Good
+            | Misbehaviour::Error
+            | Misbehaviour::WrongId
+            | Misbehaviour::Deep => stream.write_all(answer.as_bytes())?,
+            Misbehaviour::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
+            Misbehaviour::Stuck => {
                 stream.write_all(&answer.as_bytes()[..answer.len() / 2])?;
                 return stuck(stream);
             }
-            Deed::Noise => return stream.write_all(b"\0\xff\x16SSH-2.0\r\n\r\n"),
-            Deed::Endless => {
+            Misbehaviour::Noise => return stream.write_all(b"\0\xff\x16SSH-2.0\r\n\r\n"),
+            Misbehaviour::Endless => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
                 loop {
                     stream.write_all(format!("400\r\n{}\r\n", " ".repeat(1024)).as_bytes())?;
@@ -165,7 +171,7 @@ const END: u8 = 1;
 /// `:status: 200` of HPACK's static table.
 const OK: [u8; 1] = [0x88];
 
-fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     let mut read = Vec::new();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
     at_least(stream, &mut read, preface)?;
@@ -195,32 +201,37 @@ fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
     }
 }
 
-fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std::io::Result<()> {
+fn answered_two(
+    stream: &mut TcpStream,
+    deed: Misbehaviour,
+    id: u64,
+    number: u32,
+) -> std::io::Result<()> {
     stream.write_all(&frame(HEADERS, 4, number, &OK))?;
     let body = body(deed, id).into_bytes();
     match deed {
-        Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
+        Misbehaviour::Good | Misbehaviour::Error | Misbehaviour::WrongId | Misbehaviour::Deep => {
             // A frame has at most 16,384 bytes.
             for piece in body.chunks(16_000) {
                 stream.write_all(&frame(DATA, 0, number, piece))?;
             }
             stream.write_all(&frame(DATA, END, number, &[]))
         }
-        Deed::Half | Deed::Stuck => {
+        Misbehaviour::Half | Misbehaviour::Stuck => {
             let data = frame(DATA, END, number, &body);
             stream.write_all(&data[..data.len() / 2])?;
-            if deed == Deed::Stuck {
+            if deed == Misbehaviour::Stuck {
                 stuck(stream)
             } else {
                 Err(std::io::ErrorKind::Other.into())
             }
         }
-        Deed::Noise => {
+        Misbehaviour::Noise => {
             stream.write_all(&[0xff; 64])?;
             Err(std::io::ErrorKind::Other.into())
         }
         // More than an answer's limit, less than the first window.
-        Deed::Endless => {
+        Misbehaviour::Endless => {
             for _ in 0..3 {
                 stream.write_all(&frame(DATA, 0, number, &[b' '; 16_000]))?;
             }
@@ -255,7 +266,7 @@ fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())
 }
 
-fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
     upgrade(stream)?;
     loop {
         let mut read = Vec::new();
@@ -274,14 +285,17 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
         let (deed, id) = (next(), id_of(&requested));
         let answer = text(0x81, body(deed, id).as_bytes());
         match deed {
-            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
-            Deed::Half => return stream.write_all(&answer[..answer.len() / 2]),
-            Deed::Stuck => {
+            Misbehaviour::Good
+            | Misbehaviour::Error
+            | Misbehaviour::WrongId
+            | Misbehaviour::Deep => stream.write_all(&answer)?,
+            Misbehaviour::Half => return stream.write_all(&answer[..answer.len() / 2]),
+            Misbehaviour::Stuck => {
                 stream.write_all(&answer[..answer.len() / 2])?;
                 return stuck(stream);
             }
-            Deed::Noise => return stream.write_all(&[0xff; 64]),
-            Deed::Endless => {
+            Misbehaviour::Noise => return stream.write_all(&[0xff; 64]),
+            Misbehaviour::Endless => {
                 stream.write_all(&text(1, &[b' '; 1024]))?;
                 loop {
                     stream.write_all(&text(0, &[b' '; 1024]))?;
@@ -297,7 +311,7 @@ fn what_came(protocol: Protocol) {
         Protocol::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
         _ => Endpoint::read(&format!("http://{address}")),
     };
-    let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
+    let plan = plan_of(endpoint.unwrap(), 2 * MISBEHAVIOURS.len() as u32, 1, None);
     // The excess must fit into the first HTTP/2 window.
     let mut plan = Plan {
         timeout: Duration::from_secs(2),
@@ -314,8 +328,8 @@ fn what_came(protocol: Protocol) {
         .iter()
         .map(|sample| sample.failure.as_deref())
         .collect();
-    assert_eq!(failed.len(), 2 * DEEDS.len(), "{protocol:?}");
-    for (pair, (deed, kinds)) in failed.chunks(2).zip(DEEDS) {
+    assert_eq!(failed.len(), 2 * MISBEHAVIOURS.len(), "{protocol:?}");
+    for (pair, (deed, kinds)) in failed.chunks(2).zip(MISBEHAVIOURS) {
         let known = pair[0].is_some_and(|kind| kinds.contains(&kind));
         assert!(
             known && pair[1].is_none(),

@@ -40,7 +40,7 @@ struct WriterOutcome {
 
 /// `option` names `path` in errors.
 pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
-    match files::why_not_new(path) {
+    match files::creation_error(path) {
         Some(why) => Err(WrongUsage(format!("{option} {why}")).into()),
         None => Ok(()),
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Operation {
     Write,
     Read,
 }
@@ -25,7 +25,7 @@ impl Chain {
     pub(super) async fn perform(
         &mut self,
         talk: &mut Talk,
-        (protocol, act, times): (Protocol, Act, u32),
+        (protocol, act, times): (Protocol, Operation, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
         let done = self.performed(talk, (protocol, act, times), patience).await;
@@ -49,7 +49,7 @@ impl Chain {
     async fn performed(
         &mut self,
         talk: &mut Talk,
-        (protocol, act, times): (Protocol, Act, u32),
+        (protocol, act, times): (Protocol, Operation, u32),
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
         // A busy client already has connections and subscriptions.
@@ -86,17 +86,17 @@ impl Chain {
     async fn once(
         &mut self,
         talk: &mut Talk,
-        (protocol, act): (Protocol, Act),
+        (protocol, act): (Protocol, Operation),
         patience: Patience,
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         match (self, act) {
-            (Chain::Evm(evm), Act::Write) => evm.write(talk, protocol, patience, meter).await,
-            (Chain::Evm(evm), Act::Read) => evm.read(talk, protocol, meter).await,
-            (Chain::Solana(solana), Act::Write) => {
+            (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol, patience, meter).await,
+            (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol, meter).await,
+            (Chain::Solana(solana), Operation::Write) => {
                 solana.write(talk, protocol, patience, meter).await
             }
-            (Chain::Solana(solana), Act::Read) => {
+            (Chain::Solana(solana), Operation::Read) => {
                 solana.read(talk, protocol, patience, meter).await
             }
         }

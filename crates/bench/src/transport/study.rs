@@ -107,13 +107,13 @@ fn sentence(reference: &str, compared: &Compared, interval: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{Pretended, results};
+    use crate::results::tests::{FakeCell, results};
 
     #[test]
     fn what_is_shown_has_its_size_and_what_is_not_is_named() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (http, same, fast) = (around(20, 7919), around(20, 7817), around(10, 7817));
-        let cells: [Pretended<'_>; 3] = [
+        let cells: [FakeCell<'_>; 3] = [
             ("http", 1, &http),
             ("http-new", 1, &same),
             ("websocket", 1, &fast),

@@ -1,7 +1,7 @@
 mod rpc;
 
 use super::*;
-use crate::stand_in::{Reply, StandIn};
+use crate::stand_in::{FakeNode, Reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use faultline_cachesim::trace::{ChangeKind, Loader};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-const QUICK: Tries = Tries {
+const QUICK: RetryPolicy = RetryPolicy {
     most: 2,
     first_wait: Duration::from_millis(1),
     patience: Duration::from_secs(60),
@@ -101,8 +101,8 @@ fn account(name: &str) -> Value {
     }
 }
 
-fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> StandIn {
-    StandIn::new(Box::new(move |method, params| match method {
+fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> FakeNode {
+    FakeNode::new(Box::new(move |method, params| match method {
         "getGenesisHash" => Reply::result(json!(key(9))),
         "getSlot" => Reply::result(json!(1_000)),
         "getBlocks" => Reply::result(json!([98, 99])),
@@ -119,7 +119,7 @@ fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> StandIn {
     }))
 }
 
-fn ask(run: &Path, node: &StandIn, before: u64) -> anyhow::Result<String> {
+fn ask(run: &Path, node: &FakeNode, before: u64) -> anyhow::Result<String> {
     let args = FetchArgs {
         run: run.to_owned(),
         rpc: Some(node.url()),
@@ -391,7 +391,7 @@ fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
         cluster: key(8),
         version: String::new(),
     };
-    drop(Growing::open(&path, meta).unwrap());
+    drop(TraceFile::open(&path, meta).unwrap());
     let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
     assert!(
         error.contains("another cluster") || error.contains("genesis hash"),
@@ -403,7 +403,7 @@ fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
 fn answers_that_contradict_themselves_end_it_with_the_slot() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100]);
-    let refused = |node: StandIn| format!("{:#}", ask(&run, &node, 0).unwrap_err());
+    let refused = |node: FakeNode| format!("{:#}", ask(&run, &node, 0).unwrap_err());
     let output = refused(node(|_| block(100, &[])));
     assert!(output.contains("slot 100 has the parent 100"), "{output}");
     let output = refused(node(|_| {
@@ -413,7 +413,7 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
         output.contains("slot 100") && output.contains("no public key"),
         "{output}"
     );
-    let few = StandIn::new(Box::new(|method, _| match method {
+    let few = FakeNode::new(Box::new(|method, _| match method {
         "getGenesisHash" => Reply::result(json!(key(9))),
         "getSlot" => Reply::result(json!(1_000)),
         "getBlock" => plain(100),

@@ -12,7 +12,7 @@ const LOADED_BELOW: u32 = u32::MAX - 3;
 
 /// A score below that of an entry used now with this compile time in us and these uses ends the
 /// draws.
-const WORTH_KEEPING: (u64, u64) = (500, 500);
+const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in thousandths of a microsecond.
 const SCALE: u64 = 1_000;
 /// The first slot of the trace. An unused entry has 0: so much older that neither halved uses nor a
@@ -204,7 +204,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn least_score(&mut self) -> u32 {
-        let enough = score(self.now, WORTH_KEEPING.0, WORTH_KEEPING.1);
+        let enough = score(self.now, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
         let mut least = self.draw();
         let mut least_score = self.score_at(least);
         for _ in 0..3 {

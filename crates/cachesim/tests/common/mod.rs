@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use faultline_agave::line::{LineSplitter, Point};
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use faultline_cachesim::cost::Observed;
 use faultline_cachesim::{Trace, file};
 
@@ -33,19 +33,19 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
     let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
     let mut splitter = LineSplitter::new();
     splitter.feed(&fixture(name), |line| {
-        match Known::parse(&Point::parse(line.unwrap()).unwrap())
+        match KnownPoint::parse(&Point::parse(line.unwrap()).unwrap())
             .unwrap()
             .unwrap()
             .known
         {
-            Known::ProgramCache(stats) => {
+            KnownPoint::ProgramCache(stats) => {
                 let slot = slots.entry(stats.slot.unwrap()).or_default();
                 slot.misses += stats.misses.unwrap();
                 slot.evictions += stats.evictions.unwrap();
                 slot.reloads += stats.reloads.unwrap();
                 slot.insertions += stats.insertions.unwrap();
             }
-            Known::ReplaySlot(replay) => {
+            KnownPoint::ReplaySlot(replay) => {
                 let slot = slots.entry(replay.slot.unwrap()).or_default();
                 slot.transactions = replay.total_transactions.unwrap();
                 slot.cache_us = replay.program_cache_us;

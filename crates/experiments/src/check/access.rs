@@ -15,7 +15,7 @@ const WRITE: u32 = 2;
 const PASS: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Who {
+struct UserIds {
     name: String,
     uid: u32,
     groups: Vec<u32>,
@@ -38,12 +38,12 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
         return shut.collect();
     };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let Some(who) = Who::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
+    let Some(who) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
         return BTreeMap::new();
     };
     wanted
         .into_iter()
-        .filter_map(|(path, bits)| Some((path.clone(), who.shut_out(&path, bits)?)))
+        .filter_map(|(path, bits)| Some((path.clone(), who.access_error(&path, bits)?)))
         .collect()
 }
 
@@ -98,8 +98,8 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-impl Who {
-    fn find(passwd: &str, group: &str, name: &str) -> Option<Who> {
+impl UserIds {
+    fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let account = passwd
             .lines()
@@ -114,14 +114,14 @@ impl Who {
                 None
             }
         });
-        Some(Who {
+        Some(UserIds {
             name: name.to_owned(),
             uid,
             groups: std::iter::once(gid).chain(more).collect(),
         })
     }
 
-    fn shut_out(&self, path: &Path, bits: u32) -> Option<String> {
+    fn access_error(&self, path: &Path, bits: u32) -> Option<String> {
         if self.uid == 0 {
             return None;
         }
@@ -176,21 +176,21 @@ mod tests {
 
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nsol:x:4001:4002::/home/sol:/bin/sh\n";
 
-    fn sol() -> Who {
-        Who::find(PASSWD, "disk:x:4003:a,sol,b\nsolar:x:4004:solar\n", "sol").unwrap()
+    fn sol() -> UserIds {
+        UserIds::find(PASSWD, "disk:x:4003:a,sol,b\nsolar:x:4004:solar\n", "sol").unwrap()
     }
 
     #[test]
     fn a_user_has_the_groups_that_name_him_as_a_whole() {
         assert_eq!(
             sol(),
-            Who {
+            UserIds {
                 name: "sol".to_owned(),
                 uid: 4001,
                 groups: vec![4002, 4003]
             }
         );
-        assert_eq!(Who::find(PASSWD, "", "so"), None);
+        assert_eq!(UserIds::find(PASSWD, "", "so"), None);
     }
 
     #[test]
@@ -217,19 +217,19 @@ mod tests {
         mode("", 0o755);
         mode("disk", 0o755);
         mode("disk/ledger", 0o755);
-        let sol = Who {
+        let sol = UserIds {
             uid: u32::MAX - 7,
             groups: vec![u32::MAX - 7],
             ..sol()
         };
-        assert_eq!(sol.shut_out(&ledger, PASS), None);
-        let warnings = sol.shut_out(&ledger, WRITE | PASS).unwrap();
+        assert_eq!(sol.access_error(&ledger, PASS), None);
+        let warnings = sol.access_error(&ledger, WRITE | PASS).unwrap();
         assert!(
             warnings.starts_with("is not open to user \"sol\" (mode 755, of user "),
             "{warnings}"
         );
         mode("disk", 0o750);
-        let warnings = sol.shut_out(&ledger, 0).unwrap();
+        let warnings = sol.access_error(&ledger, 0).unwrap();
         assert!(
             warnings.contains(&format!(
                 "behind {} (mode 750",
@@ -237,8 +237,8 @@ mod tests {
             )),
             "{warnings}"
         );
-        assert_eq!(sol.shut_out(&scene.path().join("none"), WRITE), None);
-        let root = Who { uid: 0, ..sol };
-        assert_eq!(root.shut_out(&ledger, WRITE), None);
+        assert_eq!(sol.access_error(&scene.path().join("none"), WRITE), None);
+        let root = UserIds { uid: 0, ..sol };
+        assert_eq!(root.access_error(&ledger, WRITE), None);
     }
 }

@@ -1,7 +1,7 @@
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
-use faultline_record::recorder::USUAL_INTERVAL;
+use faultline_record::recorder::DEFAULT_INTERVAL;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const RECORDED_HOURLY: u64 = 8 << 20;
 const DOWNLOADED: u64 = 100 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Need {
+pub struct SpaceNeed {
     pub folder: PathBuf,
     pub bytes: u64,
     /// The purpose, and how certain the number is.
@@ -22,7 +22,7 @@ pub struct Need {
     pub free: Option<u64>,
 }
 
-pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
+pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64
         * u64::from(plan.replicates);
@@ -30,11 +30,11 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
         / plan
             .recorder
             .interval
-            .unwrap_or(USUAL_INTERVAL)
+            .unwrap_or(DEFAULT_INTERVAL)
             .as_secs_f64()
             .max(0.1);
     let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
-    let mut needs = vec![Need {
+    let mut needs = vec![SpaceNeed {
         folder: plan.folder.clone(),
         bytes: each.max(1 << 20).saturating_mul(runs),
         what: format!("recordings of {runs} runs; logs come on top"),
@@ -59,7 +59,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
             }
             _ => continue,
         };
-        needs.push(Need {
+        needs.push(SpaceNeed {
             folder: into.clone(),
             bytes,
             what: what.to_owned(),
@@ -71,7 +71,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let mut by_device: BTreeMap<u64, Vec<Need>> = BTreeMap::new();
+    let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
     for need in needs(plan, facts) {
         if let Some(device) = facts
             .folders

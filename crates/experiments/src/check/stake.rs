@@ -1,7 +1,7 @@
 use super::facts::Stake;
 use super::keypair::public_key;
 use crate::plan::{Cluster, Kind, Plan, Workload};
-use faultline_command::rpc::{Rpc, Tries};
+use faultline_command::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Public nodes limit requests.
-const TRIES: Tries = Tries {
+const TRIES: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
@@ -19,7 +19,7 @@ pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
     ask_with(plan, TRIES)
 }
 
-fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
+fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
     if plan.workload.kind != Kind::Validator {
         return BTreeMap::new();
     }
@@ -78,7 +78,11 @@ impl VoteAccounts {
 }
 
 /// Errors only include host and port: the rest may be a key.
-fn vote_accounts(url: &str, genesis: Option<&str>, tries: Tries) -> Result<VoteAccounts, String> {
+fn vote_accounts(
+    url: &str,
+    genesis: Option<&str>,
+    tries: RetryPolicy,
+) -> Result<VoteAccounts, String> {
     let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
     if let Some(genesis) = genesis {
         let found: String = result(&rpc, "getGenesisHash")?;

@@ -15,7 +15,7 @@ pub(super) fn wait(path: &Path) -> anyhow::Result<()> {
     let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {
-            say(&words(pid, pid.is_some_and(lock::stands_still), waited));
+            say(&words(pid, pid.is_some_and(lock::is_suspended), waited));
             message_at += AGAIN;
         }
         std::thread::sleep(POLL_INTERVAL);

@@ -42,22 +42,22 @@ pub struct Attempt {
     pub life: u32,
     pub unix_ns: i64,
     /// Only runs with at least one line.
-    pub runs: BTreeMap<u32, Tried>,
+    pub runs: BTreeMap<u32, RunAttempt>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tried {
+pub struct RunAttempt {
     /// With times in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
     /// `None` while it runs, and if it was cut off.
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
-    pub searched: Searched,
+    pub searched: SearchLog,
     pub void: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Searched {
+pub struct SearchLog {
     /// With times in nanoseconds since 1970.
     pub lines: Vec<(search::Line, i64)>,
     /// `None` while it runs, and if it was cut off.
@@ -158,7 +158,7 @@ impl JournalState {
         }
     }
 
-    fn tried(&mut self, run: u32, attempt: u32) -> Option<&mut Tried> {
+    fn tried(&mut self, run: u32, attempt: u32) -> Option<&mut RunAttempt> {
         let turn = self.turn_of(run)?.number;
         let begun = self
             .attempts
@@ -253,7 +253,7 @@ impl JournalState {
     }
 }
 
-impl Searched {
+impl SearchLog {
     /// Given that nothing runs any more.
     fn is_cut_off(&self) -> bool {
         !self.lines.is_empty() && self.answer.is_none()

@@ -45,7 +45,7 @@ impl CacheTotals {
 /// A pass evicts down to this percentage of the capacity.
 const TARGET: u64 = 90;
 /// Concurrent batches can exceed the target by this many entries.
-const BEYOND: u64 = 32;
+const BATCH_OVERSHOOT: u64 = 32;
 
 /// Whether the run behaved like this capacity. An evicting pass begins at nine tenths of it or
 /// slightly above. Without evictions, every sufficient capacity behaves the same.
@@ -57,7 +57,7 @@ pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
     );
     if seen.points == 0 {
         Validity::Unproven("nothing was recorded of the program cache".to_owned())
-    } else if seen.water_level > u64::from(entries).max(target + BEYOND) {
+    } else if seen.water_level > u64::from(entries).max(target + BATCH_OVERSHOOT) {
         Validity::Invalid(format!(
             "the program cache was larger than {entries} entries: {message}"
         ))

@@ -16,13 +16,13 @@ const GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lasted {
+pub struct RunPeriod {
     pub from_unix_ns: i64,
     /// By the monotonic clock.
     pub length: Duration,
 }
 
-impl Lasted {
+impl RunPeriod {
     pub fn until_unix_ns(self) -> i64 {
         self.from_unix_ns
             .saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
@@ -39,7 +39,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
-    pub fn of(ticks: &[TickRow], lasted: Lasted, interval: Duration) -> Self {
+    pub fn of(ticks: &[TickRow], lasted: RunPeriod, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let due = u64::try_from(lasted.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
         // The wall clock may jump back later.
@@ -101,7 +101,7 @@ impl Recorded {
 
     /// If most of its recording is missing, a run with a planned end is repeated. Any other end has
     /// its own evidence.
-    pub fn weighed(&self, outcome: Outcome) -> Outcome {
+    pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match (outcome, self.too_little().filter(|_| self.lacks(HALF))) {
             (Outcome::Completed, Some(why)) => Outcome::Failed { why },
             (outcome, _) => outcome,
@@ -130,7 +130,7 @@ mod tests {
             .filter(|at| !left_out(*at - 10))
             .map(row)
             .collect();
-        let lasted = Lasted {
+        let lasted = RunPeriod {
             from_unix_ns: 110 * SECOND,
             length: Duration::from_secs(seconds as u64),
         };
@@ -162,7 +162,7 @@ mod tests {
         let words =
             "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
         assert_eq!(long.too_little().as_deref(), Some(words));
-        assert_eq!(long.weighed(Outcome::Completed), Outcome::Completed);
+        assert_eq!(long.checked_outcome(Outcome::Completed), Outcome::Completed);
     }
 
     #[test]
@@ -170,21 +170,24 @@ mod tests {
         let hung = recorded(|at| at > 3, 10, 0);
         assert_eq!((hung.missing, hung.longest), (7, Duration::from_secs(7)));
         assert!(matches!(
-            hung.weighed(Outcome::Completed),
+            hung.checked_outcome(Outcome::Completed),
             Outcome::Failed { .. }
         ));
         // What the kernel says stays.
-        assert_eq!(hung.weighed(Outcome::OutOfMemory), Outcome::OutOfMemory);
+        assert_eq!(
+            hung.checked_outcome(Outcome::OutOfMemory),
+            Outcome::OutOfMemory
+        );
         let nothing = Recorded::of(
             &[],
-            Lasted {
+            RunPeriod {
                 from_unix_ns: 0,
                 length: Duration::from_secs(9),
             },
             Duration::from_secs(1),
         );
         assert!(matches!(
-            nothing.weighed(Outcome::Completed),
+            nothing.checked_outcome(Outcome::Completed),
             Outcome::Failed { .. }
         ));
     }

@@ -21,7 +21,7 @@ fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
     }
 }
 
-fn of(kind: Kind, why: Option<Why>, before: Evidence, after: Evidence) -> Outcome {
+fn of(kind: Kind, why: Option<StopReason>, before: Evidence, after: Evidence) -> Outcome {
     outcome(
         kind,
         &stop(),
@@ -63,7 +63,7 @@ fn a_kill_for_want_of_memory_is_told_whoever_was_killed_and_whatever_the_shell_s
 fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
     let after = evidence(Some(End::Signal(9)), 1);
     let facts = EndFacts {
-        why: Some(Why::TimeUp),
+        why: Some(StopReason::TimeUp),
         before: evidence(None, 0),
         after,
         left: false,
@@ -72,7 +72,7 @@ fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
     let late = of(
         Kind::Validator,
-        Some(Why::TimeUp),
+        Some(StopReason::TimeUp),
         evidence(None, 1),
         evidence(Some(End::Signal(15)), 1),
     );
@@ -104,9 +104,15 @@ fn ends_of_its_own_are_told_apart_from_ours() {
             evidence(Some(End::Signal(15)), 0),
         )
     };
-    assert_eq!(ours(Kind::Validator, Why::TimeUp), Outcome::Completed);
-    assert_eq!(ours(Kind::Validator, Why::NoProgress), Outcome::NoProgress);
-    assert!(!ours(Kind::Replay, Why::TimeUp).is_result());
+    assert_eq!(
+        ours(Kind::Validator, StopReason::TimeUp),
+        Outcome::Completed
+    );
+    assert_eq!(
+        ours(Kind::Validator, StopReason::NoProgress),
+        Outcome::NoProgress
+    );
+    assert!(!ours(Kind::Replay, StopReason::TimeUp).is_result());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{
 use faultline_analysis::report::{SCALARS, scalar};
 use faultline_isolation::CpuSet;
 use faultline_settings::{
-    Mistake, Mistakes, Table, choice, flag, number, size, text, time, within,
+    ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,11 +20,11 @@ const LARGEST: u64 = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
+pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let alone = |what: String| {
-        vec![Mistake {
+        vec![ConfigError {
             file: Some(file.to_owned()),
-            ..Mistake::new(what)
+            ..ConfigError::new(what)
         }]
     };
     let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
@@ -43,7 +43,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
 
 /// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
 /// Returns all mistakes.
-pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
+pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
         let (plan, places) = sections(&mut top, &base, m);
@@ -105,7 +105,7 @@ struct Places {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Places) {
+fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan, Places) {
     let mut plan = empty();
     plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
     plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
@@ -251,7 +251,7 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     let words = [
         ("abba", Order::Abba),
         ("latin-square", Order::LatinSquare),
@@ -290,7 +290,7 @@ fn begin(
     top: &mut Table<'_>,
     plan: &mut Plan,
     (base, places): (&Base, &mut Places),
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) {
     if !top.has("begin") {
         top.lacks(
@@ -328,7 +328,7 @@ fn begin(
     });
 }
 
-fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut Mistakes<'_>) {
+fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut ConfigErrors<'_>) {
     t.set("duration", &mut stop.duration, m, |v| {
         at_least(time(v)?, Duration::from_secs(1))
     });
@@ -357,7 +357,7 @@ fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     }
 }
 
-fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut Mistakes<'_>) {
+fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut ConfigErrors<'_>) {
     t.set("cool_down", &mut rules.cool_down, m, time);
     t.set("patience", &mut rules.patience, m, time);
     t.table("busy_cpus", m, |t, m| {
@@ -385,7 +385,7 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
     )
 }
 
-fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
     // An invalid arm may lack its name.
     let sound = m.is_empty();

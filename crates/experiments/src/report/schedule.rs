@@ -1,6 +1,6 @@
 use super::Experiment;
 use super::from_experiment::words;
-use crate::journal::{Attempt, Tried};
+use crate::journal::{Attempt, RunAttempt};
 use crate::schedule::{Scheduled, Turn};
 use faultline_analysis::report::cells::{count, duration, number, table};
 use faultline_analysis::report::model::{Cell, Table};
@@ -74,7 +74,7 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
     ]
 }
 
-fn begun(attempt: &Attempt, tried: Option<&Tried>) -> i64 {
+fn begun(attempt: &Attempt, tried: Option<&RunAttempt>) -> i64 {
     tried
         .and_then(|tried| tried.steps.first())
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
@@ -123,7 +123,7 @@ fn attempt_row(
     experiment: &Experiment,
     scheduled: &Scheduled,
     attempt: &Attempt,
-    tried: &Tried,
+    tried: &RunAttempt,
 ) -> Vec<Cell> {
     let why = match &tried.ended {
         Some((ending, _)) if ending.outcome.is_result() => {

@@ -3,7 +3,7 @@ mod words;
 pub(crate) use words::headline;
 
 use super::Experiment;
-use crate::journal::Searched;
+use crate::journal::SearchLog;
 use crate::plan::{self, Cluster};
 use crate::schedule::Scheduled;
 use crate::search::{Evidence, Line, Verdict};
@@ -22,7 +22,7 @@ const EPOCH: u64 = 432_000;
 pub(crate) struct Search<'e> {
     scheduled: &'e Scheduled,
     rules: &'e plan::Search,
-    searched: &'e Searched,
+    searched: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,

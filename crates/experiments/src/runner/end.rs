@@ -1,14 +1,14 @@
 use super::turn::Running;
-use super::{Halt, Runner, search};
+use super::{Runner, TurnError, search};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
-use crate::judge::gaps::{Lasted, Recorded};
+use crate::judge::gaps::{Recorded, RunPeriod};
 use crate::judge::{self, EndFacts, cache};
 use crate::outcome::{Ending, Outcome, Validity};
 use crate::watch::Watch;
 use anyhow::Context;
 use faultline_isolation::Evidence;
-use faultline_record::recorder::USUAL_INTERVAL;
+use faultline_record::recorder::DEFAULT_INTERVAL;
 use faultline_text::time;
 use std::time::Duration;
 
@@ -18,7 +18,11 @@ const MOMENT: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
     /// Also journals the results.
-    pub(super) fn conclude(&mut self, runs: &mut [Running], which: &[usize]) -> Result<(), Halt> {
+    pub(super) fn conclude(
+        &mut self,
+        runs: &mut [Running],
+        which: &[usize],
+    ) -> Result<(), TurnError> {
         let mut concluded: Vec<&mut Running> = runs
             .iter_mut()
             .enumerate()
@@ -32,7 +36,7 @@ impl Runner<'_> {
         for run in &mut concluded {
             run.lasted = run.watch.as_ref().map(|watch| {
                 let began = watch.began();
-                Lasted {
+                RunPeriod {
                     from_unix_ns: began.unix_ns,
                     length: now.uptime.saturating_sub(began.uptime),
                 }
@@ -51,10 +55,10 @@ impl Runner<'_> {
     }
 
     /// Returns the original reason, or a worse one.
-    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: Halt) -> Halt {
+    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: TurnError) -> TurnError {
         let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
         let mut worse = None;
-        if !matches!(halt, Halt::Journal(_)) {
+        if !matches!(halt, TurnError::Journal(_)) {
             for run in &left {
                 worse = worse.or(self.step(run, Step::End).err());
             }
@@ -69,14 +73,16 @@ impl Runner<'_> {
             (run.launched, run.recorder) = (None, None);
             let number = run.scheduled.run;
             let outcome = match &halt {
-                Halt::StoppedBy(why) | Halt::DiskFull(why) => {
+                TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
-                Halt::Failed { run, why } if *run == number => Outcome::Failed { why: why.clone() },
-                Halt::Failed { run, .. } => Outcome::Interrupted {
+                TurnError::Failed { run, why } if *run == number => {
+                    Outcome::Failed { why: why.clone() }
+                }
+                TurnError::Failed { run, .. } => Outcome::Interrupted {
                     why: format!("run {run} of the same turn failed"),
                 },
-                Halt::Journal(_) => continue,
+                TurnError::Journal(_) => continue,
             };
             let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
             let notes = std::mem::take(&mut run.notes);
@@ -91,7 +97,7 @@ impl Runner<'_> {
         }
         // A full disk explains a failed write.
         match (halt, worse) {
-            (Halt::StoppedBy(_) | Halt::Failed { .. }, Some(worse)) => worse,
+            (TurnError::StoppedBy(_) | TurnError::Failed { .. }, Some(worse)) => worse,
             (halt, _) => halt,
         }
     }
@@ -147,7 +153,7 @@ impl Runner<'_> {
             .as_mut()
             .is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
-            recorder.see_the_end();
+            recorder.wait_for_end_event();
         }
         // Removed first, so that Prometheus reports no target as down.
         if self.announced.remove(&run.scheduled.run).is_some() {
@@ -159,7 +165,7 @@ impl Runner<'_> {
         };
         if let Some(mut recorder) = run.recorder.take() {
             if begun && !ended {
-                recorder.see_the_end();
+                recorder.wait_for_end_event();
             }
             if let Err(error) = recorder.finish() {
                 run.notes.push(format!(
@@ -192,9 +198,9 @@ impl Runner<'_> {
                     .cache_entries
                     .map(|entries| cache::validity(entries, &seen))
                     .unwrap_or_default();
-                let outcome = recorded.weighed(outcome);
+                let outcome = recorded.checked_outcome(outcome);
                 let doubt = recorded.too_little().filter(|_| outcome.is_result());
-                (outcome, cache.doubted(doubt))
+                (outcome, cache.with_doubt(doubt))
             }
             Err(error) => (
                 Outcome::Failed {
@@ -203,19 +209,19 @@ impl Runner<'_> {
                 Validity::Valid,
             ),
         };
-        let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
+        let validity = validity.with_doubt(run.not_cold.take().filter(|_| outcome.is_result()));
         let late = run
             .watch
             .as_ref()
             .and_then(Watch::too_late)
             .filter(|_| outcome == Outcome::Completed);
-        let validity = validity.doubted(late.map(|late| {
+        let validity = validity.with_doubt(late.map(|late| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
                 time(late)
             )
         }));
-        let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
+        let stopped_unix_ns = run.lasted.map(RunPeriod::until_unix_ns);
         Ending {
             outcome,
             validity,
@@ -228,7 +234,7 @@ impl Runner<'_> {
     fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.system.cache(&recording)?;
-        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         let lasted = run.lasted.context("it was never begun")?;
         Ok((
             seen,
@@ -236,7 +242,7 @@ impl Runner<'_> {
         ))
     }
 
-    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), Halt> {
+    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failed = match &ending.outcome {
             Outcome::Failed { why } => Some(why.clone()),
@@ -249,13 +255,13 @@ impl Runner<'_> {
             attempt,
             ending: Box::new(ending),
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         run.over = true;
-        self.rested = Some(self.system.now().uptime);
+        self.last_run_ended = Some(self.system.now().uptime);
         match failed {
             // The turn is repeated, so its other runs can stop.
             Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
-                Err(Halt::Failed { run: number, why })
+                Err(TurnError::Failed { run: number, why })
             }
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@ mod observer;
 mod recorder;
 
 use super::job::owner;
-use super::system::{Cooled, Observer, Order, Recorder, StopRequest, System};
+use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
 use crate::host::{self, HostFinding, folders_of};
@@ -153,7 +153,7 @@ impl System for Real {
         )])
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
         let mut warm: Vec<&Path> = folders_of(lane).collect();
         if let Begin::Restore { from } = &plan.begin {
             warm.push(from);

@@ -2,11 +2,11 @@
 
 use super::searching::{Searching, relimit};
 use super::turn::Running;
-use super::{Halt, Runner};
+use super::{Runner, TurnError};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
-use crate::search::{Act, Line, Verdict};
-use crate::watch::Why;
+use crate::search::{Action, Line, Verdict};
+use crate::watch::StopReason;
 use anyhow::Context;
 
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
@@ -30,7 +30,7 @@ impl Runner<'_> {
     }
 
     /// Nothing without a search, or after its end.
-    pub(super) fn search(&mut self, run: &mut Running) -> Result<(), Halt> {
+    pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
         };
@@ -43,7 +43,11 @@ impl Runner<'_> {
         acts
     }
 
-    fn poll_search(&mut self, run: &mut Running, searching: &mut Searching) -> Result<(), Halt> {
+    fn poll_search(
+        &mut self,
+        run: &mut Running,
+        searching: &mut Searching,
+    ) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
@@ -51,21 +55,21 @@ impl Runner<'_> {
         let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
         for act in searching.machine.poll(&reading) {
             match act {
-                Act::Limit(bytes) => {
+                Action::Limit(bytes) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
                         searching.relimit(launched, bytes);
                     }
                 }
-                Act::Line(line) => self.search_line(run, line)?,
-                Act::Over(answer) => {
+                Action::Line(line) => self.search_line(run, line)?,
+                Action::Over(answer) => {
                     searching.answer = Some((*answer).clone());
-                    run.why = Some((Why::TimeUp, evidence.clone()));
+                    run.why = Some((StopReason::TimeUp, evidence.clone()));
                     self.write(Entry::SearchAnswer {
                         run: number,
                         attempt,
                         answer,
                     })
-                    .map_err(Halt::Journal)?;
+                    .map_err(TurnError::Journal)?;
                 }
             }
         }
@@ -73,7 +77,7 @@ impl Runner<'_> {
     }
 
     /// Only if that dwell was under a limit.
-    pub(super) fn ends_in_search(&mut self, run: &mut Running) -> Result<(), Halt> {
+    pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let searching = run
             .search
             .as_mut()
@@ -84,7 +88,7 @@ impl Runner<'_> {
         }
     }
 
-    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), Halt> {
+    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         self.system
             .print(&format!("run {number}: {}", in_words(&line)));
@@ -94,7 +98,7 @@ impl Runner<'_> {
             attempt,
             line,
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
             let refused = recorder
                 .mark(&name, kind)

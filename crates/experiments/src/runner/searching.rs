@@ -15,11 +15,11 @@ const PAGE: u64 = 64 << 10;
 
 /// Since when operations have failed; `None` if the last one succeeded.
 #[derive(Debug, Default)]
-pub(super) struct RpcError(Option<Duration>);
+pub(super) struct FailureTimer(Option<Duration>);
 
-impl RpcError {
+impl FailureTimer {
     /// `None` for a recent failure. Fails if errors last too long.
-    pub(super) fn bear<T>(
+    pub(super) fn tolerate<T>(
         &mut self,
         now: Duration,
         came: anyhow::Result<T>,
@@ -49,8 +49,8 @@ pub(super) struct Searching {
     /// OOM events so far.
     out_of_memory: u64,
     /// A limit change that failed.
-    owed: Option<Option<u64>>,
-    error: RpcError,
+    pending_limit: Option<Option<u64>>,
+    error: FailureTimer,
 }
 
 impl Searching {
@@ -68,8 +68,8 @@ impl Searching {
             observer,
             answer: None,
             out_of_memory: 0,
-            owed: None,
-            error: RpcError::default(),
+            pending_limit: None,
+            error: FailureTimer::default(),
         })
     }
 
@@ -79,13 +79,15 @@ impl Searching {
         now: Duration,
         launched: &mut dyn Launched,
     ) -> anyhow::Result<(Reading, Evidence)> {
-        let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
-        let moved = owed.is_ok();
-        let sampled_evidence = owed.and_then(|()| Ok(launched.evidence()?));
+        let pending_limit = self
+            .pending_limit
+            .map_or(Ok(()), |bytes| relimit(launched, bytes));
+        let moved = pending_limit.is_ok();
+        let sampled_evidence = pending_limit.and_then(|()| Ok(launched.evidence()?));
         if moved {
-            self.owed = None;
+            self.pending_limit = None;
         }
-        let Some(evidence) = self.error.bear(now, sampled_evidence)? else {
+        let Some(evidence) = self.error.tolerate(now, sampled_evidence)? else {
             // If the launcher does not answer, files and recording are still readable.
             let seen = moved.then(|| self.observer.read(now));
             return Ok((
@@ -108,7 +110,7 @@ impl Searching {
 
     /// The next poll retries a failure.
     pub(super) fn relimit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
-        self.owed = relimit(launched, bytes).err().map(|_| bytes);
+        self.pending_limit = relimit(launched, bytes).err().map(|_| bytes);
     }
 
     /// It waits because it is full, or had an OOM event since the last poll.
@@ -122,7 +124,7 @@ impl Searching {
     /// Whether a limit may be in effect: during the search, and if the last one could not be
     /// lifted.
     pub(super) fn may_reach_limit(&self) -> bool {
-        !self.is_over() || self.owed.is_some()
+        !self.is_over() || self.pending_limit.is_some()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -232,15 +234,15 @@ mod tests {
     fn what_fails_for_a_moment_is_borne_and_what_fails_on_is_an_error_that_says_how_long() {
         let second = Duration::from_secs(1);
         let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
-        let mut error = RpcError::default();
-        assert!(error.bear(second, fails()).unwrap().is_none());
-        assert!(error.bear(30 * second, fails()).unwrap().is_none());
-        assert!(error.bear(30 * second, Ok(())).unwrap().is_some());
+        let mut error = FailureTimer::default();
+        assert!(error.tolerate(second, fails()).unwrap().is_none());
+        assert!(error.tolerate(30 * second, fails()).unwrap().is_none());
+        assert!(error.tolerate(30 * second, Ok(())).unwrap().is_some());
         assert!(
-            error.bear(40 * second, fails()).unwrap().is_none(),
+            error.tolerate(40 * second, fails()).unwrap().is_none(),
             "it counts anew"
         );
-        let error = error.bear(70 * second, fails()).unwrap_err();
+        let error = error.tolerate(70 * second, fails()).unwrap_err();
         assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }
 }

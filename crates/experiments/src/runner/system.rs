@@ -34,7 +34,7 @@ pub trait System {
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
 
     /// Also checks what is left.
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled>;
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
 
     /// On return it listens and follows its process, if one was given.
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>>;
@@ -61,7 +61,7 @@ pub trait Observer {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cooled {
+pub struct CacheDropped {
     pub lines: Vec<String>,
     pub not_cold: Option<String>,
 }
@@ -101,7 +101,7 @@ pub trait Recorder {
     fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;
 
     /// Waits briefly until the recording shows the end.
-    fn see_the_end(&mut self);
+    fn wait_for_end_event(&mut self);
 
     /// Fails if it did not end in order.
     fn finish(self: Box<Self>) -> anyhow::Result<()>;

@@ -1,17 +1,17 @@
-use super::searching::{self, RpcError, Searching};
+use super::searching::{self, FailureTimer, Searching};
 use super::system::{Order, Recorder};
-use super::{Halt, Runner, job};
+use super::{Runner, TurnError, job};
 use crate::journal::{self, Entry, Step};
-use crate::judge::gaps::Lasted;
+use crate::judge::gaps::RunPeriod;
 use crate::judge::killed_for_memory;
 use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
-use crate::watch::{Watch, Why};
+use crate::watch::{StopReason, Watch};
 use anyhow::Context;
 use faultline_isolation::{End, Evidence, Launched};
-use faultline_record::opening;
-use faultline_record::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
+use faultline_record::gate_text;
+use faultline_record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,18 +34,18 @@ pub(super) struct Running {
     pub(super) watch: Option<Watch>,
     pub(super) search: Option<Searching>,
     /// Errors of reading its cgroup.
-    pub(super) error: RpcError,
+    pub(super) error: FailureTimer,
     /// With the evidence at that decision.
-    pub(super) why: Option<(Why, Evidence)>,
+    pub(super) why: Option<(StopReason, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     pub(super) lingers: bool,
     /// Why its page cache may not be cold.
     pub(super) not_cold: Option<String>,
-    pub(super) lasted: Option<Lasted>,
+    pub(super) lasted: Option<RunPeriod>,
     pub(super) over: bool,
 }
 
-enum Found {
+enum RunPoll {
     Runs,
     /// Its time is up, and it still runs.
     TimeUp,
@@ -84,15 +84,18 @@ fn ask(run: &mut Running) -> anyhow::Result<JobState> {
 }
 
 impl Runner<'_> {
-    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), Halt> {
+    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), TurnError> {
         self.write(Entry::TurnBegun {
             turn: turn.number,
             attempt,
         })
-        .map_err(Halt::Journal)?;
+        .map_err(TurnError::Journal)?;
         let mut runs = Vec::new();
         for scheduled in &turn.runs {
-            runs.push(self.running(scheduled, attempt).map_err(Halt::Journal)?);
+            runs.push(
+                self.running(scheduled, attempt)
+                    .map_err(TurnError::Journal)?,
+            );
         }
         let done = self
             .prepare(turn.number, &mut runs)
@@ -126,7 +129,7 @@ impl Runner<'_> {
             recorder: None,
             watch: None,
             search: None,
-            error: RpcError::default(),
+            error: FailureTimer::default(),
             why: None,
             lingers: false,
             not_cold: None,
@@ -135,7 +138,7 @@ impl Runner<'_> {
         })
     }
 
-    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
+    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
         if journal::is_full(error)
             || self
@@ -143,18 +146,18 @@ impl Runner<'_> {
                 .free_bytes(self.folder.path())
                 .is_some_and(|free| free < MIN_FREE_BYTES)
         {
-            return Halt::DiskFull(format!("the disk is full: {why}"));
+            return TurnError::DiskFull(format!("the disk is full: {why}"));
         }
-        Halt::Failed { run, why }
+        TurnError::Failed { run, why }
     }
 
-    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), Halt> {
+    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), TurnError> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
         self.write(Entry::Step { run, attempt, step })
-            .map_err(Halt::Journal)
+            .map_err(TurnError::Journal)
     }
 
-    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), Halt> {
+    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), TurnError> {
         for run in &*runs {
             self.step(run, Step::Host)?;
         }
@@ -274,8 +277,8 @@ impl Runner<'_> {
         });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
-        launched.go(&opening(&variables))?;
-        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        launched.go(&gate_text(&variables))?;
+        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
         self.begin_search(run)?;
         let Scheduled {
@@ -291,13 +294,13 @@ impl Runner<'_> {
     }
 
     /// Also waits for the cool-down.
-    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, Halt> {
-        while let Some(rested) = self.rested {
+    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
+        while let Some(last_run_ended) = self.last_run_ended {
             let left = self
                 .plan
                 .host
                 .cool_down
-                .saturating_sub(self.system.now().uptime.saturating_sub(rested));
+                .saturating_sub(self.system.now().uptime.saturating_sub(last_run_ended));
             if left.is_zero() {
                 break;
             }
@@ -332,20 +335,20 @@ impl Runner<'_> {
                     .collect());
             } else {
                 let why = format!("the host is not fit for a run: {}", refused.join("; "));
-                return Err(Halt::Failed { run: first, why });
+                return Err(TurnError::Failed { run: first, why });
             }
         }
     }
 
-    pub(super) fn heed(&self) -> Result<(), Halt> {
+    pub(super) fn heed(&self) -> Result<(), TurnError> {
         match self.system.stop_request() {
-            Some(request) => Err(Halt::StoppedBy(format!("stopped by {}", request.by))),
+            Some(request) => Err(TurnError::StoppedBy(format!("stopped by {}", request.by))),
             None => Ok(()),
         }
     }
 
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
-    fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
+    fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
         let pause = if self.plan.search.is_some() {
             searching::POLL_INTERVAL
         } else {
@@ -375,10 +378,10 @@ impl Runner<'_> {
                     .observe(run)
                     .map_err(|error| self.halt(run.scheduled.run, &error))?
                 {
-                    Found::Runs => {}
-                    Found::TimeUp => time_is_up.push(index),
-                    Found::Over => {
-                        self.ends_in_search(run)?;
+                    RunPoll::Runs => {}
+                    RunPoll::TimeUp => time_is_up.push(index),
+                    RunPoll::Over => {
+                        self.journal_validator_end(run)?;
                         self.conclude(runs, &[index])?;
                     }
                 }
@@ -394,7 +397,7 @@ impl Runner<'_> {
     }
 
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    fn observe(&mut self, run: &mut Running) -> anyhow::Result<Found> {
+    fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
         let state = ask(run);
         let JobState {
             ended,
@@ -404,9 +407,9 @@ impl Runner<'_> {
             empty,
         } = match run.search {
             // Hours of work must survive a short error.
-            Some(_) => match run.error.bear(self.system.now().uptime, state)? {
+            Some(_) => match run.error.tolerate(self.system.now().uptime, state)? {
                 Some(seen) => seen,
-                None => return Ok(Found::Runs),
+                None => return Ok(RunPoll::Runs),
             },
             None => state?,
         };
@@ -422,19 +425,19 @@ impl Runner<'_> {
         if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
-                with_its_words(end, &words)
+                describe_end(end, &words)
             );
         }
         if ended.is_some() && !killed {
             // A log writer may need a moment to exit.
             let lingered = std::mem::replace(&mut run.lingers, !empty);
             if run.lingers && !lingered {
-                return Ok(Found::Runs);
+                return Ok(RunPoll::Runs);
             }
         }
         if ended.is_some() || killed {
             // The evidence has what the recording does not have yet.
-            return Ok(Found::Over);
+            return Ok(RunPoll::Over);
         }
         let seen = self
             .system
@@ -460,9 +463,9 @@ impl Runner<'_> {
             run.why = why.map(|why| (why, evidence));
         }
         Ok(match run.why {
-            None => Found::Runs,
-            Some((Why::TimeUp, _)) => Found::TimeUp,
-            Some(_) => Found::Over,
+            None => RunPoll::Runs,
+            Some((StopReason::TimeUp, _)) => RunPoll::TimeUp,
+            Some(_) => RunPoll::Over,
         })
     }
 }

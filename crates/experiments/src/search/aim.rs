@@ -1,16 +1,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum DwellPurpose {
     Reference,
     Probe(u64),
     Confirm { headroom: u64, high: bool },
 }
 
-impl Aim {
+impl DwellPurpose {
     /// In bytes; `None` without a limit.
     pub(super) fn headroom(self) -> Option<u64> {
         match self {
-            Aim::Reference => None,
-            Aim::Probe(headroom) | Aim::Confirm { headroom, .. } => Some(headroom),
+            DwellPurpose::Reference => None,
+            DwellPurpose::Probe(headroom) | DwellPurpose::Confirm { headroom, .. } => {
+                Some(headroom)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Moves the limit in small steps, because a large one reclaims more than necessary. Detects
 //! dangers that lift it at once.
 
-use super::{Act, BLIND, LOST, Reading, SILENT, STALLED};
+use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, Reading, SILENT, STALLED};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -111,7 +111,10 @@ impl Approach {
         self.limit?;
         if reading.out_of_memory {
             Some("the group is out of memory")
-        } else if reading.behind.is_some_and(|behind| behind > LOST) {
+        } else if reading
+            .behind
+            .is_some_and(|behind| behind > MAX_SLOTS_BEHIND)
+        {
             Some("it is too far behind")
         } else if self.stalled().is_some_and(|full| full > STALLED) {
             Some("it waits for memory too long")
@@ -122,9 +125,9 @@ impl Approach {
             Some("unreclaimable memory rose by half of the headroom within a second")
         } else if self
             .seen
-            .is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND)
+            .is_some_and(|seen| reading.at.saturating_sub(seen) > MAX_DATA_AGE)
         {
-            let silent = reading.at.saturating_sub(self.last_answer) > BLIND;
+            let silent = reading.at.saturating_sub(self.last_answer) > MAX_DATA_AGE;
             Some(if silent {
                 SILENT
             } else {
@@ -149,7 +152,7 @@ impl Approach {
         &mut self,
         headroom: Option<u64>,
         reading: &Reading,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<Action>,
     ) -> bool {
         let Some(headroom) = headroom else {
             if self.limit.is_some() {
@@ -191,7 +194,7 @@ impl Approach {
         }
         self.limit = Some(next);
         self.set = reading.at;
-        acts.push(Act::Limit(self.limit));
+        acts.push(Action::Limit(self.limit));
         next == target
     }
 
@@ -206,9 +209,9 @@ impl Approach {
             .is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
     }
 
-    pub(super) fn lift(&mut self, acts: &mut Vec<Act>) {
+    pub(super) fn lift(&mut self, acts: &mut Vec<Action>) {
         if self.limit.is_some() {
-            acts.push(Act::Limit(None));
+            acts.push(Action::Limit(None));
         }
         (self.limit, self.headroom, self.lowered) = (None, None, None);
         self.stalls.clear();

@@ -1,6 +1,6 @@
 use super::evidence::{Evidence, Verdict};
 use super::reference::References;
-use super::{BLIND, Reading, SILENT};
+use super::{MAX_DATA_AGE, Reading, SILENT};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ const PARTS: u32 = 8;
 /// In a shorter part, a single poll or late wake-up is a large share.
 const PART: Duration = Duration::from_secs(1);
 /// Quantile of replay times that is compared with a reference.
-const QUICK: f64 = 0.95;
+const REPLAY_QUANTILE: f64 = 0.95;
 /// The quantile may be this multiple of the reference's.
-const SLOWER: f64 = 1.2;
-const WORSE: f64 = 1.0;
+const MAX_REPLAY_RATIO: f64 = 1.2;
+const MAX_BEHIND_INCREASE: f64 = 1.0;
 /// Share of runnable time that replay threads wait for a CPU on a busy host, ...
 const BUSY: f64 = 0.05;
 /// ... if the ratio of waiting to running is also this multiple of the reference's.
@@ -22,7 +22,7 @@ const SLOW: f64 = 0.95;
 /// Minimum time for counting slots: a recording is up to a second old.
 const RATE: Duration = Duration::from_secs(30);
 /// Replay times of a smaller share of a reference's slots say too little: pushes deliver them late.
-const FEW: f64 = 0.25;
+const MIN_REPLAY_SHARE: f64 = 0.25;
 /// A limit exceeded in more polls was not effective.
 const EXCEEDED: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
@@ -94,9 +94,9 @@ impl Dwell {
         }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
             self.seen = at;
-        } else if at.saturating_sub(self.last_answer) > BLIND {
+        } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
             self.silent = true;
-        } else if at.saturating_sub(self.seen) > BLIND {
+        } else if at.saturating_sub(self.seen) > MAX_DATA_AGE {
             self.gap = self.gap.max(at.saturating_sub(self.seen));
         }
         if let Some(behind) = reading.behind {
@@ -194,9 +194,13 @@ impl Dwell {
         if self.lasted() < least || busy(self.waited(), usual).is_some() {
             return false;
         }
-        let slow = self.replay.iter().filter(|us| **us > SLOWER * time).count() as f64;
+        let slow = self
+            .replay
+            .iter()
+            .filter(|us| **us > MAX_REPLAY_RATIO * time)
+            .count() as f64;
         let all = (rate * self.length.as_secs_f64()).max(self.replay.len() as f64);
-        slow > (1.0 - QUICK) * all + 1.0
+        slow > (1.0 - REPLAY_QUANTILE) * all + 1.0
     }
 
     fn lasted(&self) -> Duration {
@@ -212,7 +216,7 @@ impl Dwell {
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay.sort_unstable_by(f64::total_cmp);
         // Nearest-rank method.
-        let rank = (QUICK * self.replay.len() as f64).ceil() as usize;
+        let rank = (REPLAY_QUANTILE * self.replay.len() as f64).ceil() as usize;
         Evidence {
             seconds,
             replayed: self.replay.len(),
@@ -250,7 +254,7 @@ impl Dwell {
         }
         fails.extend(behind(&evidence, at_tip));
         if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
-            && now > SLOWER * usual
+            && now > MAX_REPLAY_RATIO * usual
         {
             fails.push(format!(
                 "95 % of the slots were replayed within {now:.0} us, in the references within {usual:.0} us"
@@ -269,9 +273,9 @@ impl Dwell {
         if !fails.is_empty() {
             void.extend(busy(evidence.waited, usual));
         } else if long
-            && usual
-                .replayed()
-                .is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
+            && usual.replayed().is_some_and(|usual| {
+                (evidence.replayed as f64) < MIN_REPLAY_SHARE * usual * evidence.seconds
+            })
         {
             void.push(format!(
                 "the replay of only {} slots became known",
@@ -339,7 +343,7 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
         why.push(format!("it was {most} slots behind"));
     }
     if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
-        && last > first + WORSE
+        && last > first + MAX_BEHIND_INCREASE
     {
         why.push(format!(
             "it was {first:.1} slots behind at the beginning and {last:.1} at the end"

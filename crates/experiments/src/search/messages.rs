@@ -47,7 +47,7 @@ pub struct Replayed {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Act {
+pub enum Action {
     /// In bytes; `None` lifts it.
     Limit(Option<u64>),
     /// Journal this before any later action. Only a dangerous limit is lifted first, because

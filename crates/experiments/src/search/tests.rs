@@ -26,9 +26,9 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
         let reading = plant.read();
         for act in machine.poll(&reading) {
             match act {
-                Act::Limit(limit) => plant.limit(limit),
-                Act::Line(line) => lines.push(line),
-                Act::Over(answer) => return (*answer, lines),
+                Action::Limit(limit) => plant.limit(limit),
+                Action::Line(line) => lines.push(line),
+                Action::Over(answer) => return (*answer, lines),
             }
         }
     }
@@ -222,13 +222,13 @@ fn time_that_is_over_ends_it_without_a_limit() {
     let over = (0..8000).find_map(|_| {
         let acts = machine.poll(&plant.read());
         acts.iter().for_each(|act| {
-            if let Act::Limit(limit) = act {
+            if let Action::Limit(limit) = act {
                 plant.limit(*limit);
             }
         });
-        acts.into_iter().find(|act| matches!(act, Act::Over(_)))
+        acts.into_iter().find(|act| matches!(act, Action::Over(_)))
     });
-    let Some(Act::Over(answer)) = over else {
+    let Some(Action::Over(answer)) = over else {
         panic!("no end")
     };
     assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
@@ -240,16 +240,19 @@ fn a_search_that_runs_out_of_time_while_it_confirms_gives_its_range_as_not_confi
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let answer = (0..200_000).find_map(|_| {
         let acts = machine.poll(&plant.read());
-        if matches!(machine.stage, Stage::Dwelling(Aim::Confirm { .. }, _)) {
+        if matches!(
+            machine.stage,
+            Stage::Dwelling(DwellPurpose::Confirm { .. }, _)
+        ) {
             machine.rules.most = Duration::ZERO;
         }
         acts.into_iter().find_map(|act| match act {
-            Act::Limit(limit) => {
+            Action::Limit(limit) => {
                 plant.limit(limit);
                 None
             }
-            Act::Over(answer) => Some(answer),
-            Act::Line(_) => None,
+            Action::Over(answer) => Some(answer),
+            Action::Line(_) => None,
         })
     });
     let answer = answer.expect("an end");
@@ -271,9 +274,9 @@ fn squeezed() -> (Machine, Plant) {
         Machine::new(rules(), 32, false).expect("rules"),
         Plant::new(200 * MIB, 8),
     );
-    while !matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
+    while !matches!(machine.stage, Stage::Dwelling(DwellPurpose::Probe(_), _)) {
         for act in machine.poll(&plant.read()) {
-            if let Act::Limit(limit) = act {
+            if let Action::Limit(limit) = act {
                 plant.limit(limit);
             }
         }
@@ -295,11 +298,11 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
         let mut reading = plant.read();
         danger(&mut reading);
         let acts = machine.poll(&reading);
-        assert_eq!(acts.first(), Some(&Act::Limit(None)), "{acts:?}");
-        let shown = |act: &Act| {
+        assert_eq!(acts.first(), Some(&Action::Limit(None)), "{acts:?}");
+        let shown = |act: &Action| {
             matches!(
                 act,
-                Act::Line(Line::Dwell {
+                Action::Line(Line::Dwell {
                     verdict: Verdict::Failed,
                     ..
                 })
@@ -319,7 +322,7 @@ fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
             unreclaimable: None,
             ..plant.read()
         };
-        if machine.poll(&reading).contains(&Act::Limit(None)) {
+        if machine.poll(&reading).contains(&Action::Limit(None)) {
             lifted = Some(poll);
             break;
         }
@@ -338,7 +341,7 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
     for _ in 0..4 * 2000 {
         let reading = plant.read();
         for act in machine.poll(&reading) {
-            let Act::Limit(limit) = act else { continue };
+            let Action::Limit(limit) = act else { continue };
             plant.limit(limit);
             match (last, limit) {
                 (None, Some(first)) => {
@@ -388,14 +391,14 @@ fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that(
             ..Reading::default()
         };
         for act in machine.poll(&reading) {
-            if let Act::Limit(now) = act {
+            if let Action::Limit(now) = act {
                 let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
                 assert!(step <= GIB, "{} MiB at once", step / MIB);
                 steps += usize::from(step > 0);
                 limit = now;
             }
         }
-        if matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
+        if matches!(machine.stage, Stage::Dwelling(DwellPurpose::Probe(_), _)) {
             assert_eq!(limit, Some(300 * GIB));
             assert_eq!(steps, 100);
             return;
@@ -412,7 +415,7 @@ fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
         ..reading
     };
     let reading = stalled(plant.read());
-    assert!(machine.poll(&reading).contains(&Act::Limit(None)));
+    assert!(machine.poll(&reading).contains(&Action::Limit(None)));
     plant.limit(None);
     // The next limit comes at once where it may: what is left of the stall is nobody's.
     let mut acts = Vec::new();
@@ -552,7 +555,7 @@ fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
             let reading = Reading { at: seconds(*at), behind, unreclaimable, memory, ..Reading::default() };
-            let out_of_time = |act: &Act| matches!(act, Act::Over(answer) if answer.outcome == Outcome::OutOfTime);
+            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == Outcome::OutOfTime);
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
@@ -568,17 +571,18 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
         let acts = machine.poll(&plant.read());
-        if let Some(lifted_at) = acts.iter().position(|act| *act == Act::Limit(None)) {
+        if let Some(lifted_at) = acts.iter().position(|act| *act == Action::Limit(None)) {
             let danger = acts.iter().any(
-                |act| matches!(act, Act::Line(Line::Dwell { evidence, .. }) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
+                |act| matches!(act, Action::Line(Line::Dwell { evidence, .. }) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
-            let written = |act: &Act| matches!(act, Act::Line(Line::Limit { headroom: None, .. }));
+            let written =
+                |act: &Action| matches!(act, Action::Line(Line::Limit { headroom: None, .. }));
             assert!(danger || acts[..lifted_at].iter().any(written), "{acts:?}");
             lifted += 1;
             dangers += usize::from(danger);
         }
         for act in acts {
-            if let Act::Limit(limit) = act {
+            if let Action::Limit(limit) = act {
                 plant.limit(limit);
             }
         }
@@ -606,15 +610,15 @@ fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
         reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + burst);
         for act in machine.poll(&reading) {
             match act {
-                Act::Limit(limit) => {
+                Action::Limit(limit) => {
                     assert!(
                         poll < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
                         "{limit:?}"
                     );
                     plant.limit(limit);
                 }
-                Act::Line(line) => lines.push(line),
-                Act::Over(answer) => return Some(*answer),
+                Action::Line(line) => lines.push(line),
+                Action::Over(answer) => return Some(*answer),
             }
         }
         None

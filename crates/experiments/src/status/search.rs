@@ -1,8 +1,8 @@
 use super::since_1970;
-use crate::journal::Searched;
+use crate::journal::SearchLog;
 use crate::plan::Search;
 use crate::search::{Answer, Line, Outcome, Verdict};
-use faultline_stats::staircase::{Staircase, Wanted};
+use faultline_stats::staircase::{SearchConfig, Staircase};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ pub struct Dwells {
 impl SearchStatus {
     pub(super) fn of(
         rules: &Search,
-        searched: &Searched,
+        searched: &SearchLog,
         cut_off: usize,
         now: Option<Duration>,
     ) -> Self {
         let mut dwells = Dwells::default();
-        let wanted = Wanted {
+        let wanted = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
             most: ENDLESS,
@@ -196,7 +196,7 @@ mod tests {
             dwell(Some(24 * GIB), Verdict::KeptUp),
             limit(Some(20 * GIB)),
         ];
-        let mut searched = Searched {
+        let mut searched = SearchLog {
             lines: lines
                 .into_iter()
                 .map(|line| (line, 1_000_000_000))

@@ -56,7 +56,11 @@ fn executing(second: u64, since: u64, slot: u64) -> Progress {
 }
 
 /// The first second at which it decides, with the recording made by `of`.
-fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Option<(u64, Why)> {
+fn decided(
+    watch: &mut Watch,
+    until: u64,
+    of: impl Fn(u64) -> Progress,
+) -> Option<(u64, StopReason)> {
     (1..=until).find_map(|second| Some((second, watch.sample(at(second), Some(&of(second)))?)))
 }
 
@@ -71,7 +75,10 @@ fn the_length_is_counted_from_the_first_transaction_however_late_it_is_told() {
             executing(second, 30, second)
         }
     };
-    assert_eq!(decided(&mut watch(&plan), 200, of), Some((90, Why::TimeUp)));
+    assert_eq!(
+        decided(&mut watch(&plan), 200, of),
+        Some((90, StopReason::TimeUp))
+    );
 }
 
 #[test]
@@ -83,7 +90,7 @@ fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 200, old),
-        Some((61, Why::TimeUp))
+        Some((61, StopReason::TimeUp))
     );
     let ahead = |second| Progress {
         first_transaction_unix_ns: Some((EPOCH + 500) * 1_000_000_000),
@@ -91,7 +98,7 @@ fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 200, ahead),
-        Some((61, Why::TimeUp))
+        Some((61, StopReason::TimeUp))
     );
 }
 
@@ -101,17 +108,17 @@ fn the_rules_end_a_run_each_at_its_time() {
     let plan = plan("validator", rules);
     assert_eq!(
         decided(&mut watch(&plan), 500, seen),
-        Some((100, Why::NeverExecuted))
+        Some((100, StopReason::NeverExecuted))
     );
     let stuck = |second: u64| executing(second, 10, second.min(70));
     assert_eq!(
         decided(&mut watch(&plan), 500, stuck),
-        Some((120, Why::NoProgress))
+        Some((120, StopReason::NoProgress))
     );
     let behind = |second: u64| executing(second, 10, second);
     assert_eq!(
         decided(&mut watch(&plan), 500, behind),
-        Some((210, Why::NotAtTip))
+        Some((210, StopReason::NotAtTip))
     );
     let tip = |second: u64| Progress {
         at_tip: second == 150,
@@ -119,7 +126,7 @@ fn the_rules_end_a_run_each_at_its_time() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 4000, tip),
-        Some((3610, Why::TimeUp))
+        Some((3610, StopReason::TimeUp))
     );
 }
 
@@ -154,7 +161,7 @@ fn a_replay_has_a_length_only() {
     let plan = plan("replay", "duration = \"500s\"");
     assert_eq!(
         decided(&mut watch(&plan), 1000, seen),
-        Some((500, Why::TimeUp))
+        Some((500, StopReason::TimeUp))
     );
 }
 
@@ -212,7 +219,7 @@ fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
             executing(second, 10, second)
         }
     };
-    assert_eq!(decided(&mut watch, 200, of), Some((40, Why::TimeUp)));
+    assert_eq!(decided(&mut watch, 200, of), Some((40, StopReason::TimeUp)));
     assert_eq!(watch.too_late(), None);
 }
 
@@ -231,6 +238,6 @@ fn a_search_ends_by_itself_and_one_without_progress_is_ended_all_the_same() {
     let of = |second: u64| executing(second, 5, second.min(100));
     assert_eq!(
         decided(&mut watch(&plan), 300, of),
-        Some((150, Why::NoProgress))
+        Some((150, StopReason::NoProgress))
     );
 }

@@ -46,7 +46,7 @@ impl Mark {
     pub(super) fn fits(&self, id: FileId, file: &File) -> bool {
         let enough = if id == self.id { 1 } else { PROOF_BYTES };
         self.print.len() >= enough
-            && matches!(still_there(file, self.offset, &self.print), Ok(true))
+            && matches!(matches_print(file, self.offset, &self.print), Ok(true))
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Followed {
     /// The offset is within a line that is history, so its rest is skipped.
     skip_line: bool,
     /// Uptime at which it last grew, or got or lost the name.
-    pub(super) stirred: Duration,
+    pub(super) last_active: Duration,
 }
 
 impl Followed {
@@ -88,7 +88,7 @@ impl Followed {
             print,
             splitter: LogSplitter::new(),
             skip_line,
-            stirred: now,
+            last_active: now,
         })
     }
 
@@ -103,7 +103,7 @@ impl Followed {
     /// Compares the bytes before the offset first: a truncated file may have grown beyond the
     /// offset since the last read.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Found> {
-        if !still_there(&self.file, self.offset, &self.print)? {
+        if !matches_print(&self.file, self.offset, &self.print)? {
             return Ok(Found::Truncated);
         }
         match self.file.read_at(buffer, self.offset) {
@@ -116,7 +116,7 @@ impl Followed {
 
     pub(super) fn consume(&mut self, bytes: &[u8], batch: &mut RecordBatch<'_>, now: Duration) {
         self.offset += bytes.len() as u64;
-        self.stirred = now;
+        self.last_active = now;
         let tail = bytes
             .get(bytes.len().saturating_sub(PRINT_BYTES)..)
             .unwrap_or_default();
@@ -136,7 +136,7 @@ impl Followed {
 
     pub(super) fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
         self.end(batch);
-        (self.offset, self.skip_line, self.stirred) = (0, false, now);
+        (self.offset, self.skip_line, self.last_active) = (0, false, now);
         self.print.clear();
     }
 
@@ -156,7 +156,7 @@ impl Followed {
     }
 }
 
-fn still_there(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
+fn matches_print(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
     let mut there = [0; PRINT_BYTES];
     let Some(there) = there.get_mut(..print.len()) else {
         return Ok(false);

@@ -1,6 +1,6 @@
 use super::{guard, keep, marker};
 use crate::Error;
-use crate::tree::{DEEPEST, ELSEWHERE, Entered, Folder, disk_bytes, failed, kind};
+use crate::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, failed, kind};
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -115,9 +115,9 @@ impl Walk {
             return self.keep(folder, name, "nested too deep");
         }
         let below = match folder.enter(name)? {
-            Entered::Open(below) => below,
-            Entered::Elsewhere => return self.keep(folder, name, ELSEWHERE),
-            Entered::Changed => {
+            OpenResult::Open(below) => below,
+            OpenResult::OtherMount => return self.keep(folder, name, ELSEWHERE),
+            OpenResult::Changed => {
                 return self.keep(folder, name, "it changed while it was looked at");
             }
         };

@@ -1,5 +1,5 @@
 use crate::Error;
-use crate::tree::{Entered, Folder};
+use crate::tree::{Folder, OpenResult};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ pub(super) const LOCK: &CStr = c"ledger.lock";
 const MOST: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Use {
+pub struct FolderUser {
     pub pid: u32,
     pub name: String,
     pub path: PathBuf,
 }
 
-impl fmt::Display for Use {
+impl fmt::Display for FolderUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -37,7 +37,7 @@ impl fmt::Display for Use {
 ///
 /// Uses the kernel's paths. It does not find other users' processes without privilege, files that
 /// are only mapped, or processes that see the folder under another path.
-pub fn users(root: &HostRoot, folder: &Path) -> Vec<Use> {
+pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
@@ -47,7 +47,7 @@ pub fn users(root: &HostRoot, folder: &Path) -> Vec<Use> {
         .collect()
 }
 
-fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
+fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
     let process = root.procfs.join(pid.to_string());
     let descriptors = std::fs::read_dir(process.join("fd"))
         .into_iter()
@@ -60,7 +60,7 @@ fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
     let name = root.read_proc(&format!("{pid}/comm"), |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
     });
-    Some(Use {
+    Some(FolderUser {
         pid,
         name: name.unwrap_or_else(|_| "gone".to_owned()),
         path,
@@ -69,7 +69,7 @@ fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
 pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>, Error> {
-    let Entered::Open((file, _)) = folder.file(LOCK)? else {
+    let OpenResult::Open((file, _)) = folder.file(LOCK)? else {
         return Ok(None);
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,5 +1,5 @@
 use crate::Error;
-use crate::tree::{Entered, Folder, kind};
+use crate::tree::{Folder, OpenResult, kind};
 use rustix::fs::{FileType, Stat};
 use std::ffi::CStr;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(super) fn reason(
     if kind(stat) != FileType::RegularFile || !small {
         return Ok(None);
     }
-    let Entered::Open((file, _)) = folder.file(name)? else {
+    let OpenResult::Open((file, _)) = folder.file(name)? else {
         return Ok(None);
     };
     let mut text = Vec::new();

@@ -1,5 +1,5 @@
 use crate::Error;
-use crate::tree::{Entered, Folder, failed};
+use crate::tree::{Folder, OpenResult, failed};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ fn inspect(folder: &Folder) -> Result<bool, Error> {
             path.display()
         ))
     };
-    let Entered::Open((file, _)) = folder.file(NAME)? else {
+    let OpenResult::Open((file, _)) = folder.file(NAME)? else {
         return Err(wrong("it is not a file"));
     };
     let mut text = Vec::new();

@@ -3,7 +3,7 @@ mod copy;
 use super::clear::RetainedEntry;
 use super::{guard, keep, marker};
 use crate::Error;
-use crate::tree::{DEEPEST, Entered, Folder, disk_bytes, failed, kind, os};
+use crate::tree::{DEEPEST, Folder, OpenResult, disk_bytes, failed, kind, os};
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -186,11 +186,11 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
         return refused("it is nested too deep");
     }
     match folder.enter(name)? {
-        Entered::Open(below) => Ok(below),
-        Entered::Elsewhere => {
+        OpenResult::Open(below) => Ok(below),
+        OpenResult::OtherMount => {
             refused("it is another file system, or mounted there; keep a plain folder")
         }
-        Entered::Changed => refused("it changed meanwhile"),
+        OpenResult::Changed => refused("it changed meanwhile"),
     }
 }
 
@@ -275,7 +275,7 @@ impl Work<'_> {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(&path, errno)),
         }
-        let Entered::Open(inside) = to.enter(name)? else {
+        let OpenResult::Open(inside) = to.enter(name)? else {
             return Err(Error::Refused(format!(
                 "{} is no folder of its own: it cannot be filled",
                 path.display()

@@ -68,11 +68,11 @@ fn a_host_that_tells_everything_is_described() {
     assert_eq!(state.huge_pages.as_deref(), Some("always"));
     assert_eq!(state.governors, ["powersave"]);
     let (cpu, io) = (
-        Stalled {
+        StallTime {
             some_us: 9,
             full_us: None,
         },
-        Stalled {
+        StallTime {
             some_us: 7,
             full_us: Some(5),
         },

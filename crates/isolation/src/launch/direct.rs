@@ -129,7 +129,7 @@ impl Launcher for Direct {
             .as_deref()
             .map(|name| User::find(&self.roots.etc, name))
             .transpose()?;
-        let becoming = user.map_or(Ok(Vec::new()), becoming)?;
+        let user_command = user.map_or(Ok(Vec::new()), user_command)?;
         let disks = self.disks(&job.limits)?;
         let group = Group::make(&self.parent, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
@@ -138,7 +138,13 @@ impl Launcher for Direct {
             .as_deref()
             .map(|path| Gate::make(path, user))
             .transpose()?;
-        Ok(Box::new(Child::start(job, &file, becoming, group, gate)?))
+        Ok(Box::new(Child::start(
+            job,
+            &file,
+            user_command,
+            group,
+            gate,
+        )?))
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
@@ -168,7 +174,7 @@ impl Launcher for Direct {
 const SETPRIV: &str = "setpriv";
 
 /// Command prefix that switches to this user; empty if it is the current user.
-fn becoming(user: User) -> Result<Vec<OsString>, Error> {
+fn user_command(user: User) -> Result<Vec<OsString>, Error> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Prefix of all unit names. Dots separate the parts, because a dash would make the slice a child
 /// of another slice with foreign limits.
-const OURS: &str = "faultline";
+const NAME_PREFIX: &str = "faultline";
 const PATIENCE: Duration = Duration::from_secs(120);
 const KILL: i32 = rustix::process::Signal::KILL.as_raw();
 
@@ -124,7 +124,7 @@ impl Launcher for Systemd {
             part: "p".to_owned(),
         }
         .check()?;
-        let units = self.bus.list(&format!("{OURS}.{scope}.*"))?;
+        let units = self.bus.list(&format!("{NAME_PREFIX}.{scope}.*"))?;
         let groups: BTreeSet<String> = units.iter().map(|unit| group(unit).to_owned()).collect();
         Ok(groups.into_iter().collect())
     }
@@ -164,11 +164,17 @@ impl Launcher for Systemd {
 }
 
 fn service_name(name: &GroupName) -> String {
-    format!("{OURS}.{}.{}.{}.service", name.scope, name.run, name.part)
+    format!(
+        "{NAME_PREFIX}.{}.{}.{}.service",
+        name.scope, name.run, name.part
+    )
 }
 
 fn slice(name: &GroupName) -> String {
-    format!("{OURS}.{}.{}.{}.slice", name.scope, name.run, name.part)
+    format!(
+        "{NAME_PREFIX}.{}.{}.{}.slice",
+        name.scope, name.run, name.part
+    )
 }
 
 fn group(unit: &str) -> &str {

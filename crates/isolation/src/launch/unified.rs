@@ -28,7 +28,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
     there(folder)?;
     let stat = match read(folder, "memory.stat")? {
         Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes())
-            .map_err(|e| strange(folder, "memory.stat", e))?,
+            .map_err(|e| invalid_file(folder, "memory.stat", e))?,
         None => cgroup_memory_stat::MemoryStat::default(),
     };
     Ok(Evidence {
@@ -55,7 +55,7 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
             continue;
         };
         let total =
-            pressure::parse(text.as_bytes()).map_err(|error| strange(folder, &name, error))?;
+            pressure::parse(text.as_bytes()).map_err(|error| invalid_file(folder, &name, error))?;
         if let Some((some, full)) = total.some.zip(total.full) {
             let stall = Pressure {
                 some_us: micros(some),
@@ -77,7 +77,7 @@ pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
         .unwrap_or_default();
     let populated = events
         .get("populated")
-        .ok_or_else(|| strange(folder, name, "it does not say whether it is populated"))?;
+        .ok_or_else(|| invalid_file(folder, name, "it does not say whether it is populated"))?;
     Ok(*populated == 0)
 }
 
@@ -111,7 +111,7 @@ fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
     }
 }
 
-fn strange(folder: &Path, name: &str, what: impl std::fmt::Display) -> Error {
+fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> Error {
     Error::Refused(format!("{}: {what}", folder.join(name).display()))
 }
 
@@ -120,7 +120,7 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
         return Ok(None);
     };
     let limit =
-        cgroup_limit::parse(text.as_bytes()).map_err(|error| strange(folder, name, error))?;
+        cgroup_limit::parse(text.as_bytes()).map_err(|error| invalid_file(folder, name, error))?;
     Ok(limit.bytes())
 }
 
@@ -134,7 +134,7 @@ fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
     let text = read(folder, name)?.unwrap_or_default();
     CpuSet::parse(&text)
         .map(Some)
-        .map_err(|error| strange(folder, name, error))
+        .map_err(|error| invalid_file(folder, name, error))
 }
 
 fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
@@ -142,7 +142,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
     let mut limits = Vec::new();
     for line in text.lines() {
         let Some(mut limit) = io_line(line) else {
-            return Err(strange(folder, "io.max", format!("{line:?}")));
+            return Err(invalid_file(folder, "io.max", format!("{line:?}")));
         };
         // The caller's name for the device, so that both can be compared.
         let own = limit.device.clone();

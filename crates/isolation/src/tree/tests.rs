@@ -22,7 +22,10 @@ fn scene() -> (tempfile::TempDir, Folder) {
 #[test]
 fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago() {
     let (_scene, folder) = scene();
-    assert!(matches!(folder.enter(c"folder").unwrap(), Entered::Open(_)));
+    assert!(matches!(
+        folder.enter(c"folder").unwrap(),
+        OpenResult::Open(_)
+    ));
     for name in [
         c"to-folder",
         c"to-folder-inside",
@@ -32,7 +35,7 @@ fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago(
         c"missing",
     ] {
         assert!(
-            matches!(folder.enter(name).unwrap(), Entered::Changed),
+            matches!(folder.enter(name).unwrap(), OpenResult::Changed),
             "{name:?}"
         );
     }
@@ -41,10 +44,10 @@ fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago(
 #[test]
 fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
     let (_scene, folder) = scene();
-    assert!(matches!(folder.file(c"file").unwrap(), Entered::Open(_)));
+    assert!(matches!(folder.file(c"file").unwrap(), OpenResult::Open(_)));
     for name in [c"to-folder", c"to-file", c"folder", c"fifo", c"missing"] {
         assert!(
-            matches!(folder.file(name).unwrap(), Entered::Changed),
+            matches!(folder.file(name).unwrap(), OpenResult::Changed),
             "{name:?}"
         );
     }
@@ -73,7 +76,7 @@ fn a_walk_shows_each_regular_file_once() {
     fs::write(folder.path().join("folder/deep"), "text").unwrap();
     let mut seen = Vec::new();
     files(&folder, &mut |found| {
-        if let Found::File(_, _, path) = found {
+        if let WalkEntry::File(_, _, path) = found {
             seen.push(path.strip_prefix(folder.path()).unwrap().to_owned());
         }
         Ok(())

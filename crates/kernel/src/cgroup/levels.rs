@@ -63,12 +63,12 @@ struct Files {
     memory_and_swap_current: Source,
     limits: Limits,
     /// Children with `memory.min` that do not contain the process.
-    protected_neighbours: Vec<Neighbour>,
+    protected_neighbours: Vec<SiblingCgroup>,
 }
 
 /// Its `memory.min` protects cache from reclaim by its parent.
 #[derive(Debug)]
-struct Neighbour {
+struct SiblingCgroup {
     min: Limit,
     current: Source,
     stat: Source,
@@ -336,7 +336,7 @@ fn protected_children(
     folder: &Path,
     inner: &Path,
     buffer: &mut Vec<u8>,
-) -> Vec<Neighbour> {
+) -> Vec<SiblingCgroup> {
     let children = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let others = children
         .filter(|child| child.path() != inner && child.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -350,7 +350,7 @@ fn protected_children(
             let min = source("memory.min")
                 .parse(buffer, cgroup_limit::parse)
                 .ok()?;
-            (min != Limit::Bytes(0)).then(|| Neighbour {
+            (min != Limit::Bytes(0)).then(|| SiblingCgroup {
                 min,
                 current: source("memory.current"),
                 stat: source("memory.stat"),

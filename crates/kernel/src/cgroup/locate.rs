@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::{OpenFile, Owner, Records};
+use crate::file::{OpenFile, Owner, ReadMode};
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::pid_cgroup::{self, Membership};
 use crate::process::{first_threads, is_exiting};
@@ -159,7 +159,7 @@ impl List {
     fn read(root: &HostRoot, task: String) -> Result<Self, ReadError> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
-        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, Records::One)?;
+        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::One)?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, pid_cgroup::parse)?;
         Ok(Self {

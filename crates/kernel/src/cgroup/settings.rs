@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use crate::file::{OpenFile, Owner, Records};
+use crate::file::{OpenFile, Owner, ReadMode};
 use crate::parse::{Limit, cgroup_limit};
 use crate::{ErrorKind, ReadError};
 
@@ -123,7 +123,7 @@ fn read(
 }
 
 fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
-    let file = OpenFile::open(Owner::Host, Arc::from(path), Records::Many)?;
+    let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::Many)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), cgroup_limit::parse)

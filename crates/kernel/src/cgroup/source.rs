@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::number;
 use crate::{ParseError, ReadError};
 
 #[derive(Debug)]
 pub(super) enum Source {
-    File(Slot),
+    File(LazyFile),
     None(ReadError),
 }
 
@@ -21,7 +21,11 @@ impl Source {
         match name {
             Some(name) => {
                 let owner = Owner::Folder(Arc::clone(&cgroup.folder));
-                Self::File(Slot::new(owner, cgroup.folder.join(name), Records::One))
+                Self::File(LazyFile::new(
+                    owner,
+                    cgroup.folder.join(name),
+                    ReadMode::One,
+                ))
             }
             None => {
                 let path = cgroup.folder.join(other.unwrap_or_default());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ErrorKind;
 
-fn open(path: &Path, records: Records) -> OpenFile {
+fn open(path: &Path, records: ReadMode) -> OpenFile {
     let folder = Owner::Folder(Arc::from(path.parent().unwrap()));
     OpenFile::open(folder, Arc::from(path), records).unwrap()
 }
@@ -14,7 +14,7 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
         .flat_map(|n| format!("key{n} {n}\n").into_bytes())
         .collect();
     std::fs::write(&path, &text).unwrap();
-    for records in [Records::One, Records::Many, Records::Lines] {
+    for records in [ReadMode::One, ReadMode::Many, ReadMode::Lines] {
         let mut buffer = Vec::new();
         assert_eq!(open(&path, records).read(&mut buffer).unwrap(), text);
     }
@@ -25,7 +25,7 @@ fn a_buffer_that_was_large_enough_once_is_not_allocated_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
-    let file = open(&path, Records::Many);
+    let file = open(&path, ReadMode::Many);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
     let (place, capacity) = (buffer.as_ptr(), buffer.capacity());
@@ -41,7 +41,7 @@ fn a_second_read_sees_what_the_file_says_now() {
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
     std::fs::write(&path, "a longer text\n").unwrap();
-    let file = open(&path, Records::One);
+    let file = open(&path, ReadMode::One);
     assert_eq!(file.read(&mut buffer).unwrap(), b"a longer text\n");
     std::fs::write(&path, "short\n").unwrap();
     assert_eq!(file.read(&mut buffer).unwrap(), b"short\n");
@@ -53,7 +53,7 @@ fn an_empty_file_is_an_empty_text() {
     let path = folder.path().join("empty");
     std::fs::write(&path, "").unwrap();
     assert_eq!(
-        open(&path, Records::One).read(&mut Vec::new()).unwrap(),
+        open(&path, ReadMode::One).read(&mut Vec::new()).unwrap(),
         b""
     );
 }
@@ -62,10 +62,10 @@ fn an_empty_file_is_an_empty_text() {
 fn a_file_that_comes_later_is_found_by_the_next_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("late");
-    let mut slot = Slot::new(
+    let mut slot = LazyFile::new(
         Owner::Folder(Arc::from(folder.path())),
         path.clone(),
-        Records::One,
+        ReadMode::One,
     );
     let mut buffer = Vec::new();
     assert_eq!(
@@ -84,10 +84,10 @@ fn a_file_that_comes_later_is_found_by_the_next_read() {
 fn a_file_whose_folder_was_removed_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("cgroup");
-    let mut slot = Slot::new(
+    let mut slot = LazyFile::new(
         Owner::Folder(Arc::from(home.as_path())),
         home.join("file"),
-        Records::One,
+        ReadMode::One,
     );
     assert_eq!(
         slot.parse(&mut Vec::new(), |_| Ok(())).unwrap_err().kind(),
@@ -100,7 +100,7 @@ fn a_text_that_cannot_be_parsed_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     std::fs::write(&path, "many\n").unwrap();
-    let error = open(&path, Records::One)
+    let error = open(&path, ReadMode::One)
         .parse(&mut Vec::new(), crate::parse::number::parse)
         .unwrap_err();
     assert_eq!(

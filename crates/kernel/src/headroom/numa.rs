@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{Level, LevelMemory};
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::node_meminfo::{self, NodeMeminfo};
 use crate::parse::{cpu_list, pid_mems_allowed, zone_watermarks};
 use crate::{HostRoot, ReadError};
@@ -11,7 +11,7 @@ use crate::{HostRoot, ReadError};
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,
-    nodes: Vec<Slot>,
+    nodes: Vec<LazyFile>,
     /// Sum of the `min` watermarks of the nodes' zones, in bytes.
     watermark: u64,
 }
@@ -46,7 +46,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            Slot::new(Owner::Host, path, Records::One)
+            LazyFile::new(Owner::Host, path, ReadMode::One)
         };
         Ok(Some(Self {
             path: Arc::from(node_list(&nodes)),

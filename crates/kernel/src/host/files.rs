@@ -1,16 +1,16 @@
 use super::HostRoot;
-use crate::file::{Owner, Records, Slot};
+use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::{pressure, vmstat};
 use crate::{ReadError, parse};
 
 /// `meminfo` is not included because others share it: [`HostRoot::open_proc_piece`].
 #[derive(Debug)]
 pub struct HostFiles {
-    vmstat: Slot,
-    cpu_pressure: Slot,
-    memory_pressure: Slot,
-    io_pressure: Slot,
-    max_map_count: Slot,
+    vmstat: LazyFile,
+    cpu_pressure: LazyFile,
+    memory_pressure: LazyFile,
+    io_pressure: LazyFile,
+    max_map_count: LazyFile,
     max_maps: Option<Result<u64, ReadError>>,
 }
 
@@ -28,14 +28,15 @@ impl HostFiles {
     /// The first sample opens the files; later ones retry missing files.
     #[must_use]
     pub fn new(root: &HostRoot) -> Self {
-        let slot =
-            |relative: &str, records| Slot::new(Owner::Host, root.procfs.join(relative), records);
+        let slot = |relative: &str, records| {
+            LazyFile::new(Owner::Host, root.procfs.join(relative), records)
+        };
         Self {
-            vmstat: slot("vmstat", Records::Lines),
-            cpu_pressure: slot("pressure/cpu", Records::One),
-            memory_pressure: slot("pressure/memory", Records::One),
-            io_pressure: slot("pressure/io", Records::One),
-            max_map_count: slot("sys/vm/max_map_count", Records::One),
+            vmstat: slot("vmstat", ReadMode::Lines),
+            cpu_pressure: slot("pressure/cpu", ReadMode::One),
+            memory_pressure: slot("pressure/memory", ReadMode::One),
+            io_pressure: slot("pressure/io", ReadMode::One),
+            max_map_count: slot("sys/vm/max_map_count", ReadMode::One),
             max_maps: None,
         }
     }

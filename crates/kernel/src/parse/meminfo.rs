@@ -50,7 +50,7 @@ const WANTED: Wanted = Wanted {
         b"CommitLimit",
         b"Committed_AS",
     ],
-    insisted: absent!(
+    required_lines: absent!(
         "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached" "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback"
         "Mapped" "Slab" "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk"
     ),

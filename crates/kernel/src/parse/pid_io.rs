@@ -33,7 +33,7 @@ const WANTED: Wanted = Wanted {
         b"write_bytes",
         b"cancelled_write_bytes",
     ],
-    insisted: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
+    required_lines: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
     value: "expected a number",
     text: "expected lines of keys and values",
 };

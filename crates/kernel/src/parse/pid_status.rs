@@ -49,7 +49,7 @@ const WANTED: Wanted = Wanted {
         b"Threads",
     ],
     // -1 is no user's id.
-    insisted: "Name:\t\nState:\t\nTgid:\t0\nPid:\t0\nPPid:\t0\nTracerPid:\t0\n\
+    required_lines: "Name:\t\nState:\t\nTgid:\t0\nPid:\t0\nPPid:\t0\nTracerPid:\t0\n\
         Uid:\t4294967295\t4294967295\t4294967295\t4294967295\nGid:\t0\t0\t0\t0\nFDSize:\t0\nGroups:\t\n\
         Threads:\t18446744073709551615\nSigQ:\t0/0\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n\
         CapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n",

@@ -21,7 +21,7 @@ pub(super) struct Wanted {
     pub(super) separator: u8,
     pub(super) keys: &'static [&'static [u8]],
     /// Lines that procfs-core requires but the text may lack; the text's lines override them.
-    pub(super) insisted: &'static str,
+    pub(super) required_lines: &'static str,
     pub(super) value: &'static str,
     pub(super) text: &'static str,
 }
@@ -30,7 +30,7 @@ impl Wanted {
     /// Fails on the first line that is not a key and a value or that `T` refuses, and on an empty
     /// text.
     pub(super) fn read<T: FromRead>(&self, text: &[u8]) -> Result<T, ParseError> {
-        let mut given = self.insisted.as_bytes().to_vec();
+        let mut given = self.required_lines.as_bytes().to_vec();
         let mut empty = true;
         for line in lines(text) {
             empty = false;
@@ -70,7 +70,7 @@ impl Wanted {
     /// procfs-core's errors have no line number, so each line is tried alone.
     fn culprit<T: FromRead>(&self, text: &[u8]) -> Option<ParseError> {
         let refused = |line: &Line<'_>| {
-            let mut given = self.insisted.as_bytes().to_vec();
+            let mut given = self.required_lines.as_bytes().to_vec();
             push(&mut given, *line);
             self.accepts(*line) == Ok(true) && T::from_read(&given[..]).is_err()
         };

@@ -37,7 +37,7 @@ const WANTED: Wanted = Wanted {
         b"pgsteal_kswapd",
         b"pgsteal_direct",
     ],
-    insisted: "",
+    required_lines: "",
     value: "expected a number",
     text: "expected lines of keys and values",
 };

@@ -68,12 +68,18 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
     let (_folder, root, task) = pretend(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
-        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
+        (
+            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.free_descriptors
+        ),
         (2, 0)
     );
     std::fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
-        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
+        (
+            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.free_descriptors
+        ),
         (1, 2)
     );
     std::fs::create_dir(task.join("12")).unwrap();
@@ -81,7 +87,10 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
         std::fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
     }
     assert_eq!(
-        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
+        (
+            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.free_descriptors
+        ),
         (2, 0)
     );
 }

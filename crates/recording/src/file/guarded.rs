@@ -35,10 +35,10 @@ const CHECK_EVERY: u16 = 1000;
 /// no more rows and text than the file can hold. The file's size also limits its instructions. It
 /// must not sort, because SQLite sorts before the first row.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub(crate) struct BoundedConnection {
     conn: Connection,
     path: PathBuf,
-    work: Arc<Work>,
+    work: Arc<StepCounter>,
     bytes: u64,
 }
 
@@ -51,7 +51,7 @@ pub enum ReturnedValues {
 }
 
 #[derive(Debug)]
-struct Work {
+struct StepCounter {
     done: AtomicU64,
     most: AtomicU64,
 }
@@ -65,10 +65,14 @@ pub(crate) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-impl Guarded {
+impl BoundedConnection {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
-    pub(crate) fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<Guarded, Error> {
-        let work = Arc::new(Work {
+    pub(crate) fn new(
+        mut conn: Connection,
+        path: &Path,
+        bytes: u64,
+    ) -> Result<BoundedConnection, Error> {
+        let work = Arc::new(StepCounter {
             done: AtomicU64::new(0),
             most: AtomicU64::new(steps(bytes)),
         });
@@ -78,7 +82,7 @@ impl Guarded {
         };
         conn.progress_handler(CHECK_EVERY.into(), Some(check))
             .at(path)?;
-        let guarded = Guarded {
+        let guarded = BoundedConnection {
             conn,
             path: path.to_owned(),
             work,

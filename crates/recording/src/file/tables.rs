@@ -1,6 +1,6 @@
 //! Checks that a file contains only plain tables of the format.
 
-use super::{Guarded, ReturnedValues};
+use super::{BoundedConnection, ReturnedValues};
 use crate::error::Error;
 use crate::schema::{Kind, TABLES, TableSpec};
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> {
+pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Present, Error> {
     let mut present = Present::new();
     guarded.walk(
         ReturnedValues::Texts,

@@ -1,5 +1,5 @@
 use crate::error::{At, Error};
-use crate::file::{self, DatabaseKind, Guarded, length, with_suffix};
+use crate::file::{self, BoundedConnection, DatabaseKind, length, with_suffix};
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 pub(crate) fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
-    check: impl Fn(&Guarded, &Path) -> Result<T, Error>,
-) -> Result<(Guarded, T, Option<Copied>), Error> {
+    check: impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
+) -> Result<(BoundedConnection, T, Option<TempCopy>), Error> {
     let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
@@ -28,7 +28,7 @@ pub(crate) fn open<T>(
     }
     match file::open_to_read(path, kind).and_then(begin) {
         Err(Error::Sqlite { source, .. }) if needs_write(&source) => {
-            let copied = Copied::new(path)?;
+            let copied = TempCopy::new(path)?;
             let (conn, found) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
             Ok((conn, found, Some(copied)))
         }
@@ -40,11 +40,11 @@ pub(crate) fn open<T>(
 }
 
 fn begin<T>(
-    mut conn: Guarded,
+    mut conn: BoundedConnection,
     path: &Path,
     kind: &DatabaseKind,
-    check: &impl Fn(&Guarded, &Path) -> Result<T, Error>,
-) -> Result<(Guarded, T), Error> {
+    check: &impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
+) -> Result<(BoundedConnection, T), Error> {
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The first read begins the transaction.
     conn.measure()?;
@@ -69,12 +69,12 @@ fn needs_write(error: &rusqlite::Error) -> bool {
 
 /// A copy of the database and its side files in a writable folder; removed with the reader.
 #[derive(Debug)]
-pub(crate) struct Copied(TempDir);
+pub(crate) struct TempCopy(TempDir);
 
-impl Copied {
-    fn new(path: &Path) -> Result<Copied, Error> {
+impl TempCopy {
+    fn new(path: &Path) -> Result<TempCopy, Error> {
         let folder = tempfile::Builder::new().prefix("faultline-").tempdir();
-        let copied = Copied(folder.at(&std::env::temp_dir())?);
+        let copied = TempCopy(folder.at(&std::env::temp_dir())?);
         copy(path, &copied.database())?;
         for suffix in ["-wal", "-journal"] {
             let from = with_suffix(path, suffix);

@@ -3,7 +3,7 @@ use super::types::{
     Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 use crate::error::{At, Error};
-use crate::file::{self, Guarded, ReturnedValues, duration};
+use crate::file::{self, BoundedConnection, ReturnedValues, duration};
 use crate::rows::EventKind;
 use crate::schema::{
     CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
@@ -393,7 +393,10 @@ fn json(text: String) -> Value {
     }
 }
 
-pub(crate) fn read_labels(conn: &Guarded, path: &Path) -> Result<Vec<(String, String)>, Error> {
+pub(crate) fn read_labels(
+    conn: &BoundedConnection,
+    path: &Path,
+) -> Result<Vec<(String, String)>, Error> {
     let mut labels = Vec::new();
     conn.walk(
         ReturnedValues::Texts,

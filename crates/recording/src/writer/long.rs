@@ -5,7 +5,7 @@ use faultline_catalog::Source;
 use rusqlite::{CachedStatement, Connection};
 use std::collections::BTreeMap;
 
-pub(super) type Fresh = [bool; Source::ALL.len()];
+pub(super) type SampledSources = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
 struct Entry<const N: usize> {
@@ -29,7 +29,7 @@ pub(super) struct Statements {
 
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
 #[derive(Debug)]
-pub(super) struct Long<const N: usize> {
+pub(super) struct NamedRows<const N: usize> {
     statements: Statements,
     entries: BTreeMap<Box<str>, Entry<N>>,
 }
@@ -38,14 +38,14 @@ pub(super) struct Long<const N: usize> {
 pub(super) const SEPARATOR: char = '\u{1f}';
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Wrote {
+pub(super) struct WrittenRows {
     pub(super) rows: u64,
     pub(super) names: u64,
 }
 
-impl<const N: usize> Long<N> {
+impl<const N: usize> NamedRows<N> {
     pub(super) fn new(statements: Statements) -> Self {
-        Long {
+        NamedRows {
             statements,
             entries: BTreeMap::new(),
         }
@@ -75,9 +75,9 @@ impl<const N: usize> Long<N> {
         &mut self,
         conn: &Connection,
         tick: i64,
-        fresh: &Fresh,
-    ) -> rusqlite::Result<Wrote> {
-        let mut wrote = Wrote::default();
+        fresh: &SampledSources,
+    ) -> rusqlite::Result<WrittenRows> {
+        let mut wrote = WrittenRows::default();
         let mut row = conn.prepare_cached(&self.statements.row)?;
         for (name, entry) in &mut self.entries {
             if !fresh

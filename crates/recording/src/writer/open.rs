@@ -1,7 +1,7 @@
 use super::samples::{Counts, Samples};
-use super::{Mark, Writer};
+use super::{RollbackState, Writer};
 use crate::error::{At, Error};
-use crate::file::{self, Guarded, Present, RECORDING, SIDE_FILES, nanos, with_suffix};
+use crate::file::{self, BoundedConnection, Present, RECORDING, SIDE_FILES, nanos, with_suffix};
 use crate::rows::{NewSession, Opening};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
@@ -178,7 +178,7 @@ fn begin_session(
     )
     .at(path)?;
     let id = conn.last_insert_rowid();
-    let mut now = Mark {
+    let mut now = RollbackState {
         next_tick,
         process: None,
         counts,
@@ -232,7 +232,7 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
+fn found_counts(found: &BoundedConnection, present: &Present) -> Result<Counts, Error> {
     let count = |name: &'static str| {
         let rows = if present.contains_key(name) {
             found.number(&format!("SELECT sum(1) FROM {name}"))?

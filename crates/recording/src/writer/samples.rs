@@ -1,6 +1,6 @@
 use super::cell::Number;
 use super::destinations::{Destination, Destinations};
-use super::long::{Fresh, Long, SEPARATOR, Statements};
+use super::long::{NamedRows, SEPARATOR, SampledSources, Statements};
 use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
 use faultline_catalog::metrics::validator::PHASE;
 use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, Value};
@@ -24,9 +24,9 @@ struct Wide {
 pub(super) struct Samples {
     destinations: Destinations,
     wide: Vec<Wide>,
-    pools: Long<{ POOL.len() }>,
-    devices: Long<{ DEVICE.len() }>,
-    series: Long<1>,
+    pools: NamedRows<{ POOL.len() }>,
+    devices: NamedRows<{ DEVICE.len() }>,
+    series: NamedRows<1>,
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
     name: String,
@@ -43,9 +43,9 @@ impl Samples {
         Samples {
             destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
-            pools: Long::new(named("pool")),
-            devices: Long::new(named("device")),
-            series: Long::new(Statements {
+            pools: NamedRows::new(named("pool")),
+            devices: NamedRows::new(named("device")),
+            series: NamedRows::new(Statements {
                 find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
                 name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
                 row: insert_into("series_sample").into(),
@@ -83,7 +83,7 @@ impl Samples {
         self.series.forget_ids();
     }
 
-    pub(super) fn fresh(&mut self, tick: &Tick) -> Fresh {
+    pub(super) fn fresh(&mut self, tick: &Tick) -> SampledSources {
         let mut fresh = [false; Source::ALL.len()];
         for batch in &tick.batches {
             let index = batch.source as usize;
@@ -105,7 +105,7 @@ impl Samples {
         conn: &Connection,
         id: i64,
         tick: &Tick,
-        fresh: &Fresh,
+        fresh: &SampledSources,
         counts: &mut Counts,
     ) -> rusqlite::Result<()> {
         for batch in tick

@@ -22,7 +22,7 @@ const ENTROPIES: usize = 2048;
 
 /// For each slope: the probability that a trial so many rows below the threshold fails, from
 /// `-ROWS` on.
-static SHARP: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
+static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
     let of = |row: usize| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope));
     (0..=2 * ROWS).map(of).collect()
 });
@@ -165,7 +165,7 @@ fn learnt(likely: &[Likely], value: usize) -> f64 {
         slopes,
     } in likely
     {
-        let Some(sharp) = SHARP.get(row + ROWS - value) else {
+        let Some(sharp) = FAILURE_TABLE.get(row + ROWS - value) else {
             continue;
         };
         let joint: f64 = slopes

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn wanted() -> Wanted {
-    Wanted {
+fn wanted() -> SearchConfig {
+    SearchConfig {
         from: 1000.0,
         width: 0.1,
         most: 40,
@@ -42,31 +42,31 @@ fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hol
 #[test]
 fn what_is_no_search_is_refused() {
     for bad in [
-        Wanted {
+        SearchConfig {
             from: 0.0,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             from: -1.0,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             from: f64::NAN,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             from: f64::INFINITY,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             width: 0.01,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             width: f64::NAN,
             ..wanted()
         },
-        Wanted {
+        SearchConfig {
             most: 0,
             ..wanted()
         },

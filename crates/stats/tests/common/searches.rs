@@ -1,6 +1,6 @@
 //! Searches for a threshold that is known, under noise.
 
-use faultline_stats::staircase::{Next, Outcome, Staircase, Wanted};
+use faultline_stats::staircase::{Next, Outcome, SearchConfig, Staircase};
 
 /// A thing with a threshold.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl Thing {
 
     pub(crate) fn search(
         &self,
-        wanted: Wanted,
+        wanted: SearchConfig,
         threshold: f64,
         random: &mut fastrand::Rng,
     ) -> Searches {
@@ -100,7 +100,7 @@ impl Searches {
 /// So many searches, each with a threshold of its own, from 20 to 90 % of the first value.
 pub(crate) fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
     let mut random = fastrand::Rng::with_seed(seed);
-    let wanted = Wanted {
+    let wanted = SearchConfig {
         from: 24e9,
         width: 0.1,
         most: 50,

@@ -15,7 +15,7 @@ use ureq::config::Config;
 /// A daemon's page is far smaller.
 const MOST_BYTES: u64 = 16 << 20;
 /// Limit of a request, or one interval if that is longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
@@ -38,7 +38,7 @@ impl Client {
         interval: Duration,
     ) -> anyhow::Result<Self> {
         let config = Config::builder()
-            .timeout_global(Some(PATIENCE.max(interval)))
+            .timeout_global(Some(REQUEST_TIMEOUT.max(interval)))
             // The page is on this host or this network, which a proxy for the web cannot reach.
             .proxy(None)
             .max_redirects(0)
@@ -46,7 +46,7 @@ impl Client {
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
             true => config
-                .tls_config(tls::trusting(access.authorities.as_deref())?)
+                .tls_config(tls::client_config(access.authorities.as_deref())?)
                 .build(),
             false => config.build(),
         };
@@ -113,7 +113,7 @@ impl Client {
             .limit(MOST_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        let page = Page::read(&text.map_err(|error| http::reason(&error))?).told_at(told);
+        let page = Page::read(&text.map_err(|error| http::reason(&error))?).with_served_at(told);
         if page.is_ours() {
             Ok(page)
         } else {

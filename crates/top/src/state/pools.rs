@@ -1,4 +1,4 @@
-use super::Looks;
+use super::PageSamples;
 use crate::rate::Meter;
 use faultline_catalog::metrics::pools;
 use faultline_catalog::{Metric, Source};
@@ -58,8 +58,8 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    pub(super) fn take(&mut self, looks: &Looks<'_>) {
-        let page = looks.page;
+    pub(super) fn take(&mut self, page_samples: &PageSamples<'_>) {
+        let page = page_samples.page;
         let mut totals: BTreeMap<String, [Option<f64>; 4]> = BTreeMap::new();
         let of = |place: usize,
                   metric: &'static Metric,
@@ -87,9 +87,9 @@ impl Pools {
             .map(|(name, totals)| {
                 let meters = self.meters.entry(name.clone()).or_default();
                 let mut rates = meters.iter_mut().zip(totals).map(|(meter, total)| {
-                    looks
+                    page_samples
                         .reading(Source::Threads, total)
-                        .and_then(|r| meter.take(r, looks.now(), looks.longest))
+                        .and_then(|r| meter.take(r, page_samples.now(), page_samples.longest))
                 });
                 let mut next = || rates.next().flatten();
                 let (major, minor, cpu, waiting) = (next(), next(), next(), next());

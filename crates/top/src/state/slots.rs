@@ -1,6 +1,6 @@
 //! Program cache time per replayed slot, between two pushes.
 
-use super::Looks;
+use super::PageSamples;
 use faultline_catalog::{Metric, Source, metrics};
 use faultline_stats::rate::Reading;
 
@@ -12,11 +12,11 @@ pub(crate) struct SlotTimes {
 }
 
 impl SlotTimes {
-    pub(super) fn take(&mut self, looks: &Looks<'_>) {
+    pub(super) fn take(&mut self, page_samples: &PageSamples<'_>) {
         self.cache
-            .take(looks, &metrics::validator::CACHE_TIME, "replay");
+            .take(page_samples, &metrics::validator::CACHE_TIME, "replay");
         self.replay
-            .take(looks, &metrics::validator::REPLAY_TIME, "total");
+            .take(page_samples, &metrics::validator::REPLAY_TIME, "total");
     }
 
     /// Seconds per slot, summed over threads.
@@ -50,17 +50,18 @@ struct Totals {
 }
 
 impl Times {
-    fn take(&mut self, looks: &Looks<'_>, metric: &Metric, label: &str) {
+    fn take(&mut self, page_samples: &PageSamples<'_>, metric: &Metric, label: &str) {
         let totals = || {
-            let sum = looks.page.with_suffix(metric, "_sum", &[label])?;
-            let count = looks.page.with_suffix(metric, "_count", &[label])?;
+            let sum = page_samples.page.with_suffix(metric, "_sum", &[label])?;
+            let count = page_samples.page.with_suffix(metric, "_count", &[label])?;
             Some(Totals {
                 sum,
                 count,
-                buckets: looks.page.buckets(metric, &[label]),
+                buckets: page_samples.page.buckets(metric, &[label]),
             })
         };
-        let (Some(totals), Some(reading)) = (totals(), looks.reading(Source::Datapoints, None))
+        let (Some(totals), Some(reading)) =
+            (totals(), page_samples.reading(Source::Datapoints, None))
         else {
             *self = Times::default();
             return;
@@ -73,13 +74,13 @@ impl Times {
             Some((before, was)) if before.at == reading.at => self.last = Some((before, was)),
             before => {
                 let grown = before.filter(|(before, _)| {
-                    (0.0..=looks.longest).contains(&(reading.at - before.at))
+                    (0.0..=page_samples.longest).contains(&(reading.at - before.at))
                 });
                 (self.mean, self.p95) = grown.map_or((None, None), |(_, was)| since(&was, &totals));
                 self.last = Some((reading, totals));
             }
         }
-        if looks.now() - reading.at > looks.longest {
+        if page_samples.now() - reading.at > page_samples.longest {
             (self.mean, self.p95) = (None, None);
         }
     }

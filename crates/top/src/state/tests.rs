@@ -43,15 +43,15 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     let process = (SUCCESS, &[("source", "process")][..]);
     let faults = "agave_process_page_faults_total";
     is_close(
-        state.now(What::Major),
+        state.now(Figure::Major),
         by_hand(faults, &[("type", "major")], process),
     );
     is_close(
-        state.now(What::Minor),
+        state.now(Figure::Minor),
         by_hand(faults, &[("type", "minor")], process),
     );
     is_close(
-        state.now(What::Tps),
+        state.now(Figure::Tps),
         by_hand(
             "agave_transactions_total",
             &[],
@@ -60,11 +60,11 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     );
     let push = ("faultline_last_push_timestamp_seconds", &[][..]);
     is_close(
-        state.now(What::Reloads),
+        state.now(Figure::Reloads),
         by_hand("agave_program_cache_reloads_total", &[], push),
     );
     is_close(
-        state.now(What::Evictions),
+        state.now(Figure::Evictions),
         by_hand("agave_program_cache_evictions_total", &[], push),
     );
     let pools = state.pools(Order::Faults);
@@ -114,15 +114,15 @@ fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
 fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
     let mut state = after(&[BEFORE, PAGE, PAGE]);
     assert_eq!(
-        state.now(What::Reloads),
-        after(&[BEFORE, PAGE]).now(What::Reloads)
+        state.now(Figure::Reloads),
+        after(&[BEFORE, PAGE]).now(Figure::Reloads)
     );
-    let past = |state: &State| state.course(What::Reloads).unwrap().last(10);
+    let past = |state: &State| state.history(Figure::Reloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
     state.take(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
     assert!(
-        state.now(What::Reloads).is_some(),
+        state.now(Figure::Reloads).is_some(),
         "what was told last stays until there is something newer"
     );
 }
@@ -135,12 +135,12 @@ fn after_a_restart_of_the_daemon_nothing_is_made_up() {
     );
     let state = after(&[BEFORE, &anew]);
     assert_eq!(
-        (state.now(What::Tps), state.now(What::Reloads)),
+        (state.now(Figure::Tps), state.now(Figure::Reloads)),
         (None, None)
     );
     assert_eq!(state.slots().cache_mean(), None);
     assert!(
-        state.now(What::Major).is_some(),
+        state.now(Figure::Major).is_some(),
         "the kernel's counters are as old as the validator"
     );
     assert!(
@@ -167,8 +167,8 @@ fn what_is_kept_is_bounded() {
     }
     assert_eq!(state.events().count(), MOST_EVENTS);
     assert!(
-        What::ALL
+        Figure::ALL
             .iter()
-            .all(|what| state.course(*what).unwrap().last(10_000).len() <= 600)
+            .all(|what| state.history(*what).unwrap().last(10_000).len() <= 600)
     );
 }

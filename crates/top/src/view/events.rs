@@ -15,7 +15,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         " What happened",
         width = usize::from(area.width)
     );
-    Line::from(Span::styled(title, scene.look.reversed())).render(head, buffer);
+    Line::from(Span::styled(title, scene.theme.reversed())).render(head, buffer);
     for event in scene.state().events() {
         if rest.is_empty() {
             return;

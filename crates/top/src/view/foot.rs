@@ -1,7 +1,7 @@
 use super::numbers::{bytes, percent};
 use super::{Scene, cut_below};
 use crate::page::Page;
-use crate::state::What;
+use crate::state::Figure;
 use faultline_catalog::metrics::daemon;
 use faultline_catalog::{Source, Status};
 use ratatui::buffer::Buffer;
@@ -28,7 +28,7 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         .collect();
     Line::from(Span::styled(
         format!("{left:<room$}{right}"),
-        scene.look.reversed(),
+        scene.theme.reversed(),
     ))
     .render(area, buffer);
 }
@@ -49,11 +49,11 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let room = usize::from(area.width).saturating_sub(KEYS.len() + 2);
     let last: String = last.chars().take(room).collect();
     let line = format!("{KEYS}  {last:>room$}");
-    Line::from(Span::styled(line, scene.look.reversed())).render(keys, buffer);
+    Line::from(Span::styled(line, scene.theme.reversed())).render(keys, buffer);
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
-    let (state, look) = (scene.state(), scene.look);
+    let (state, theme) = (scene.state(), scene.theme);
     let seconds = |since: Duration| {
         faultline_text::time(
             Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
@@ -68,23 +68,23 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                     "NO ANSWER for {since}, the values are older: {}",
                     error.what
                 ),
-                look.bad(),
+                theme.bad(),
             )
         }
         (Some(error), None) => {
             let since = seconds(error.since.uptime);
             (
                 format!("NO ANSWER for {since}, retrying: {}", error.what),
-                look.bad(),
+                theme.bad(),
             )
         }
-        (None, None) => ("asking ..".to_owned(), look.faint()),
-        (None, Some(_)) => match state.stands_still(scene.now) {
+        (None, None) => ("asking ..".to_owned(), theme.faint()),
+        (None, Some(_)) => match state.stuck_for(scene.now) {
             Some(still) => {
                 let still = faultline_text::time(Duration::from_secs(still.as_secs()));
                 (
                     format!("faultlined HANGS: no new sample for {still}. The values are older."),
-                    look.bad(),
+                    theme.bad(),
                 )
             }
             None => sources(scene, width),
@@ -104,7 +104,7 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
         .filter(|(_, up)| !up)
         .map(|(name, _)| *name)
         .collect();
-    let cpu = scene.state().now(What::DaemonCpu);
+    let cpu = scene.state().now(Figure::DaemonCpu);
     let cost = [
         cpu.map(|cpu| format!("CPU {}", percent(cpu))),
         page.get(&daemon::SELF_RESIDENT, &[])
@@ -138,7 +138,7 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let style = if down.is_empty() {
         Style::new()
     } else {
-        scene.look.warn()
+        scene.theme.warn()
     };
     (words, style)
 }

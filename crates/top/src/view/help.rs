@@ -21,7 +21,7 @@ const FIGURES: [&str; 10] = [
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let keys = HELP.iter().map(|(keys, what)| {
         Line::from(vec![
-            Span::styled(format!(" {keys:<10}"), scene.look.label()),
+            Span::styled(format!(" {keys:<10}"), scene.theme.label()),
             Span::raw(*what),
         ])
     });

@@ -18,7 +18,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
     Line::from(Span::styled(
         line(&title, &titles, width),
-        scene.look.reversed(),
+        scene.theme.reversed(),
     ))
     .render(head, buffer);
     let pools = scene.state().pools(scene.session.order());
@@ -51,7 +51,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
 
 fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
     let say = |value: Option<f64>, words: fn(f64) -> String| {
-        value.map_or_else(|| scene.look.absent().to_owned(), words)
+        value.map_or_else(|| scene.theme.absent().to_owned(), words)
     };
     [
         say(pool.threads, number),

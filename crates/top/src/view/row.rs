@@ -1,4 +1,4 @@
-use super::look::Look;
+use super::theme::Theme;
 use super::{cut_below, cut_right};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,12 +7,12 @@ use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
 const NAME: u16 = 10;
 const WORDS: u16 = 44;
-pub(super) const TALLEST: u16 = 6;
+pub(super) const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
-const FINENESS: f64 = 1000.0;
+const PLOT_SCALE: f64 = 1000.0;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Beside {
+pub(super) enum Graphic {
     Nothing,
     Plot(Vec<Option<f64>>),
     /// Filled and half-filled shares; the rest is empty.
@@ -23,12 +23,12 @@ pub(super) enum Beside {
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) words: Line<'static>,
-    pub(super) beside: Beside,
+    pub(super) beside: Graphic,
 }
 
 impl Row {
     pub(super) fn height(&self, tall: u16) -> u16 {
-        if matches!(self.beside, Beside::Plot(_)) {
+        if matches!(self.beside, Graphic::Plot(_)) {
             tall
         } else {
             1
@@ -45,42 +45,42 @@ pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
         .unwrap_or(1)
 }
 
-pub(super) fn draw(rows: &[Row], tall: u16, look: Look, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(rows: &[Row], tall: u16, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let mut rest = area;
     for row in rows {
         if rest.is_empty() {
             return;
         }
         let (own, below) = cut_below(rest, row.height(tall));
-        one(row, look, own, buffer);
+        one(row, theme, own, buffer);
         rest = below;
     }
 }
 
-fn one(row: &Row, look: Look, area: Rect, buffer: &mut Buffer) {
+fn one(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (name, right) = cut_right(area, NAME);
-    Line::from(Span::styled(format!(" {}", row.name), look.label())).render(name, buffer);
-    if row.beside == Beside::Nothing {
+    Line::from(Span::styled(format!(" {}", row.name), theme.label())).render(name, buffer);
+    if row.beside == Graphic::Nothing {
         (&row.words).render(right, buffer);
         return;
     }
     let (words, beside) = cut_right(right, WORDS);
     (&row.words).render(words, buffer);
     match &row.beside {
-        Beside::Plot(values) => plot(values, look, beside, buffer),
-        Beside::Bar(filled, half) => bar(*filled, *half, look, beside, buffer),
-        Beside::Nothing => {}
+        Graphic::Plot(values) => plot(values, theme, beside, buffer),
+        Graphic::Bar(filled, half) => bar(*filled, *half, theme, beside, buffer),
+        Graphic::Nothing => {}
     }
 }
 
-fn plot(values: &[Option<f64>], look: Look, area: Rect, buffer: &mut Buffer) {
+fn plot(values: &[Option<f64>], theme: Theme, area: Rect, buffer: &mut Buffer) {
     let empty = usize::from(area.width).saturating_sub(values.len());
     let newest = values
         .iter()
         .skip(values.len().saturating_sub(usize::from(area.width)));
     let highest = newest.clone().flatten().copied().fold(0.0, f64::max);
     let scale = if highest > 0.0 {
-        FINENESS / highest
+        PLOT_SCALE / highest
     } else {
         0.0
     };
@@ -92,22 +92,22 @@ fn plot(values: &[Option<f64>], look: Look, area: Rect, buffer: &mut Buffer) {
         .collect();
     let plot = Sparkline::default()
         .data(data)
-        .max(FINENESS as u64)
-        .bar_set(look.bars())
-        .style(look.plot());
+        .max(PLOT_SCALE as u64)
+        .bar_set(theme.bars())
+        .style(theme.plot());
     plot.absent_value_symbol(" ").render(area, buffer);
 }
 
-fn bar(filled: f64, half: f64, look: Look, area: Rect, buffer: &mut Buffer) {
+fn bar(filled: f64, half: f64, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width.saturating_sub(1));
     let cells = |share: f64| ((share.clamp(0.0, 1.0) * width as f64).round() as usize).min(width);
     let filled = cells(filled);
     let half = cells(half).min(width - filled);
-    let [full, middle, empty] = look.fills();
+    let [full, middle, empty] = theme.fills();
     let spans = vec![
-        Span::styled(full.repeat(filled), look.plot()),
-        Span::styled(middle.repeat(half), look.plot()),
-        Span::styled(empty.repeat(width - filled - half), look.faint()),
+        Span::styled(full.repeat(filled), theme.plot()),
+        Span::styled(middle.repeat(half), theme.plot()),
+        Span::styled(empty.repeat(width - filled - half), theme.faint()),
     ];
     Line::from(spans).render(area, buffer);
 }

@@ -1,11 +1,11 @@
-mod earns;
 mod memory;
+mod vote_status;
 
 use super::Scene;
 use super::numbers::{bytes, number, percent, seconds};
-use super::row::{Beside, Row};
+use super::row::{Graphic, Row};
 use crate::page::Page;
-use crate::state::{What, phase};
+use crate::state::{Figure, phase};
 use faultline_catalog::Source;
 use faultline_catalog::metrics::{cgroup, daemon, host, process, validator};
 use ratatui::style::Style;
@@ -26,8 +26,8 @@ const PUSH_IS_LATE: f64 = 30.0;
 
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     let mut rows = vec![who(scene), phase_row(scene)];
-    rows.extend(earns::rows(scene));
-    rows.extend(runs_out(scene));
+    rows.extend(vote_status::rows(scene));
+    rows.extend(resource_usage(scene));
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory::rows(scene));
     rows.extend(faults(scene));
@@ -37,42 +37,42 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
 
 pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     let (state, page) = (scene.state(), scene.state().newest());
-    let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
-    let flow = |what| brief(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
+    let cpu = value_or_reason(scene, state.now(Figure::Cpu), Source::Process, percent);
+    let flow = |what| value_or_dash(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
     let host = |kind| page.get(&host::MEMORY, &[kind]);
     let swapped = host("swap_total")
         .zip(host("swap_free"))
         .map(|(all, free)| all - free);
     let free = format!(
         "{} of {} available, swap used {}",
-        told(scene, host("available"), Source::Host, bytes),
-        brief(scene, host("total"), bytes),
-        brief(scene, swapped, bytes),
+        value_or_reason(scene, host("available"), Source::Host, bytes),
+        value_or_dash(scene, host("total"), bytes),
+        value_or_dash(scene, swapped, bytes),
     );
-    let open = brief(scene, page.get(&process::OPEN_FDS, &[]), number);
-    let most = brief(scene, page.get(&process::MAX_FDS, &[]), number);
-    let threads = brief(scene, page.get(&process::THREADS, &[]), number);
+    let open = value_or_dash(scene, page.get(&process::OPEN_FDS, &[]), number);
+    let most = value_or_dash(scene, page.get(&process::MAX_FDS, &[]), number);
+    let threads = value_or_dash(scene, page.get(&process::THREADS, &[]), number);
     [
         row(
             "CPU",
             format!("{cpu}, {threads} threads"),
-            plot(scene, What::Cpu),
+            plot(scene, Figure::Cpu),
         ),
         row(
             "Disk",
             format!(
                 "read {}, write {}",
-                flow(What::ReadBytes),
-                flow(What::WrittenBytes)
+                flow(Figure::ReadBytes),
+                flow(Figure::WrittenBytes)
             ),
-            plot(scene, What::ReadBytes),
+            plot(scene, Figure::ReadBytes),
         ),
-        row("Host", free, Beside::Nothing),
-        row("Files", format!("{open} of {most} open"), Beside::Nothing),
+        row("Host", free, Graphic::Nothing),
+        row("Files", format!("{open} of {most} open"), Graphic::Nothing),
     ]
 }
 
-fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> Row {
+fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Graphic) -> Row {
     Row {
         name,
         words: words.into(),
@@ -80,18 +80,18 @@ fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> R
     }
 }
 
-fn plot(scene: &Scene<'_>, what: What) -> Beside {
-    Beside::Plot(
+fn plot(scene: &Scene<'_>, what: Figure) -> Graphic {
+    Graphic::Plot(
         scene
             .state()
-            .course(what)
-            .map(|course| course.last(PLOTTED))
+            .history(what)
+            .map(|history| history.last(PLOTTED))
             .unwrap_or_default(),
     )
 }
 
 /// A value in words, or a dash and, where the page tells, why it is missing.
-fn told(
+fn value_or_reason(
     scene: &Scene<'_>,
     value: Option<f64>,
     source: Source,
@@ -104,7 +104,7 @@ fn told(
 }
 
 fn absent(scene: &Scene<'_>, source: Source) -> String {
-    let dash = scene.look.absent();
+    let dash = scene.theme.absent();
     match scene.state().newest().is_up(source) {
         _ if scene.state().taken().is_none() => dash.to_owned(),
         None => format!("{dash} ({} is disabled)", source.name()),
@@ -113,13 +113,17 @@ fn absent(scene: &Scene<'_>, source: Source) -> String {
     }
 }
 
-/// [`told`] without the reason, for several values in a line.
-fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
-    value.map_or_else(|| scene.look.absent().to_owned(), words)
+/// [`value_or_reason`] without the reason, for several values in a line.
+fn value_or_dash(
+    scene: &Scene<'_>,
+    value: Option<f64>,
+    words: impl FnOnce(f64) -> String,
+) -> String {
+    value.map_or_else(|| scene.theme.absent().to_owned(), words)
 }
 
 fn who(scene: &Scene<'_>) -> Row {
-    let (page, look) = (scene.state().newest(), scene.look);
+    let (page, theme) = (scene.state().newest(), scene.theme);
     let text = |name| page.label(&process::TARGET_INFO, name).map(short);
     let words = match page.flag(&process::UP, &[]) {
         Some(true) => {
@@ -153,17 +157,17 @@ fn who(scene: &Scene<'_>) -> Row {
         Some(false) => {
             return row(
                 "Who",
-                Span::styled("no validator is followed", look.bad()),
-                Beside::Nothing,
+                Span::styled("no validator is followed", theme.bad()),
+                Graphic::Nothing,
             );
         }
         None => absent(scene, Source::Target),
     };
     let mut spans = vec![Span::raw(words)];
     if page.flag(&daemon::DEMO, &[]) == Some(true) {
-        spans.push(Span::styled("  demo: no real numbers", look.warn()));
+        spans.push(Span::styled("  demo: no real numbers", theme.warn()));
     }
-    row("Who", spans, Beside::Nothing)
+    row("Who", spans, Graphic::Nothing)
 }
 
 fn short(text: &str) -> String {
@@ -179,30 +183,30 @@ fn shortened(identity: &str) -> String {
 }
 
 fn phase_row(scene: &Scene<'_>) -> Row {
-    let (page, look) = (scene.state().newest(), scene.look);
+    let (page, theme) = (scene.state().newest(), scene.theme);
     let mut spans = match phase(page) {
         Some(phase) => {
             let style = match phase {
-                "at_tip" => look.good(),
-                "behind" | "gone" | "absent" | "halted" => look.bad(),
-                _ => look.warn(),
+                "at_tip" => theme.good(),
+                "behind" | "gone" | "absent" | "halted" => theme.bad(),
+                _ => theme.warn(),
             };
             vec![Span::styled(short(phase).replace('_', " "), style)]
         }
         None => vec![Span::raw(absent(scene, Source::Conclusions))],
     };
-    spans.extend(held(page).map(|words| Span::styled(format!(", {words}"), look.bad())));
+    spans.extend(blocked_reason(page).map(|words| Span::styled(format!(", {words}"), theme.bad())));
     if page.flag(&validator::CONSENSUS, &["migrating"]) == Some(true) {
-        spans.push(Span::styled(", migrates to Alpenglow", look.warn()));
+        spans.push(Span::styled(", migrates to Alpenglow", theme.warn()));
     }
     match page.flag(&validator::HEALTHY, &[]) {
         Some(true) => spans.push(Span::raw(", healthy")),
-        Some(false) => spans.push(Span::styled(", not healthy", look.bad())),
+        Some(false) => spans.push(Span::styled(", not healthy", theme.bad())),
         None => {}
     }
     match page.flag(&validator::KEPT_UP, &[]) {
         Some(true) => spans.push(Span::raw(", kept up")),
-        Some(false) => spans.push(Span::styled(", did not keep up", look.warn())),
+        Some(false) => spans.push(Span::styled(", did not keep up", theme.warn())),
         None => {}
     }
     let restarts = page.sum(&process::RESTARTS, &[]);
@@ -223,10 +227,10 @@ fn phase_row(scene: &Scene<'_>) -> Row {
             number(restarts)
         )));
     }
-    row("Phase", spans, Beside::Nothing)
+    row("Phase", spans, Graphic::Nothing)
 }
 
-fn held(page: &Page) -> Option<&'static str> {
+fn blocked_reason(page: &Page) -> Option<&'static str> {
     let states = [
         ("stopped", "stopped by a signal"),
         ("tracing_stop", "stopped by a debugger"),
@@ -244,23 +248,23 @@ fn held(page: &Page) -> Option<&'static str> {
     frozen.or(stopped)
 }
 
-fn runs_out(scene: &Scene<'_>) -> Option<Row> {
-    let known = scene.state().newest().runs_out()?;
+fn resource_usage(scene: &Scene<'_>) -> Option<Row> {
+    let known = scene.state().newest().resource_usage()?;
     let time = |seconds: f64| faultline_text::time(Duration::from_secs(seconds as u64));
     let mut spans = Vec::new();
     let ends = |span: &Span<'_>| span.content.ends_with(", ");
     if known.read_only == Some(true) {
-        spans.push(Span::styled("read-only", scene.look.bad()));
+        spans.push(Span::styled("read-only", scene.theme.bad()));
     }
     if let Some(place) = &known.silent {
         spans.push(Span::styled(
             format!("{} does not answer, ", short(place)),
-            scene.look.bad(),
+            scene.theme.bad(),
         ));
     }
     if let Some((mountpoint, avail, share)) = known.tightest {
         let style = if share < NEARLY_FULL {
-            scene.look.bad()
+            scene.theme.bad()
         } else {
             Style::default()
         };
@@ -275,7 +279,7 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
     }
     if let Some(seconds) = known.full {
         let style = if seconds < FULL_SOON {
-            scene.look.warn()
+            scene.theme.warn()
         } else {
             Style::default()
         };
@@ -304,12 +308,12 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
         ", "
     };
     spans.push(Span::raw(format!("{joint}{}", rest.join(", "))));
-    Some(row("Room", spans, Beside::Nothing))
+    Some(row("Room", spans, Graphic::Nothing))
 }
 
 fn behind(scene: &Scene<'_>) -> Row {
-    let value = scene.state().now(What::Behind);
-    let words = told(scene, value, What::Behind.source(), |slots| {
+    let value = scene.state().now(Figure::Behind);
+    let words = value_or_reason(scene, value, Figure::Behind.source(), |slots| {
         format!("{} slots", number(slots))
     });
     let mut spans = vec![Span::styled(words, level(scene, value, BEHIND))];
@@ -320,25 +324,25 @@ fn behind(scene: &Scene<'_>) -> Row {
             faultline_text::count(slot.max(0.0) as u64)
         ))
     }));
-    row("Behind", spans, plot(scene, What::Behind))
+    row("Behind", spans, plot(scene, Figure::Behind))
 }
 
 fn tps(scene: &Scene<'_>) -> Row {
     let state = scene.state();
     // Pushes are used only if JSON-RPC has no value.
-    let (what, how) = match (state.now(What::Tps), state.now(What::TpsPushed)) {
-        (None, Some(_)) => (What::TpsPushed, " in frozen banks"),
-        _ => (What::Tps, ""),
+    let (what, how) = match (state.now(Figure::Tps), state.now(Figure::TpsPushed)) {
+        (None, Some(_)) => (Figure::TpsPushed, " in frozen banks"),
+        _ => (Figure::Tps, ""),
     };
-    let words = told(scene, state.now(what), what.source(), |tps| {
+    let words = value_or_reason(scene, state.now(what), what.source(), |tps| {
         format!("{}/s{how}", number(tps))
     });
     row("TPS", words, plot(scene, what))
 }
 
 fn faults(scene: &Scene<'_>) -> [Row; 2] {
-    let words = |name: &str, what: What| {
-        let rate = told(scene, scene.state().now(what), what.source(), |rate| {
+    let words = |name: &str, what: Figure| {
+        let rate = value_or_reason(scene, scene.state().now(what), what.source(), |rate| {
             format!("{}/s", number(rate))
         });
         format!("{name} {rate}")
@@ -346,10 +350,14 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
     [
         row(
             "Faults",
-            words("major", What::Major),
-            plot(scene, What::Major),
+            words("major", Figure::Major),
+            plot(scene, Figure::Major),
         ),
-        row("", words("minor", What::Minor), plot(scene, What::Minor)),
+        row(
+            "",
+            words("minor", Figure::Minor),
+            plot(scene, Figure::Minor),
+        ),
     ]
 }
 
@@ -362,7 +370,7 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         either(&validator::CACHE_CAPACITY),
         either(&validator::CACHE_SHRINK_TARGET),
     );
-    let loaded = state.now(What::Loaded);
+    let loaded = state.now(Figure::Loaded);
     let share = loaded
         .zip(capacity)
         .map(|(loaded, capacity)| loaded / capacity);
@@ -371,7 +379,7 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
             let of = format!(
                 "{} of {} entries, {}",
                 number(loaded),
-                brief(scene, capacity, number),
+                value_or_dash(scene, capacity, number),
                 percent(share)
             );
             // A full cache stays at this level and never reaches its capacity.
@@ -382,15 +390,16 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         _ => {
             format!(
                 "{}, capacity {}",
-                told(scene, loaded, Source::Datapoints, number),
-                brief(scene, capacity, number)
+                value_or_reason(scene, loaded, Source::Datapoints, number),
+                value_or_dash(scene, capacity, number)
             )
         }
     };
     let mut spans = vec![Span::raw(words)];
-    spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.look.warn())));
-    let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", number(rate)));
-    let [misses, reloads, evictions] = [What::Misses, What::Reloads, What::Evictions].map(rate);
+    spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.theme.warn())));
+    let rate = |what| value_or_dash(scene, state.now(what), |rate| format!("{}/s", number(rate)));
+    let [misses, reloads, evictions] =
+        [Figure::Misses, Figure::Reloads, Figure::Evictions].map(rate);
     let slots = state.slots();
     let share_of_slot = slots
         .cache_mean()
@@ -398,10 +407,10 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         .filter(|(_, replay)| *replay > 0.0);
     let per_slot = format!(
         "{} of cache time, p95 {}; replay {}, {} of it",
-        brief(scene, slots.cache_mean(), seconds),
-        brief(scene, slots.cache_p95(), seconds),
-        brief(scene, slots.replay_mean(), seconds),
-        brief(
+        value_or_dash(scene, slots.cache_mean(), seconds),
+        value_or_dash(scene, slots.cache_p95(), seconds),
+        value_or_dash(scene, slots.replay_mean(), seconds),
+        value_or_dash(
             scene,
             share_of_slot.map(|(cache, replay)| cache / replay),
             percent
@@ -411,14 +420,14 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         row(
             "Cache",
             spans,
-            share.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0)),
+            share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
         ),
         row(
             "",
             format!("reload {reloads}, miss {misses}, evict {evictions}"),
-            plot(scene, What::Reloads),
+            plot(scene, Figure::Reloads),
         ),
-        row("Per slot", per_slot, Beside::Nothing),
+        row("Per slot", per_slot, Graphic::Nothing),
     ]
 }
 
@@ -438,8 +447,8 @@ fn pushes(page: &Page) -> Option<String> {
 
 fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {
     match value {
-        Some(value) if value > bad => scene.look.bad(),
-        Some(value) if value > warn => scene.look.warn(),
+        Some(value) if value > bad => scene.theme.bad(),
+        Some(value) if value > warn => scene.theme.warn(),
         _ => Style::new(),
     }
 }

@@ -26,12 +26,12 @@ fn after(pages: &[&str]) -> Session {
 }
 
 fn screen(session: &Session, width: u16, height: u16, seconds: u64) -> String {
-    let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let theme = Theme::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
     let scene = Scene {
         session,
         address: "http://127.0.0.1:9912",
         now: at(seconds),
-        look,
+        theme,
     };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
@@ -408,12 +408,12 @@ fn every_size_is_drawn_without_a_panic() {
 #[test]
 fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
     let session = after(&[BEFORE, PAGE]);
-    let look = Look::of_environment(|_| None);
+    let theme = Theme::of_environment(|_| None);
     let scene = Scene {
         session: &session,
         address: "a",
         now: at(10),
-        look,
+        theme,
     };
     let text = plain(&scene, 80);
     for pool in session.state().pools(session.order()) {
@@ -496,12 +496,12 @@ fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
 #[test]
 fn what_goes_into_a_mail_has_one_line_a_figure() {
     let session = after(&[BEFORE, PAGE]);
-    let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let theme = Theme::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
     let scene = Scene {
         session: &session,
         address: "http://127.0.0.1:9912",
         now: at(10),
-        look,
+        theme,
     };
     for width in [80, 131, 132, 200] {
         let mail = plain(&scene, width);
@@ -524,9 +524,9 @@ fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
         .unwrap();
     let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
     let mut session = after(&[]);
-    session.take(Ok(Page::read(PAGE).told_at(told(5.0))), at(0));
+    session.take(Ok(Page::read(PAGE).with_served_at(told(5.0))), at(0));
     assert!(!screen(&session, 80, 24, 0).contains("HANGS"));
-    session.take(Ok(Page::read(PAGE).told_at(told(300.0))), at(1));
+    session.take(Ok(Page::read(PAGE).with_served_at(told(300.0))), at(1));
     let screen = screen(&session, 80, 24, 1);
     assert!(
         screen.contains("HANGS: no new sample for 5 min"),

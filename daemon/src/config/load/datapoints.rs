@@ -2,13 +2,13 @@
 
 use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
 use faultline_catalog::metrics::validator::DATAPOINT;
-use faultline_settings::{Mistakes, Table, Unique, distinct, text, whole};
+use faultline_settings::{ConfigErrors, Table, Unique, distinct, text, whole};
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     t.set("max_series", &mut c.datapoints.max_series, m, whole);
     let (everywhere, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
     t.tables("allow", m, |t, m| {
@@ -27,7 +27,7 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut Mistakes<'_>) -> Option<Allowed> {
+fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut ConfigErrors<'_>) -> Option<Allowed> {
     let name = t.take("name", m, text);
     let field = t.take("field", m, text);
     let kind = t.take("kind", m, |v| match text(v)?.as_str() {

@@ -1,5 +1,5 @@
 use super::*;
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use std::collections::BTreeSet;
 
 fn recording() -> Recording {
@@ -53,7 +53,7 @@ fn every_line_is_one_that_the_daemon_understands() {
                 "{line}"
             );
             lines += 1;
-            if let Some(decoded) = Known::parse(&point) {
+            if let Some(decoded) = KnownPoint::parse(&point) {
                 assert_eq!(decoded.unwrap().broken, 0, "{line}");
                 known += 1;
             }

@@ -1,6 +1,6 @@
 use super::*;
 use faultline_agave::line::{LineSplitter, Point};
-use faultline_agave::points::{Kind, Known};
+use faultline_agave::points::{Kind, KnownPoint};
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {
@@ -39,7 +39,7 @@ fn times_only_increase_and_lie_between_the_pushes() {
 fn every_push_ends_with_the_agents_own_point() {
     for body in bodies() {
         let last = points(&body).last().unwrap();
-        let Known::Agent(agent) = Known::parse(&last).unwrap().unwrap().known else {
+        let KnownPoint::Agent(agent) = KnownPoint::parse(&last).unwrap().unwrap().known else {
             panic!("{last:?}")
         };
         assert_eq!(agent.points_written, Some(points(&body).count() as u64));

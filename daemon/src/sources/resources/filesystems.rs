@@ -9,7 +9,7 @@ use crate::sources::asking::life;
 use crate::supervisor::UNANSWERED;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, Stamp, Status, Text};
-use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
+use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::{HostRoot, ReadError};
@@ -32,8 +32,8 @@ pub(super) struct FileSystems {
 #[derive(Debug)]
 struct Asked {
     folder: Folder,
-    running: Option<JoinHandle<Result<FileSystem, Unknown>>>,
-    answer: Result<(FileSystem, Stamp), Unknown>,
+    running: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl FileSystems {
                 same.map(|at| before.swap_remove(at)).unwrap_or(Asked {
                     folder,
                     running: None,
-                    answer: Err(Unknown::Absent),
+                    answer: Err(FileSystemError::Absent),
                 })
             })
             .collect();
@@ -96,7 +96,7 @@ impl FileSystems {
             };
             asked.running = None;
             asked.answer = done
-                .unwrap_or(Err(Unknown::Absent))
+                .unwrap_or(Err(FileSystemError::Absent))
                 .map(|system| (system, clock.now()));
         }
     }
@@ -235,12 +235,12 @@ impl FileSystems {
         self.asked.iter().filter_map(|asked| {
             let (status, why, remedy) = match (&asked.running, &asked.answer) {
                 (Some(_), _) => (Status::Broken, UNANSWERED, None),
-                (None, Err(Unknown::Absent)) => (
+                (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
                     "on no file system that the daemon can see",
                     Some("in a container, mount it under the same path"),
                 ),
-                (None, Err(Unknown::Forbidden)) => (
+                (None, Err(FileSystemError::Forbidden)) => (
                     Status::Forbidden,
                     "the daemon may not search a folder on the way, behind which may be a link",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),

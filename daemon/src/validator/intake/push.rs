@@ -1,7 +1,7 @@
 use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
-use faultline_agave::points::{Kind, Known};
+use faultline_agave::points::{Kind, KnownPoint};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 
@@ -99,13 +99,13 @@ impl Push {
         let added = state.add(&self.allow, (host, self.user), line, point, self.now);
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
-        if let Known::SetIdentity(set) = &known {
+        if let KnownPoint::SetIdentity(set) = &known {
             state.senders.announce(&self.host, set);
         }
         let recorder = self.intake.recorder.get();
         let recorded =
             recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));
-        self.cache_seen |= matches!(known, Known::ProgramCache(_));
+        self.cache_seen |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {
             let Some(sums) = state.pending(&self.host, self.user, self.now) else {
@@ -134,8 +134,8 @@ impl Push {
     }
 
     /// The end of the push, if this is its last point.
-    fn end_at(&self, known: &Known, made: i64) -> Option<PushEnd> {
-        let Known::Agent(agent) = known else {
+    fn end_at(&self, known: &KnownPoint, made: i64) -> Option<PushEnd> {
+        let KnownPoint::Agent(agent) = known else {
             return None;
         };
         let at = Moment::heard(made, self.now);

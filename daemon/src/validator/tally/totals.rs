@@ -2,7 +2,7 @@
 //! until its datapoint appears.
 
 use super::{add, delta};
-use faultline_agave::points::{AccountsActive, Known};
+use faultline_agave::points::{AccountsActive, KnownPoint};
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Metric, Reading, Unit, Value};
 use std::time::Duration;
@@ -120,21 +120,21 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, known: &Known) {
+    pub(super) fn add(&mut self, known: &KnownPoint) {
         match known {
-            Known::CacheTimes(times) => {
+            KnownPoint::CacheTimes(times) => {
                 self.sum(Total::EvictionPasses, times.evict_passes);
                 self.sum_us(Total::EvictionTime, times.evict_us);
                 self.sum(Total::EvictionExamined, times.evict_examined);
             }
-            Known::ReadCache(cache) => {
+            KnownPoint::ReadCache(cache) => {
                 self.sum_us(Total::ReadCacheLoad, cache.load_us);
                 self.sum(Total::ReadCacheLoad, cache.load_ns);
                 self.sum_us(Total::ReadCacheStore, cache.store_us);
                 self.sum(Total::ReadCacheStore, cache.store_ns);
                 self.sum_us(Total::ReadCacheEvict, cache.evict_us);
             }
-            Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
+            KnownPoint::AccountsIndex(index) | KnownPoint::AccountsIndexStartup(index) => {
                 self.sum(Total::IndexFound, index.gets_from_mem);
                 self.sum(Total::IndexMissing, index.gets_missing);
                 self.sum(Total::DiskFound, index.disk_found);
@@ -144,23 +144,23 @@ impl Totals {
                 self.sum(Total::BinsScanned, index.bins_scanned);
                 self.sum_us(Total::ScanTime, index.scan_us);
             }
-            Known::AccountsLoads(loads) => {
+            KnownPoint::AccountsLoads(loads) => {
                 self.sum(Total::LoadedWriteCache, loads.from_write_cache);
                 self.sum(Total::LoadedWriteCache, loads.from_index_cache);
                 self.sum(Total::LoadedReadCache, loads.from_read_cache);
                 self.sum(Total::LoadedStorage, loads.from_storage);
             }
-            Known::WriteCacheFlush(flush) => {
+            KnownPoint::WriteCacheFlush(flush) => {
                 self.sum(Total::Flushes, Some(1));
                 self.sum_us(Total::FlushTime, flush.elapsed_us);
                 self.sum(Total::FlushedBytes, flush.flushed_bytes);
             }
-            Known::RepairRequests(requests) => {
+            KnownPoint::RepairRequests(requests) => {
                 self.sum(Total::RequestsShred, requests.shred);
                 self.sum(Total::RequestsHighestShred, requests.highest_shred);
                 self.sum(Total::RequestsOrphan, requests.orphan);
             }
-            Known::InsertedShreds(shreds) => {
+            KnownPoint::InsertedShreds(shreds) => {
                 self.sum(Total::ShredsRepaired, shreds.repaired);
                 self.sum(Total::ShredsRecovered, shreds.recovered);
                 // Zero requests are reported as no point, but the repair service then reports this
@@ -173,7 +173,7 @@ impl Totals {
                     self.sum(requests, Some(0));
                 }
             }
-            Known::NetStats(stats) => {
+            KnownPoint::NetStats(stats) => {
                 self.sum(Total::ReceiveErrors, stats.receive_buffer_errors);
                 self.sum(Total::SendErrors, stats.send_buffer_errors);
             }
@@ -255,8 +255,8 @@ mod tests {
     use super::*;
     use faultline_agave::line::Point;
 
-    fn known(line: &str) -> Known {
-        Known::parse(&Point::parse(line.as_bytes()).unwrap())
+    fn known(line: &str) -> KnownPoint {
+        KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
             .unwrap()
             .unwrap()
             .known
@@ -452,7 +452,7 @@ mod tests {
         let mut totals = Totals::default();
         for (field, count, second, heard) in points {
             let time = second * 1_000_000_000;
-            let Known::AccountsActive(active) = known(&format!(
+            let KnownPoint::AccountsActive(active) = known(&format!(
                 "accounts_db_active,host_id=A {field}={count}i {time}"
             )) else {
                 panic!("another kind")

@@ -7,7 +7,7 @@ use faultline_experiments::journal::{Entry, Line};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
 use faultline_experiments::runner::system::{
-    Cooled, Observer, Order, Recorder, StopRequest, System,
+    CacheDropped, Observer, Order, Recorder, StopRequest, System,
 };
 use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
@@ -300,10 +300,10 @@ impl System for Pretended {
         Ok(Vec::new())
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
-        Ok(Cooled {
+        Ok(CacheDropped {
             lines: Vec::new(),
             not_cold: warm.then(|| "it did not begin cold".to_owned()),
         })
@@ -598,7 +598,7 @@ impl Recorder for Tape {
         Ok(())
     }
 
-    fn see_the_end(&mut self) {
+    fn wait_for_end_event(&mut self) {
         self.state.borrow_mut().log(&format!(
             "wait until the end of run {} is recorded",
             self.run.0

@@ -191,7 +191,7 @@ fn path(frame: &Frame, (x, y): (&Axis, &Axis), pieces: &[Piece]) -> String {
     path
 }
 
-struct Placed<'a> {
+struct PlacedMark<'a> {
     mark: &'a Mark,
     x: f64,
     name: Option<Name>,
@@ -213,7 +213,7 @@ impl Name {
 
 /// Names go right of their line, else left of it, else they are left out. So is a repeated name of
 /// a neighbour.
-fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
+fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<PlacedMark<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
     let mut labels: Vec<(f64, String)> = Vec::new();
     let mut sorted: Vec<&Mark> = marks
@@ -230,7 +230,7 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
             .iter()
             .any(|(x, labels)| (at - x).abs() < 8.0 && *labels == text)
         {
-            return Placed { mark, x: at, name };
+            return PlacedMark { mark, x: at, name };
         }
         for (row, taken) in taken.iter_mut().enumerate() {
             let fits = |from: f64| {
@@ -252,7 +252,7 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
                 break;
             }
         }
-        Placed { mark, x: at, name }
+        PlacedMark { mark, x: at, name }
     };
     sorted.into_iter().map(&mut put).collect()
 }
@@ -260,7 +260,7 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
 fn marks(
     sheet: &mut Sheet,
     frame: &Frame,
-    placed: &[Placed<'_>],
+    placed: &[PlacedMark<'_>],
     (chart, styles): (&Timeline, &SeriesStyles),
 ) {
     for mark in placed {

@@ -1,18 +1,18 @@
 //! How a node is asked, good or not.
 
-use crate::stand_in::{Reply, StandIn};
-use faultline_command::rpc::{Rpc, RpcError, Tries};
+use crate::stand_in::{FakeNode, Reply};
+use faultline_command::rpc::{RetryPolicy, Rpc, RpcError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const QUICK: Tries = Tries {
+const QUICK: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(1),
     patience: Duration::from_secs(120),
 };
 
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
-    let node = StandIn::of_replies(replies);
+    let node = FakeNode::of_replies(replies);
     let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
     let answer = rpc.ask("getSlot", &json!([]));
     (answer, node.requests().len())
@@ -72,19 +72,19 @@ fn half_deep_foreign_and_endless_answers_are_refused() {
 
 #[test]
 fn a_node_that_hangs_is_asked_again_and_then_given_up() {
-    let node = StandIn::of_replies(vec![
+    let node = FakeNode::of_replies(vec![
         Reply::Silence,
         Reply::Silence,
         Reply::result(json!(7)),
     ]);
-    let hasty = Tries {
+    let hasty = RetryPolicy {
         patience: Duration::from_millis(300),
         ..QUICK
     };
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
     assert_eq!(node.requests().len(), 3);
-    let node = StandIn::of_replies(vec![Reply::Silence; 3]);
+    let node = FakeNode::of_replies(vec![Reply::Silence; 3]);
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     let output = rpc
         .ask::<u64>("getSlot", &json!([]))

@@ -219,7 +219,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
     assert!(standing.next().is_none());
     assert_eq!(
         standing.attempts[&1][0].runs[&1].searched,
-        Searched::default()
+        SearchLog::default()
     );
 }
 

@@ -2,7 +2,7 @@ use super::super::Arm;
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
 use faultline_isolation::{CpuSet, IoLimit};
-use faultline_settings::{Mistakes, Table, Unique, distinct, several, size, text, within};
+use faultline_settings::{ConfigErrors, Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;
 
 const MOST: usize = 100;
@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 pub(super) fn arms(
     top: &mut Table<'_>,
     base: &Base,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> (Vec<Arm>, Vec<Option<usize>>) {
     let (mut arms, mut places) = (Vec::new(), Vec::new());
     let none = !top.has("arm") && !top.has("factors") && !top.has("search");
@@ -59,7 +59,7 @@ pub(super) fn arms(
     (arms, places)
 }
 
-fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
+fn arm(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Arm {
     let mut arm = Arm {
         name: t
             .need("name", m, |v| plain_name(text(v)?))
@@ -147,7 +147,7 @@ impl PartialEq for Level {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Level>> {
+fn factors(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
     let level = |name: String, sets: Arm| Level { name, sets };
     let mut all = vec![
@@ -239,7 +239,7 @@ fn levels(
 fn named(
     t: &mut Table<'_>,
     key: &'static str,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<Arm, String>,
 ) -> Option<Vec<Level>> {
     let before = m.len();

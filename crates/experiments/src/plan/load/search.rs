@@ -1,10 +1,10 @@
 use super::super::{Arm, Kind, Plan, Search};
 use super::{HOUR, MINUTE, at_least, percent};
-use faultline_settings::{Mistakes, Table, choice, number, size, time};
+use faultline_settings::{ConfigErrors, Table, choice, number, size, time};
 use std::time::Duration;
 
 const ARM: &str = "search";
-const ELSEWHERE: [&str; 6] = [
+const FORBIDDEN_KEYS: [&str; 6] = [
     "arm",
     "factors",
     "concurrent",
@@ -14,7 +14,7 @@ const ELSEWHERE: [&str; 6] = [
 ];
 
 /// The plan then has one arm without settings.
-pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     top.table("search", m, |t, m| {
         t.need("what", m, |v| choice(v, &[("memory", ())]));
         let from = t.need("from", m, |v| headroom(size(v)?));
@@ -45,7 +45,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
     if !top.has("search") {
         return;
     }
-    for key in ELSEWHERE.into_iter().filter(|key| top.has(key)) {
+    for key in FORBIDDEN_KEYS.into_iter().filter(|key| top.has(key)) {
         let key_name = if key == "arm" { "[[arm]]" } else { key };
         m.push(
             top.line_of(key, m),
@@ -60,7 +60,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
     }];
 }
 
-pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
+pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
         m.push(

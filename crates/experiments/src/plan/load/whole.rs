@@ -1,13 +1,13 @@
 use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
-use faultline_settings::{Mistakes, Unique};
+use faultline_settings::{ConfigErrors, Unique};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 const MOST_RUNS: usize = 10_000;
 
-pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+pub(super) fn check(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     arms(plan, places, m);
     lanes(plan, places, m);
     folders(plan, places, m);
@@ -18,7 +18,7 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         names.insert(&arm.name, *line, format!("arm {:?}", arm.name), m);
@@ -94,7 +94,7 @@ fn runners_own<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
     line: Option<usize>,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
         m.push(
@@ -104,7 +104,7 @@ fn runners_own<'k>(
     }
 }
 
-fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn lanes(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let wanted = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
@@ -150,7 +150,7 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let mut shared = |what: String| {
         m.push(
             line,
@@ -182,7 +182,7 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     }
 }
 
-fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
     let whose = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
@@ -217,7 +217,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 
 /// Cleared folders must not contain anything else.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn folders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut all: Vec<(String, &Path, Option<usize>)> =
         vec![("folder".to_owned(), &plan.folder, None)];
     if let Begin::Restore { from } = &plan.begin {
@@ -296,7 +296,7 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn stops(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
         m.push(
@@ -321,7 +321,7 @@ fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+fn placeholders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut reported = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         for lane in &plan.lanes {

@@ -2,7 +2,7 @@ use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::PublicKey;
 use faultline_isolation::CpuSet;
-use faultline_settings::{Mistakes, Table, choice, distinct, several, text, within};
+use faultline_settings::{ConfigErrors, Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -18,7 +18,7 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Workload {
+pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Workload {
     let mut w = empty().workload;
     t.set("kind", &mut w.kind, m, |v| {
         choice(
@@ -91,7 +91,7 @@ pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
 pub(super) fn environment(
     t: &mut Table<'_>,
     key: &'static str,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> BTreeMap<String, String> {
     t.every(key, m, |name, value| {
         Ok((variable(name)?, argument(value)?))
@@ -147,7 +147,7 @@ fn url(text: String) -> Result<String, String> {
 pub(super) fn single_lane(
     t: &mut Table<'_>,
     base: &Base,
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) -> Option<(Lane, Option<usize>)> {
     let line = LANE_KEYS.iter().find_map(|key| t.line_of(key, m));
     let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
@@ -172,7 +172,7 @@ pub(super) fn lanes(
     base: &Base,
     single: Option<(Lane, Option<usize>)>,
     (lanes, places): (&mut Vec<Lane>, &mut Places),
-    m: &mut Mistakes<'_>,
+    m: &mut ConfigErrors<'_>,
 ) {
     if let (Some((_, line)), true) = (&single, top.has("lane")) {
         m.push(
@@ -196,7 +196,7 @@ pub(super) fn lanes(
     });
 }
 
-fn lane(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Lane {
+fn lane(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Lane {
     Lane {
         name: String::new(),
         ledger: t.need("ledger", m, |v| base.path(v)).unwrap_or_default(),

@@ -1,4 +1,4 @@
-use crate::runner::system::Cooled;
+use crate::runner::system::CacheDropped;
 use faultline_isolation::cold::Residency;
 use faultline_text::bytes;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 /// From this share of cached pages, files are not cold.
 const WARM: f64 = 0.01;
 /// Irrelevant for a limit, whatever the share.
-const LITTLE: u64 = 1 << 20;
+const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
 pub(super) fn cooled(
     dropped: String,
     found: Result<Residency, faultline_isolation::Error>,
-) -> Cooled {
+) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
@@ -19,7 +19,7 @@ pub(super) fn cooled(
             Some(format!("the cold start could not be verified: {error}")),
         ),
     };
-    Cooled {
+    CacheDropped {
         lines: std::iter::once(dropped).chain(sampled_at).collect(),
         not_cold,
     }
@@ -43,7 +43,7 @@ fn judged(found: &Residency) -> (Option<String>, Option<String>) {
     };
     let resident = found.resident_bytes();
     let percent = 100.0 * share;
-    if share >= WARM && resident >= LITTLE {
+    if share >= WARM && resident >= NEGLIGIBLE_BYTES {
         let words = format!(
             "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
             bytes(resident)
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(pages: u64, resident: u64) -> Cooled {
+    fn of(pages: u64, resident: u64) -> CacheDropped {
         cooled(
             "dropped".to_owned(),
             Ok(Residency {

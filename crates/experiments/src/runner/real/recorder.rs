@@ -7,8 +7,8 @@ use faultline_command::http;
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
-    self, Addresses, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target,
-    Task, USUAL_INTERVAL, polls_to_write, progress, with_its_words,
+    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -41,7 +41,7 @@ impl Daemon {
             order.folder.join(RECORDER_LOG),
             order.folder.join(RECORDING),
         );
-        let interval = settings.interval.unwrap_or(USUAL_INTERVAL);
+        let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
         let followed = order
             .pid
             .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
@@ -111,7 +111,7 @@ impl Daemon {
             if let Some((end, words)) = self.ended()? {
                 bail!(
                     "{PROGRAM} ended before it recorded{}",
-                    with_its_words(end, &words)
+                    describe_end(end, &words)
                 );
             }
             std::thread::sleep(POLL_EVERY);
@@ -212,7 +212,7 @@ impl Recorder for Daemon {
             .map_err(|error| anyhow!("{}", http::reason(&error)))
     }
 
-    fn see_the_end(&mut self) {
+    fn wait_for_end_event(&mut self) {
         let until = (polls_to_write(self.interval), "to write the end of the run");
         let seen = self.wait(until, |daemon| {
             let seen = progress(&daemon.recording).ok();
@@ -234,7 +234,7 @@ impl Recorder for Daemon {
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{PROGRAM} ended{}", with_its_words(end, &words)),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
             _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
         }
     }

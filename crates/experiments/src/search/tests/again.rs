@@ -26,7 +26,7 @@ impl LimitLog {
         let reading = self.plant.read();
         self.now = reading.at;
         for act in self.machine.poll(&reading) {
-            if let Act::Limit(limit) = act {
+            if let Action::Limit(limit) = act {
                 self.plant.limit(limit);
                 self.all.push((reading.at, limit));
             }

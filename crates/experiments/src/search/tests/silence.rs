@@ -10,8 +10,8 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
         change(&mut reading);
         for act in machine.poll(&reading) {
             match act {
-                Act::Limit(limit) => plant.limit(limit),
-                Act::Line(Line::Dwell {
+                Action::Limit(limit) => plant.limit(limit),
+                Action::Line(Line::Dwell {
                     verdict, evidence, ..
                 }) => return (verdict, evidence.why),
                 _ => {}
@@ -123,9 +123,9 @@ fn refaults_that_stay_high_are_usual_after_a_while() {
         reading.refaults = reading.refaults.map(|refaults| refaults + more);
         for act in machine.poll(&reading) {
             match act {
-                Act::Limit(limit) => plant.limit(limit),
-                Act::Line(_) => {}
-                Act::Over(answer) => return holds(&answer, 200 * MIB),
+                Action::Limit(limit) => plant.limit(limit),
+                Action::Line(_) => {}
+                Action::Over(answer) => return holds(&answer, 200 * MIB),
             }
         }
     }

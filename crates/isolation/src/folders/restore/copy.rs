@@ -1,6 +1,6 @@
 use super::Owner;
 use crate::Error;
-use crate::tree::{Entered, Folder, failed};
+use crate::tree::{Folder, OpenResult, failed};
 use faultline_file_version::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub(super) fn copy(
             from.join(name).display()
         ))
     };
-    let Entered::Open((source, stat)) = from.file(name)? else {
+    let OpenResult::Open((source, stat)) = from.file(name)? else {
         return Err(changed());
     };
     let source = File::from(source);
@@ -50,7 +50,7 @@ pub(super) fn copy(
     if !cloned {
         data(&source, &target, size).map_err(wrong)?;
     }
-    dress(&target, &stat, owner).map_err(wrong)?;
+    set_owner_and_mode(&target, &stat, owner).map_err(wrong)?;
     let copied = rustix::fs::fstat(&target).map_err(wrong)?;
     if version()? != before || copied.st_size != stat.st_size {
         return Err(changed());
@@ -149,7 +149,7 @@ fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), 
 }
 
 /// Sets the owner first, because `chown` clears mode bits.
-fn dress(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
+fn set_owner_and_mode(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
     if let Some((user, group)) = owner.map(Owner::ids) {
         rustix::fs::fchown(target, user, group)?;
     }

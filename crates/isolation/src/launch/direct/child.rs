@@ -22,7 +22,7 @@ const WORD: &[u8] = b"go\n";
 const ENV: &str = "/usr/bin/env";
 const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-const TO_THE_GATE: Duration = Duration::from_secs(120);
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct Child {
     child: std::process::Child,
@@ -37,7 +37,7 @@ impl Child {
     pub(super) fn start(
         job: &Job,
         file: &Path,
-        becoming: Vec<OsString>,
+        user_command: Vec<OsString>,
         group: Group,
         gate: Option<Gate>,
     ) -> Result<Child, Error> {
@@ -50,9 +50,9 @@ impl Child {
         let mut command = Command::new(SHELL);
         command
             .args(["-c", WAITING, group.name()])
-            .args(&becoming)
+            .args(&user_command)
             .arg(ENV);
-        if let Some(folder) = job.folder.as_ref().filter(|_| !becoming.is_empty()) {
+        if let Some(folder) = job.folder.as_ref().filter(|_| !user_command.is_empty()) {
             // Again as the target user, who must be able to enter the folder.
             command.arg("-C").arg(folder);
         }
@@ -141,7 +141,7 @@ impl Launched for Child {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
-        let opened = wait(TO_THE_GATE, || match (self.status()?, gate.open()?) {
+        let opened = wait(GATE_TIMEOUT, || match (self.status()?, gate.open()?) {
             (Some(status), _) => {
                 let (name, output) = (&self.name, self.output.display());
                 Err(Error::Refused(format!(

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// The leaf that this program moves into, so that its cgroup has no processes.
-pub(super) const OWN_LEAF: &str = "faultline.own";
+pub(super) const SELF_LEAF: &str = "faultline.own";
 
 pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
     let wanted = [
@@ -67,7 +67,7 @@ fn alone(folder: &Path) -> Result<(), Error> {
 
 fn move_processes(folder: &Path) -> Result<(), Error> {
     alone(folder)?;
-    let leaf = folder.join(OWN_LEAF);
+    let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(Error::at(&leaf)(error));
@@ -79,7 +79,7 @@ fn move_processes(folder: &Path) -> Result<(), Error> {
 
 /// Moves this program back once no groups are left.
 pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
-    let leaf = delegated.join(OWN_LEAF);
+    let leaf = delegated.join(SELF_LEAF);
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());
     }

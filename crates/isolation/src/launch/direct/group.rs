@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// For a killed process to exit: freeing a validator's memory takes time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Prefix of all group names. Dots separate the parts, which contain none.
-const OURS: &str = "faultline";
+const NAME_PREFIX: &str = "faultline";
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -44,14 +44,14 @@ impl Group {
     ) -> Result<Group, Error> {
         let name = folder_name(name);
         let kind = match parent {
-            GroupParent::V1(tops) => Kind::V1(v1::Folders {
-                memory: tops.memory.join(&name),
-                cpuset: tops
+            GroupParent::V1(v1_roots) => Kind::V1(v1::Folders {
+                memory: v1_roots.memory.join(&name),
+                cpuset: v1_roots
                     .cpuset
                     .as_ref()
                     .filter(|_| limits.cpus.is_some())
                     .map(|top| top.join(&name)),
-                blkio: tops
+                blkio: v1_roots
                     .blkio
                     .as_ref()
                     .filter(|_| !limits.io.is_empty())
@@ -82,8 +82,8 @@ impl Group {
         }
         group.removed = false;
         // Pressure files are optional.
-        if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, parent) {
-            let stalls = tops
+        if let (Kind::V1(folders), GroupParent::V1(v1_roots)) = (&mut group.kind, parent) {
+            let stalls = v1_roots
                 .stalls
                 .as_ref()
                 .map(|stalls| stalls.folder.join(&group.name));
@@ -93,14 +93,14 @@ impl Group {
     }
 
     pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
-        let prefix = format!("{OURS}.{scope}.");
+        let prefix = format!("{NAME_PREFIX}.{scope}.");
         let mut names = BTreeSet::new();
         match parent {
-            GroupParent::V1(tops) => {
+            GroupParent::V1(v1_roots) => {
                 for top in [
-                    Some(&tops.memory),
-                    tops.cpuset.as_ref(),
-                    tops.blkio.as_ref(),
+                    Some(&v1_roots.memory),
+                    v1_roots.cpuset.as_ref(),
+                    v1_roots.blkio.as_ref(),
                 ]
                 .into_iter()
                 .flatten()
@@ -113,9 +113,9 @@ impl Group {
                 }
                 let mut found: BTreeMap<String, Vec<PathBuf>> = names
                     .into_iter()
-                    .map(|name| (name.clone(), tops.folders(&name)))
+                    .map(|name| (name.clone(), v1_roots.folders(&name)))
                     .collect();
-                if let Some(stalls) = &tops.stalls {
+                if let Some(stalls) = &v1_roots.stalls {
                     for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
                         found.entry(name).or_default().push(folder);
                     }
@@ -245,7 +245,7 @@ impl Group {
     }
 
     pub(super) fn kill(&self) -> Result<(), Error> {
-        let emptied = wait(PATIENCE, || {
+        let emptied = wait(KILL_TIMEOUT, || {
             self.folders().into_iter().try_for_each(kill_all)?;
             Ok::<_, Error>((!self.is_busy()).then_some(()))
         })?;
@@ -312,12 +312,12 @@ impl Drop for Group {
 }
 
 fn folder_name(name: &GroupName) -> String {
-    format!("{OURS}.{}.{}.{}", name.scope, name.run, name.part)
+    format!("{NAME_PREFIX}.{}.{}.{}", name.scope, name.run, name.part)
 }
 
-fn below(tops: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
     let mut found = Vec::new();
-    let mut unvisited: Vec<PathBuf> = tops.iter().map(|top| top.to_path_buf()).collect();
+    let mut unvisited: Vec<PathBuf> = v1_roots.iter().map(|top| top.to_path_buf()).collect();
     let mut seen = BTreeSet::new();
     while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {
@@ -364,7 +364,7 @@ fn remove_folder(folder: &Path) -> Result<(), Error> {
     for inner in folders(folder)? {
         remove_folder(&inner)?;
     }
-    let removed = wait(PATIENCE, || match fs::remove_dir(folder) {
+    let removed = wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
         Ok(()) => Ok(Some(())),
         Err(error) if procs::is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),

@@ -1,5 +1,5 @@
 use super::CgroupRoots;
-use super::controllers::{self, OWN_LEAF};
+use super::controllers::{self, SELF_LEAF};
 use crate::launch::{Abilities, Error, files};
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GroupParent {
-    V1(Tops),
+    V1(V1Roots),
     V2(Delegated),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tops {
+pub(super) struct V1Roots {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
     /// A cgroup of version 2 without controllers, for pressure. Absent if version 2 is not mounted
     /// or reports no pressure.
-    pub(super) stalls: Option<Stalls>,
+    pub(super) stalls: Option<PressureParent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stalls {
+pub(super) struct PressureParent {
     /// This program's own cgroup, so that its manager, such as systemd, still finds the processes.
     pub(super) folder: PathBuf,
     /// May contain groups of an earlier program.
@@ -56,7 +56,7 @@ impl GroupParent {
         if let Some(memory) = v1("memory") {
             may_be_written(&memory)?;
             let stalls = stalls(&roots.host);
-            return Ok(GroupParent::V1(Tops {
+            return Ok(GroupParent::V1(V1Roots {
                 memory,
                 cpuset: v1("cpuset"),
                 blkio: v1("blkio"),
@@ -88,16 +88,16 @@ impl GroupParent {
 
     pub(super) fn abilities(&self, host: &HostRoot) -> Abilities {
         match self {
-            GroupParent::V1(tops) => Abilities {
+            GroupParent::V1(v1_roots) => Abilities {
                 memory_max: true,
                 memory_high: false,
-                swap_max: tops.memory.join("memory.memsw.limit_in_bytes").exists(),
-                cpus: tops.cpuset.is_some(),
-                io: tops
+                swap_max: v1_roots.memory.join("memory.memsw.limit_in_bytes").exists(),
+                cpus: v1_roots.cpuset.is_some(),
+                io: v1_roots
                     .blkio
                     .as_ref()
                     .is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
-                pressure: tops.stalls.is_some(),
+                pressure: v1_roots.stalls.is_some(),
                 open_files: files::most(host),
             },
             GroupParent::V2(Delegated {
@@ -124,14 +124,15 @@ impl GroupParent {
     }
 }
 
-impl Tops {
+impl V1Roots {
     pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let tops = [
+        let v1_roots = [
             Some(&self.memory),
             self.cpuset.as_ref(),
             self.blkio.as_ref(),
         ];
-        tops.into_iter()
+        v1_roots
+            .into_iter()
             .flatten()
             .map(|top| top.join(name))
             .filter(|folder| folder.is_dir())
@@ -139,11 +140,11 @@ impl Tops {
     }
 }
 
-fn stalls(host: &HostRoot) -> Option<Stalls> {
+fn stalls(host: &HostRoot) -> Option<PressureParent> {
     let own = locate(host, std::process::id()).ok()?.unified.ok()?;
     let counts =
         host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
-    counts.then(|| Stalls {
+    counts.then(|| PressureParent {
         folder: own.folder.to_path_buf(),
         top: own.top.to_path_buf(),
     })
@@ -161,7 +162,7 @@ fn may_be_written(folder: &Path) -> Result<(), Error> {
 /// Parent of new groups; `own` may be this program's leaf in it.
 fn home(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
-        (Some(name), Some(parent)) if name == OWN_LEAF => parent.to_owned(),
+        (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
         _ => own.to_owned(),
     }
 }

@@ -1,5 +1,5 @@
 use super::group::Group;
-use super::parent::{GroupParent, Stalls, Tops};
+use super::parent::{GroupParent, PressureParent, V1Roots};
 use super::*;
 use crate::{Evidence, GroupName};
 use std::fs;
@@ -45,11 +45,11 @@ fn on_a_hybrid_host_groups_are_where_memory_is() {
     ]);
     let direct = Direct::new(&roots).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
-    let GroupParent::V1(tops) = &direct.parent else {
+    let GroupParent::V1(v1_roots) = &direct.parent else {
         panic!("{direct:?}")
     };
     assert_eq!(
-        (tops.memory.as_path(), &tops.cpuset),
+        (v1_roots.memory.as_path(), &v1_roots.cpuset),
         (folder.path().join("sys/fs/cgroup/memory").as_path(), &None)
     );
     let expected = Abilities {
@@ -237,11 +237,11 @@ fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);
     let make = |stalls: &str, run: &str| {
-        let stalls = Some(Stalls {
+        let stalls = Some(PressureParent {
             folder: at(stalls),
             top: at(stalls),
         });
-        let parent = GroupParent::V1(Tops {
+        let parent = GroupParent::V1(V1Roots {
             memory: at("memory"),
             cpuset: None,
             blkio: None,

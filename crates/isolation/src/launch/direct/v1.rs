@@ -31,7 +31,7 @@ impl Folders {
 }
 
 const MEMORY: &str = "memory.limit_in_bytes";
-const BOTH: &str = "memory.memsw.limit_in_bytes";
+const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
 const CONTROL: &str = "memory.oom_control";
 
 pub(super) fn limit(
@@ -49,7 +49,7 @@ pub(super) fn limit(
             ));
         };
         write(
-            &folders.memory.join(BOTH),
+            &folders.memory.join(MEMSW_LIMIT),
             &in_pages(memory).saturating_add(in_pages(swap)).to_string(),
         )?;
     }
@@ -76,7 +76,7 @@ pub(super) fn limit(
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
 pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
     write(&memory.join(CONTROL), "1")?;
-    let (path, both) = (memory.join(MEMORY), memory.join(BOTH));
+    let (path, both) = (memory.join(MEMORY), memory.join(MEMSW_LIMIT));
     // The limit of memory and swap must not be below that of memory.
     let with_swap = fs::read_to_string(&both)
         .ok()
@@ -227,7 +227,7 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
 
 /// Hits of the limits; meaningless zeros are left out.
 fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
-    let [limit, both] = [MEMORY, BOTH].map(|file| count(&memory.join(file)));
+    let [limit, both] = [MEMORY, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.
     let is_met = both?.zip(limit?).is_none_or(|(both, memory)| both > memory);

@@ -9,7 +9,7 @@ use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For systemd to return after it re-executes itself, as in upgrades.
-const ABSENCE: Duration = Duration::from_secs(60);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const EXITED: i32 = 1;
 
@@ -198,12 +198,14 @@ impl Bus {
         ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> zbus::Result<T> {
         let mut absent = None;
-        let answered = wait(ABSENCE, || match zbus::block_on(ask(&self.manager)) {
-            Err(error) if is_away(&error) => {
-                absent = Some(error);
-                Ok(None)
+        let answered = wait(RECONNECT_TIMEOUT, || {
+            match zbus::block_on(ask(&self.manager)) {
+                Err(error) if is_away(&error) => {
+                    absent = Some(error);
+                    Ok(None)
+                }
+                answered => answered.map(Some),
             }
-            answered => answered.map(Some),
         })?;
         answered.ok_or_else(|| absent.unwrap_or(zbus::Error::InvalidReply))
     }

@@ -26,7 +26,7 @@ const SET_BY_SYSTEMD: [&str; 16] = [
 ];
 
 /// Added to the job's grace before systemd kills.
-const SPARE: Duration = Duration::from_secs(30);
+const KILL_MARGIN: Duration = Duration::from_secs(30);
 
 pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
     let mut properties: Properties = vec![("Description", Variant::from(description))];
@@ -135,7 +135,7 @@ pub(super) fn service(
         properties.push(("ExitType", Variant::from("cgroup")));
     }
     // Normally the caller kills; this applies if the caller is gone.
-    let stop = u64::try_from((job.grace + SPARE).as_micros()).unwrap_or(u64::MAX);
+    let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
     properties.push(("TimeoutStopUSec", Variant::from(stop)));
     let longest = job
         .longest

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use zbus::Variant;
 
-const TO_THE_GATE: Duration = Duration::from_secs(120);
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 /// For the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
@@ -141,7 +141,7 @@ impl Launched for Service {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
-        let opened = wait(TO_THE_GATE, || match gate.open()? {
+        let opened = wait(GATE_TIMEOUT, || match gate.open()? {
             Some(file) => Ok(Some(file)),
             None => match self.ended()? {
                 Some(end) => Err(Error::Refused(format!(

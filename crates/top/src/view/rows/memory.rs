@@ -1,9 +1,9 @@
-use super::{FULL, brief, level, plot, row, told};
+use super::{FULL, level, plot, row, value_or_dash, value_or_reason};
 use crate::page::Page;
-use crate::state::What;
+use crate::state::Figure;
 use crate::view::Scene;
 use crate::view::numbers::{bytes, number, percent};
-use crate::view::row::{Beside, Row};
+use crate::view::row::{Graphic, Row};
 use faultline_catalog::metrics::{cgroup, memory, process};
 use faultline_catalog::{Metric, Source};
 use ratatui::style::Style;
@@ -26,9 +26,9 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     let (state, page) = (scene.state(), scene.state().newest());
     let get = |metric: &Metric, labels: &[&str]| page.get(metric, labels);
     let limit = get(&memory::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
-    let unreclaimable = state.now(What::Unreclaimable);
+    let unreclaimable = state.now(Figure::Unreclaimable);
     let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
-    let used = told(scene, unreclaimable, Source::Cgroup, bytes);
+    let used = value_or_reason(scene, unreclaimable, Source::Cgroup, bytes);
     let of = match (share, limit) {
         (Some(share), Some(limit)) => format!(
             "{used} of {}{} unreclaimable, {}",
@@ -36,14 +36,17 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
             binding_level(page),
             percent(share)
         ),
-        _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
+        _ => format!(
+            "unreclaimable {used}, limit {}",
+            value_or_dash(scene, limit, bytes)
+        ),
     };
     let cached = get(&cgroup::STAT, &["file"])
         .zip(limit)
         .map_or(0.0, |(cached, limit)| cached / limit);
     let full = match share {
-        Some(share) => Beside::Bar(share, cached),
-        None => Beside::Nothing,
+        Some(share) => Graphic::Bar(share, cached),
+        None => Graphic::Nothing,
     };
     [
         row("Memory", Span::styled(of, level(scene, share, FULL)), full),
@@ -54,31 +57,37 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
 
 fn resident(scene: &Scene<'_>) -> Row {
     let (state, page) = (scene.state(), scene.state().newest());
-    let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
-    let file = brief(scene, page.get(&process::RESIDENT, &["file"]), bytes);
-    let swap = brief(scene, page.get(&process::SWAP, &[]), bytes);
+    let anon = value_or_reason(scene, state.now(Figure::Anon), Source::Process, bytes);
+    let file = value_or_dash(scene, page.get(&process::RESIDENT, &["file"]), bytes);
+    let swap = value_or_dash(scene, page.get(&process::SWAP, &[]), bytes);
     let words = format!("anon {anon}, file {file}, swap {swap}");
-    row("RSS", words, plot(scene, What::Anon))
+    row("RSS", words, plot(scene, Figure::Anon))
 }
 
 fn pressure(scene: &Scene<'_>) -> Row {
     let (state, page) = (scene.state(), scene.state().newest());
-    let refaults = brief(scene, state.now(What::Refaults), |rate| {
+    let refaults = value_or_dash(scene, state.now(Figure::Refaults), |rate| {
         format!("{}/s", number(rate))
     });
-    let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
+    let stalled = match (
+        state.now(Figure::StalledSome),
+        state.now(Figure::StalledFull),
+    ) {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
-        _ => scene.look.absent().to_owned(),
+        _ => scene.theme.absent().to_owned(),
     };
     let kills = page.get(&cgroup::EVENTS, &["oom_kill"]);
     let alarm = if kills.is_some_and(|kills| kills > 0.0) {
-        scene.look.bad()
+        scene.theme.bad()
     } else {
         Style::new()
     };
     let pressed = vec![
         Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
+        Span::styled(
+            format!("OOM kills {}", value_or_dash(scene, kills, number)),
+            alarm,
+        ),
     ];
-    row("Pressure", pressed, Beside::Nothing)
+    row("Pressure", pressed, Graphic::Nothing)
 }

@@ -5,7 +5,7 @@ use faultline_catalog::metrics::resources as m;
 
 /// `None` where the page has no value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RunsOut {
+pub(crate) struct ResourceUsage {
     /// The file system with the smallest free share: mount point, free bytes, free share.
     pub(crate) tightest: Option<(String, f64, f64)>,
     /// Seconds until the first file system is full.
@@ -19,7 +19,7 @@ pub(crate) struct RunsOut {
 }
 
 impl Page {
-    pub(crate) fn runs_out(&self) -> Option<RunsOut> {
+    pub(crate) fn resource_usage(&self) -> Option<ResourceUsage> {
         let sizes: Vec<(&str, f64)> = self.by_label(&m::FILESYSTEM_SIZE, "mountpoint").collect();
         let shares = self
             .by_label(&m::FILESYSTEM_AVAIL, "mountpoint")
@@ -33,7 +33,7 @@ impl Page {
         let silent = self
             .by_label(&m::FILESYSTEM_AGE, "mountpoint")
             .find(|(place, _)| !known(place));
-        let known = RunsOut {
+        let known = ResourceUsage {
             silent: silent.map(|(place, _)| place.to_owned()),
             tightest: shares.min_by(|(.., a), (.., b)| a.total_cmp(b)),
             full: self
@@ -50,6 +50,6 @@ impl Page {
                 .map(|(device, share)| (device.to_owned(), share)),
             drops: self.get(&m::UDP_DROPS, &[]),
         };
-        (known != RunsOut::default()).then_some(known)
+        (known != ResourceUsage::default()).then_some(known)
     }
 }

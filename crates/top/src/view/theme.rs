@@ -14,12 +14,12 @@ const LETTERS: bar::Set<'static> = bar::Set {
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Theme {
     colour: bool,
     unicode: bool,
 }
 
-impl Look {
+impl Theme {
     /// From the environment: colours unless `NO_COLOR` is set or the terminal is plain, blocks if
     /// the locale is UTF-8.
     pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -31,14 +31,14 @@ impl Look {
             .to_lowercase();
         let plain =
             set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
-        Look {
+        Theme {
             colour: set("NO_COLOR").is_none() && !plain,
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
 
     pub(crate) fn without_colours(self) -> Self {
-        Look {
+        Theme {
             colour: false,
             ..self
         }
@@ -109,8 +109,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn of(set: &[(&str, &str)]) -> Look {
-        Look::of_environment(|name| {
+    fn of(set: &[(&str, &str)]) -> Theme {
+        Theme::of_environment(|name| {
             set.iter()
                 .find(|(own, _)| *own == name)
                 .map(|(_, value)| (*value).to_owned())
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn colours_and_letters_are_used_where_the_terminal_has_them() {
-        let neither = Look {
+        let neither = Theme {
             colour: false,
             unicode: false,
         };
-        let both = Look {
+        let both = Theme {
             colour: true,
             unicode: true,
         };

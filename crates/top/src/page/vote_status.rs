@@ -8,7 +8,7 @@ const LAMPORTS_PER_SOL: f64 = 1e9;
 
 /// `None` where the page has no value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Earns {
+pub(crate) struct VoteStatus {
     /// `None` without a judged vote account.
     pub(crate) delinquent: Option<bool>,
     /// Whether its vote account is not judged, because the node is far behind.
@@ -40,7 +40,7 @@ pub(crate) struct Earns {
 }
 
 impl Page {
-    pub(crate) fn earns(&self) -> Option<Earns> {
+    pub(crate) fn vote_status(&self) -> Option<VoteStatus> {
         self.get(&m::EPOCH, &[])
             .or_else(|| self.get(&m::DELINQUENT, &[]))?;
         let slots = |metric: &Metric| {
@@ -53,7 +53,7 @@ impl Page {
         let is_standby = role == Some("standby");
         let is_tower = self.get(&v::CONSENSUS, &["tower"]) == Some(1.0);
         let delinquent = self.flag(&m::DELINQUENT, &[]);
-        Some(Earns {
+        Some(VoteStatus {
             delinquent,
             // The source is up without an account only if all accounts were reported and none is
             // its own.
