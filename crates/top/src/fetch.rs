@@ -21,12 +21,12 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Requests at once and then once an interval, from request to request.
     pub(crate) fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
-        let (tell, answers) = channel();
+        let (sender, answers) = channel();
         let (stop, stopped) = channel();
         let ask = move || {
             loop {
                 let begun = clock::uptime();
-                if tell.send(client.fetch()).is_err() {
+                if sender.send(client.fetch()).is_err() {
                     return;
                 }
                 let rest = interval.saturating_sub(clock::uptime().saturating_sub(begun));

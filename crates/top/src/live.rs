@@ -60,10 +60,10 @@ pub(super) fn run(
         terminal
             .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
             .context("the terminal")?;
-        let heard = signals
+        let received_signal = signals
             .wait(Some(stdin().as_fd()), POLL_INTERVAL)
             .context("signals")?;
-        if let Some(signal) = heard.into_iter().find(|signal| signal.asks_to_end()) {
+        if let Some(signal) = received_signal.into_iter().find(|signal| signal.asks_to_end()) {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }
         match typed(&stdin()).context("the terminal")? {

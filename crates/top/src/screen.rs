@@ -42,12 +42,12 @@ impl Screen {
             left: AtomicBool::new(false),
         }));
         let before = Arc::downgrade(&screen.0);
-        let said = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if let Some(before) = before.upgrade() {
                 before.restore();
             }
-            said(panic);
+            default_hook(panic);
         }));
         write_all(&screen.0.output, ENTER)?;
         Ok(screen)

@@ -84,14 +84,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let pools =
         u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
     let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
-    let room = body
+    let available = body
         .height
         .saturating_sub(if wide { EVENTS } else { pools });
     let more = rows::more(scene);
-    if rows.len() + more.len() <= usize::from(room) {
+    if rows.len() + more.len() <= usize::from(available) {
         rows.extend(more);
     }
-    let tall = row::height_of_plots(&rows, room, tallest);
+    let tall = row::height_of_plots(&rows, available, tallest);
     let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
     let (figures, below) = if wide {
         cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
@@ -100,8 +100,8 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     };
     row::draw(&rows, tall, scene.theme, figures, buffer);
     let left = pools::draw(scene, below, buffer);
-    let (_, beside) = cut_below(figures, heights);
-    events::draw(scene, if wide { beside } else { left }, buffer);
+    let (_, graphic) = cut_below(figures, heights);
+    events::draw(scene, if wide { graphic } else { left }, buffer);
 }
 
 fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {

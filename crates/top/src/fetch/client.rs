@@ -101,7 +101,7 @@ impl Client {
             }
             status => return Err(format!("it answers {status}, and no page")),
         }
-        let told = date(
+        let served_at = date(
             response
                 .headers()
                 .get("date")
@@ -113,7 +113,7 @@ impl Client {
             .limit(MOST_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        let page = Page::read(&text.map_err(|error| http::reason(&error))?).with_served_at(told);
+        let page = Page::read(&text.map_err(|error| http::reason(&error))?).with_served_at(served_at);
         if page.is_ours() {
             Ok(page)
         } else {

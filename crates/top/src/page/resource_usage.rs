@@ -29,12 +29,12 @@ impl Page {
                     .find(|(other, size)| *other == mountpoint && *size > 0.0)?;
                 Some((mountpoint.to_owned(), avail, avail / size))
             });
-        let known = |place: &str| sizes.iter().any(|(other, _)| *other == place);
+        let known = |location: &str| sizes.iter().any(|(other, _)| *other == location);
         let silent = self
             .by_label(&m::FILESYSTEM_AGE, "mountpoint")
-            .find(|(place, _)| !known(place));
+            .find(|(location, _)| !known(location));
         let known = ResourceUsage {
-            silent: silent.map(|(place, _)| place.to_owned()),
+            silent: silent.map(|(location, _)| location.to_owned()),
             tightest: shares.min_by(|(.., a), (.., b)| a.total_cmp(b)),
             full: self
                 .by_label(&m::FILESYSTEM_UNTIL_FULL, "mountpoint")

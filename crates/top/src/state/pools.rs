@@ -61,7 +61,7 @@ impl Pools {
     pub(super) fn take(&mut self, page_samples: &PageSamples<'_>) {
         let page = page_samples.page;
         let mut totals: BTreeMap<String, [Option<f64>; 4]> = BTreeMap::new();
-        let of = |place: usize,
+        let of = |index: usize,
                   metric: &'static Metric,
                   totals: &mut BTreeMap<String, [Option<f64>; 4]>,
                   kind: &str| {
@@ -70,7 +70,7 @@ impl Pools {
                 let known = totals.len() < MOST_POOLS || totals.contains_key(name);
                 if wanted && known && value.is_finite() {
                     let total = totals.entry(name.to_owned()).or_default();
-                    if let Some(total) = total.get_mut(place) {
+                    if let Some(total) = total.get_mut(index) {
                         *total = Some(total.unwrap_or_default() + value);
                     }
                 }

@@ -21,13 +21,13 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let right = format!("{paused}{} ", faultline_text::moment(scene.now.unix_ns));
-    let room = width.saturating_sub(right.len());
+    let available = width.saturating_sub(right.len());
     let left: String = format!(" faultline top  {}", scene.address)
         .chars()
-        .take(room)
+        .take(available)
         .collect();
     Line::from(Span::styled(
-        format!("{left:<room$}{right}"),
+        format!("{left:<available$}{right}"),
         scene.theme.reversed(),
     ))
     .render(area, buffer);
@@ -46,9 +46,9 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         format!("{time} {} ", event.what)
     });
     let last = last.unwrap_or_default();
-    let room = usize::from(area.width).saturating_sub(KEYS.len() + 2);
-    let last: String = last.chars().take(room).collect();
-    let line = format!("{KEYS}  {last:>room$}");
+    let available = usize::from(area.width).saturating_sub(KEYS.len() + 2);
+    let last: String = last.chars().take(available).collect();
+    let line = format!("{KEYS}  {last:>available$}");
     Line::from(Span::styled(line, scene.theme.reversed())).render(keys, buffer);
 }
 

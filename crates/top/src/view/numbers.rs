@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn figures_are_short() {
-        let said = [0.0, 3.0, 0.01, 0.44, 9.94, 9.96, 999_999.0, 1.25e6, 2e9].map(number);
+        let shown = [0.0, 3.0, 0.01, 0.44, 9.94, 9.96, 999_999.0, 1.25e6, 2e9].map(number);
         assert_eq!(
-            said,
+            shown,
             [
                 "0", "3", "<0.1", "0.4", "9.9", "10", "999,999", "1.2M", "2.0G"
             ]

@@ -64,9 +64,9 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
 
 fn line(name: &str, figures: &[String], width: usize) -> String {
     let shown = figures.len().min(width.saturating_sub(NAME + 1) / FIGURE);
-    let room = width.saturating_sub(shown * FIGURE + 1);
-    let name: String = clean(name).chars().take(room).collect();
-    let mut line = format!("{name:<room$}");
+    let available = width.saturating_sub(shown * FIGURE + 1);
+    let name: String = clean(name).chars().take(available).collect();
+    let mut line = format!("{name:<available$}");
     for figure in figures.iter().take(shown) {
         line += &format!("{figure:>FIGURE$}");
     }

@@ -23,12 +23,12 @@ pub(super) enum Graphic {
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) words: Line<'static>,
-    pub(super) beside: Graphic,
+    pub(super) graphic: Graphic,
 }
 
 impl Row {
     pub(super) fn height(&self, tall: u16) -> u16 {
-        if matches!(self.beside, Graphic::Plot(_)) {
+        if matches!(self.graphic, Graphic::Plot(_)) {
             tall
         } else {
             1
@@ -36,12 +36,12 @@ impl Row {
     }
 }
 
-/// Height of plots with which all rows fit into `room` lines: from 1 to `tallest`.
-pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
+/// Height of plots with which all rows fit into `available` lines: from 1 to `tallest`.
+pub(super) fn height_of_plots(rows: &[Row], available: u16, tallest: u16) -> u16 {
     let all = |tall: u16| rows.iter().map(|row| row.height(tall)).sum::<u16>();
     (1..=tallest)
         .rev()
-        .find(|tall| all(*tall) <= room)
+        .find(|tall| all(*tall) <= available)
         .unwrap_or(1)
 }
 
@@ -60,15 +60,15 @@ pub(super) fn draw(rows: &[Row], tall: u16, theme: Theme, area: Rect, buffer: &m
 fn one(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (name, right) = cut_right(area, NAME);
     Line::from(Span::styled(format!(" {}", row.name), theme.label())).render(name, buffer);
-    if row.beside == Graphic::Nothing {
+    if row.graphic == Graphic::Nothing {
         (&row.words).render(right, buffer);
         return;
     }
-    let (words, beside) = cut_right(right, WORDS);
+    let (words, graphic) = cut_right(right, WORDS);
     (&row.words).render(words, buffer);
-    match &row.beside {
-        Graphic::Plot(values) => plot(values, theme, beside, buffer),
-        Graphic::Bar(filled, half) => bar(*filled, *half, theme, beside, buffer),
+    match &row.graphic {
+        Graphic::Plot(values) => plot(values, theme, graphic, buffer),
+        Graphic::Bar(filled, half) => bar(*filled, *half, theme, graphic, buffer),
         Graphic::Nothing => {}
     }
 }

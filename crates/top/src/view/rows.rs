@@ -72,11 +72,11 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     ]
 }
 
-fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Graphic) -> Row {
+fn row(name: &'static str, words: impl Into<Line<'static>>, graphic: Graphic) -> Row {
     Row {
         name,
         words: words.into(),
-        beside,
+        graphic,
     }
 }
 
@@ -256,9 +256,9 @@ fn resource_usage(scene: &Scene<'_>) -> Option<Row> {
     if known.read_only == Some(true) {
         spans.push(Span::styled("read-only", scene.theme.bad()));
     }
-    if let Some(place) = &known.silent {
+    if let Some(location) = &known.silent {
         spans.push(Span::styled(
-            format!("{} does not answer, ", short(place)),
+            format!("{} does not answer, ", short(location)),
             scene.theme.bad(),
         ));
     }

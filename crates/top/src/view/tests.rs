@@ -522,11 +522,11 @@ fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
     let newest = Page::read(PAGE)
         .last_success(faultline_catalog::Source::Daemon)
         .unwrap();
-    let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
+    let served_at = |age: f64| Some(Duration::from_secs_f64(newest + age));
     let mut session = after(&[]);
-    session.take(Ok(Page::read(PAGE).with_served_at(told(5.0))), at(0));
+    session.take(Ok(Page::read(PAGE).with_served_at(served_at(5.0))), at(0));
     assert!(!screen(&session, 80, 24, 0).contains("HANGS"));
-    session.take(Ok(Page::read(PAGE).with_served_at(told(300.0))), at(1));
+    session.take(Ok(Page::read(PAGE).with_served_at(served_at(300.0))), at(1));
     let screen = screen(&session, 80, 24, 1);
     assert!(
         screen.contains("HANGS: no new sample for 5 min"),
