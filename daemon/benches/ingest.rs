@@ -192,7 +192,7 @@ fn sender(body: &[u8]) -> String {
 fn intake(case: &Case) -> Intake {
     let intake = Intake::new(&case.datapoints);
     intake.restart(None);
-    intake.carries(&sender(&case.body), Clock::start().now());
+    intake.set_reported_identity(&sender(&case.body), Clock::start().now());
     intake
 }
 

@@ -20,7 +20,7 @@ use faultlined::config::{Config, Find};
 use faultlined::discovery::{Finder, Following, Target};
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
-use faultlined::sources::admin::{Asked, WhomToAsk};
+use faultlined::sources::admin::{PollTarget, PollTargetLookup};
 use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, resources, rpc, selfwatch, votes};
 use faultlined::supervisor::Stage;
@@ -131,9 +131,9 @@ impl Found {
             },
             ..config.clone()
         };
-        let whom = || -> WhomToAsk {
+        let whom = || -> PollTargetLookup {
             Box::new(move || {
-                Some(Asked {
+                Some(PollTarget {
                     process,
                     rpc_port: None,
                     rpc_host: None,

@@ -24,7 +24,7 @@ use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
 use crate::sinks::prometheus::DroppedSeries;
 use crate::socket::{self, Bound, Inherited, ListenAddress};
-use crate::sources::admin::{Asked, WhomToAsk};
+use crate::sources::admin::{PollTarget, PollTargetLookup};
 use crate::sources::{self, listening, resources, selfwatch};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
@@ -378,7 +378,7 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
     Ok(demo)
 }
 
-pub(crate) fn whom(following: &Following) -> WhomToAsk {
+pub(crate) fn whom(following: &Following) -> PollTargetLookup {
     let following = following.clone();
     Box::new(move || {
         let target = following.current()?;
@@ -386,7 +386,7 @@ pub(crate) fn whom(following: &Following) -> WhomToAsk {
         // A test validator serves JSON-RPC on 8899 by default; the others serve none.
         let default = (validator.program == Program::TestValidator).then_some(8899);
         let rpc_port = validator.rpc_port.or(default);
-        Some(Asked {
+        Some(PollTarget {
             process: target.process,
             rpc_port,
             rpc_host: validator.rpc_host.clone(),

@@ -6,7 +6,7 @@ mod child;
 mod memory;
 mod recording;
 mod replay;
-mod story;
+mod timeline;
 
 use crate::supervisor;
 use anyhow::Context;

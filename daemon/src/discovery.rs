@@ -36,7 +36,7 @@ pub(crate) use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::{Waited, Watch};
+use watch::{WaitOutcome, Watch};
 use way::Way;
 
 /// Interval of searches, and of checks while following without a pidfd.
@@ -70,7 +70,7 @@ impl Target {
     }
 }
 
-struct Around<'a> {
+struct SearchContext<'a> {
     root: &'a HostRoot,
     clock: Clock,
     now: Stamp,
@@ -79,7 +79,7 @@ struct Around<'a> {
     /// calls.
     own_procfs: bool,
     /// False if there will be no further search.
-    patient: bool,
+    will_retry: bool,
     stop: &'a Stop,
     paths: &'a PathThread,
 }
@@ -96,7 +96,7 @@ pub struct Finder {
     ended: Option<(Arc<Target>, Reason)>,
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
-    said: String,
+    last_logged: String,
     paths: PathThread,
 }
 
@@ -114,7 +114,7 @@ impl Finder {
             own_procfs,
             ended: None,
             searching_since: None,
-            said: String::new(),
+            last_logged: String::new(),
             paths: PathThread::new("target-path"),
         }
     }
@@ -146,19 +146,19 @@ impl Finder {
         }
     }
 
-    fn look(&mut self, patient: bool, stop: &Stop) -> Option<Target> {
+    fn look(&mut self, will_retry: bool, stop: &Stop) -> Option<Target> {
         let now = self.clock.now();
-        let around = Around {
+        let context = SearchContext {
             root: &self.root,
             clock: self.clock,
             now,
             before: self.ended.as_ref().map(|(target, _)| &**target),
             own_procfs: self.own_procfs,
-            patient,
+            will_retry,
             stop,
             paths: &self.paths,
         };
-        let found = self.way.find(&around);
+        let found = self.way.find(&context);
         let (found, mut problems) = match found {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
@@ -199,7 +199,7 @@ impl Finder {
         let mut inspections = Inspections::new(looked);
         let end = loop {
             let interval = match watch {
-                Watch::Told(_) if current.validator.is_some() => LOOK_EVERY_WITH_PIDFD,
+                Watch::Notified(_) if current.validator.is_some() => LOOK_EVERY_WITH_PIDFD,
                 _ => LOOK_EVERY,
             };
             let until_look = interval.saturating_sub(self.clock.now().since(looked));
@@ -207,14 +207,14 @@ impl Finder {
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
-                Waited::Told => break Reason::Exit,
-                Waited::FoundGone => break Reason::Unknown,
-                Waited::Lives if now.since(looked) < interval => {}
-                Waited::Lives => {
+                WaitOutcome::Notified => break Reason::Exit,
+                WaitOutcome::FoundGone => break Reason::Unknown,
+                WaitOutcome::Alive if now.since(looked) < interval => {}
+                WaitOutcome::Alive => {
                     looked = now;
                     let ticks = self.following.state().oom_kills.clone();
                     kills.look(&ticks, now);
-                    let Ok(target) = self.look_again(&current, &mut print, now) else {
+                    let Ok(target) = self.check_exec(&current, &mut print, now) else {
                         break Reason::Unknown;
                     };
                     if !Arc::ptr_eq(&target, &current) {
@@ -243,7 +243,7 @@ impl Finder {
     }
 
     /// Checks for an exec in place; `Err` if the new program does not match the search.
-    fn look_again(
+    fn check_exec(
         &mut self,
         current: &Arc<Target>,
         print: &mut Fingerprint,
@@ -290,17 +290,17 @@ impl Finder {
         let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
             return false;
         };
-        let around = Around {
+        let context = SearchContext {
             root: &self.root,
             clock: self.clock,
             now,
             before: None,
             own_procfs: self.own_procfs,
-            patient: true,
+            will_retry: true,
             stop,
             paths: &self.paths,
         };
-        if descendants.validator(&around).is_some() {
+        if descendants.validator(&context).is_some() {
             return true;
         }
         if !inspections.reported
@@ -328,7 +328,7 @@ impl Finder {
             .ended
             .take()
             .filter(|(before, _)| before.process != target.process);
-        self.said.clear();
+        self.last_logged.clear();
         self.searching_since = None;
         let mut state = self.following.state();
         if let Some((_, reason)) = replaced {
@@ -373,10 +373,10 @@ impl Finder {
             .map(Problem::to_string)
             .collect::<Vec<_>>()
             .join("; ");
-        if words.is_empty() || words == self.said || now.since(began) < LOG_AFTER {
+        if words.is_empty() || words == self.last_logged || now.since(began) < LOG_AFTER {
             return None;
         }
-        self.said.clone_from(&words);
+        self.last_logged.clone_from(&words);
         Some(words)
     }
 }

@@ -12,7 +12,7 @@ mod saver;
 mod triggers;
 
 pub use folder::{MARKER, RING, check};
-pub use handle::{Asked, Handle, Reason, Wish, readings};
+pub use handle::{Handle, Reason, SaveOrigin, SaveRequest, readings};
 pub use ring::Ring;
 pub use saver::Saver;
 pub use triggers::{Timing, Trigger, Triggers};

@@ -70,7 +70,7 @@ pub const BODY_TIME: Duration = Duration::from_secs(60);
 /// Maximum time for running pushes after the stop signal: the validator does not repeat them.
 const GRACE: Duration = Duration::from_secs(2);
 /// Maximum queued connections of our own socket to accept after the stop signal.
-const LATECOMERS: usize = 64;
+const MAX_QUEUED_CONNECTIONS: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -222,7 +222,7 @@ impl<I: Intake> Listener<I> {
                 },
             }
         }
-        for stream in sockets.close(LATECOMERS).await {
+        for stream in sockets.close(MAX_QUEUED_CONNECTIONS).await {
             let connection = Connection::new(self.shared.parts.clock, peer(&stream), Phase::Idle);
             open.serve(stream, Arc::new(connection), &self.shared, &stop);
         }

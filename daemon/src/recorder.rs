@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Transaction interval: a killed daemon loses no more.
-const TURN: Duration = Duration::from_secs(1);
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delay after the tick, so that the tick is on disk soon.
 const AFTER_THE_TICK: Duration = Duration::from_millis(250);
@@ -48,7 +48,7 @@ pub enum Entry {
     Point(Box<Point>),
     Event(Event),
     /// New facts about the followed process, or an exec in place.
-    Known(Arc<Described>),
+    Manifest(Arc<Described>),
 }
 
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl Recorder {
             return None;
         }
         self.known = Some(Arc::clone(&news));
-        Some(Entry::Known(news))
+        Some(Entry::Manifest(news))
     }
 
     fn turn(&mut self) {
@@ -255,8 +255,12 @@ impl Recorder {
 
 fn until_next(uptime: Duration) -> Duration {
     let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
-    let left = (TURN + AFTER_THE_TICK).saturating_sub(into);
-    if left > TURN { left - TURN } else { left }
+    let left = (COMMIT_INTERVAL + AFTER_THE_TICK).saturating_sub(into);
+    if left > COMMIT_INTERVAL {
+        left - COMMIT_INTERVAL
+    } else {
+        left
+    }
 }
 
 #[cfg(test)]
@@ -345,7 +349,7 @@ mod tests {
         }
         let kept = kept.lock().unwrap();
         let told = kept.iter().filter_map(|entry| match entry {
-            Entry::Known(more) => more.manifest.as_str().map(str::to_owned),
+            Entry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
             _ => None,
         });
         assert_eq!(told.collect::<Vec<_>>(), ["late sh", "v", "late v"]);

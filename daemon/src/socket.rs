@@ -287,15 +287,15 @@ pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
 
 /// A second handle that shuts down writing while the first is still read.
 #[derive(Debug)]
-pub(crate) struct Farewell(OwnedFd);
+pub(crate) struct WriteShutdown(OwnedFd);
 
-impl Farewell {
-    pub(crate) fn of(stream: &Stream) -> io::Result<Farewell> {
+impl WriteShutdown {
+    pub(crate) fn of(stream: &Stream) -> io::Result<WriteShutdown> {
         let descriptor = match stream {
             Either::Left(stream) => stream.as_fd(),
             Either::Right(stream) => stream.as_fd(),
         };
-        descriptor.try_clone_to_owned().map(Farewell)
+        descriptor.try_clone_to_owned().map(WriteShutdown)
     }
 
     /// The peer sees the end; data that it has sent remains readable.

@@ -5,8 +5,8 @@ mod source;
 mod statistics;
 
 pub use cpu_time::CpuTime;
-pub use source::{Condition, Finding, LIMITS_EVERY, Look, Poll, Throttle};
-pub use statistics::{News, Statistics};
+pub use source::{Finding, LIMITS_EVERY, Look, Poll, ProcessState, Throttle};
+pub use statistics::{Freshness, Statistics};
 
 use crate::clock::{Clock, Due, Schedule};
 use crate::discovery::{Following, Target};
@@ -111,7 +111,7 @@ impl Ticker {
         // After a change of process every source is polled at once, so that no series outlives its
         // process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
-        let condition = Condition::default();
+        let condition = ProcessState::default();
         let batches = self.entries.iter_mut().map(|entry| {
             // Hundreds of thread files would delay the first page: the next tick opens them.
             let waits = due == Due::START && entry.source.source() == Source::Threads;
@@ -144,7 +144,7 @@ impl Ticker {
 }
 
 impl Entry {
-    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> News {
+    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> Freshness {
         let (at, began) = (look.now, clock.now());
         let mut finding = self.source.look(look);
         // Two ticks and a page keep them: without excess capacity.
@@ -165,7 +165,7 @@ impl Entry {
             problems,
             up,
         });
-        News {
+        Freshness {
             repeated: finding.repeated,
             heard: finding.heard.unwrap_or(at),
         }

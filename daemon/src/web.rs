@@ -36,7 +36,7 @@ use answer::Site;
 use faultline_catalog::Tick;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use request_checks::Names;
+use request_checks::AllowedHosts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -221,7 +221,7 @@ impl Server {
         };
         // With a password or a certificate, DNS rebinding gains nothing.
         let names = (tls.is_none() && users.is_none())
-            .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
+            .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
         let site = Site::new(state, users, headers)
             .with_native_histograms(config.native_histograms)
             .with_names(names);

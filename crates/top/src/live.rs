@@ -63,7 +63,10 @@ pub(super) fn run(
         let received_signal = signals
             .wait(Some(stdin().as_fd()), POLL_INTERVAL)
             .context("signals")?;
-        if let Some(signal) = received_signal.into_iter().find(|signal| signal.asks_to_end()) {
+        if let Some(signal) = received_signal
+            .into_iter()
+            .find(|signal| signal.asks_to_end())
+        {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }
         match typed(&stdin()).context("the terminal")? {

@@ -5,7 +5,7 @@ use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
 use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
-use crate::validator::coverage::{LastPush, Moment};
+use crate::validator::coverage::{LastPush, PushTimes};
 use crate::{flight, manifest};
 use anyhow::{Context, anyhow};
 use faultline_kernel::{HostRoot, ProcessId};
@@ -188,7 +188,7 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
             pid: process.pid,
             start_ticks,
         },
-        at: Moment {
+        at: PushTimes {
             made: nanos(push),
             arrived: clock.of_monotonic(arrived),
         },

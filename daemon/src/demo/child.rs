@@ -1,7 +1,7 @@
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
-use super::{MARK, METRICS_CONFIG, READY, story};
+use super::{MARK, METRICS_CONFIG, READY, timeline};
 use crate::clock::Clock;
 use crate::supervisor::{Stage, Stop};
 use anyhow::Context;
@@ -56,7 +56,7 @@ const ROUND: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-struct Scene {
+struct DemoState {
     clock: Clock,
     /// Unix time of the start.
     started: Duration,
@@ -65,13 +65,13 @@ struct Scene {
     rpc_address: SocketAddr,
 }
 
-impl Scene {
+impl DemoState {
     fn uptime(&self) -> Duration {
         self.clock.now().uptime
     }
 
     fn node_state(&self) -> NodeState {
-        story::node_state(
+        timeline::node_state(
             &self.recording,
             self.rpc_address,
             self.started,
@@ -93,7 +93,7 @@ pub(super) fn run() -> anyhow::Result<()> {
         .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
     let clock = Clock::start();
-    let scene = Arc::new(Scene {
+    let scene = Arc::new(DemoState {
         clock,
         started: clock.now().unix,
         recording: Arc::new(Recording::embedded()?),
@@ -139,7 +139,7 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn cast(
-    scene: &Arc<Scene>,
+    scene: &Arc<DemoState>,
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
@@ -186,7 +186,7 @@ fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
     }
 }
 
-fn read_cold_file(scene: &Scene, stop: Stop) {
+fn read_cold_file(scene: &DemoState, stop: Stop) {
     match ColdFile::make(&scene.ledger.join("demo-accounts")) {
         Ok(mut file) => rounds(&stop, || file.read(memory::reads(scene.uptime()))),
         Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
@@ -195,7 +195,7 @@ fn read_cold_file(scene: &Scene, stop: Stop) {
     idle(stop);
 }
 
-fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
+fn push(scene: &DemoState, config: &MetricsConfig, stop: &Stop) {
     let mut replay = Replay::new(Arc::clone(&scene.recording));
     let mut due = Duration::from_secs(1);
     let mut failed = false;
@@ -206,7 +206,7 @@ fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
             say(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
-        due = story::next_push(due);
+        due = timeline::next_push(due);
     }
 }
 
@@ -233,8 +233,8 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
 }
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
-async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
-    tokio::time::sleep(story::RUNNING.saturating_sub(scene.uptime())).await;
+async fn serve(scene: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
+    tokio::time::sleep(timeline::RUNNING.saturating_sub(scene.uptime())).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
@@ -256,7 +256,7 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
 }
 
 async fn answer_rpc(
-    scene: Arc<Scene>,
+    scene: Arc<DemoState>,
     request: Request<Incoming>,
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();

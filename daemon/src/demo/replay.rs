@@ -1,5 +1,5 @@
 use super::recording::{Recording, Track};
-use super::{CONSENSUS, IDENTITY, story};
+use super::{CONSENSUS, IDENTITY, timeline};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ impl Replay {
     pub(super) fn push(&mut self, now: Stamp) -> String {
         let before = std::mem::replace(&mut self.pushed, now.uptime);
         let mut lines = Vec::new();
-        if before < story::RUNNING && now.uptime >= story::RUNNING {
-            lines.push((story::RUNNING, started()));
+        if before < timeline::RUNNING && now.uptime >= timeline::RUNNING {
+            lines.push((timeline::RUNNING, started()));
         }
         let own = (
             Track::Own,
-            story::replayed as fn(Duration) -> Duration,
-            story::when_replayed as fn(_) -> _,
+            timeline::replayed as fn(Duration) -> Duration,
+            timeline::when_replayed as fn(_) -> _,
         );
-        for (track, position, when) in [own, (Track::Cluster, story::tip, story::when_tip)] {
+        for (track, position, when) in [own, (Track::Cluster, timeline::tip, timeline::when_tip)] {
             let played = self
                 .recording
                 .between(track, position(before), position(now.uptime));
@@ -63,7 +63,7 @@ impl Replay {
 }
 
 fn started() -> String {
-    let (elapsed, version) = (story::RUNNING.as_millis(), CONSENSUS.version());
+    let (elapsed, version) = (timeline::RUNNING.as_millis(), CONSENSUS.version());
     format!(
         "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
          elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"

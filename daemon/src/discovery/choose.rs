@@ -1,7 +1,7 @@
 //! Selects one of several processes that look like validators.
 
 use super::process::{LiveProcess, has_validators_thread};
-use super::{Around, Target, process};
+use super::{SearchContext, Target, process};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ErrorKind;
 
@@ -46,15 +46,15 @@ pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
 /// The validators among these processes. An unreadable process is a problem, unless it has just
 /// ended.
 pub(super) fn candidates(
-    around: &Around<'_>,
+    context: &SearchContext<'_>,
     pids: &[u32],
     found_by: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
     for &pid in pids {
-        match process::look(around.root, pid, found_by) {
-            Ok(seen) if seen.is_validator() => found.push(candidate(around, seen)),
+        match process::look(context.root, pid, found_by) {
+            Ok(seen) if seen.is_validator() => found.push(candidate(context, seen)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Gone => {}
             Err(error) => problems.push(process::problem(&error)),
@@ -63,9 +63,9 @@ pub(super) fn candidates(
     found
 }
 
-fn candidate(around: &Around<'_>, seen: LiveProcess) -> Candidate {
+fn candidate(context: &SearchContext<'_>, seen: LiveProcess) -> Candidate {
     Candidate {
-        running: has_validators_thread(around.root, seen.pid()),
+        running: has_validators_thread(context.root, seen.pid()),
         target: seen.target,
     }
 }

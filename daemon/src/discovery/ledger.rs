@@ -3,9 +3,9 @@
 //! first; any user can use the others.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::{Predecessor, without_pretenders};
+use super::owner::{PreviousUsers, without_pretenders};
 use super::scan::named_like_a_validator;
-use super::{Around, Found, Target, process};
+use super::{Found, SearchContext, Target, process};
 use crate::socket;
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct ByLedger {
     folder: PathBuf,
-    found: Predecessor,
+    found: PreviousUsers,
 }
 
 impl ByLedger {
@@ -25,19 +25,19 @@ impl ByLedger {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         ByLedger {
             folder,
-            found: Predecessor::default(),
+            found: PreviousUsers::default(),
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        let listener = self.by_socket(around, &mut problems);
-        if let Some(target) = listener.or_else(|| self.by_lock(around, &mut problems)) {
-            return Ok(self.found.remember(around, target));
+        let listener = self.by_socket(context, &mut problems);
+        if let Some(target) = listener.or_else(|| self.by_lock(context, &mut problems)) {
+            return Ok(self.found.remember(context, target));
         }
-        match self.by_argument(around, &mut problems) {
+        match self.by_argument(context, &mut problems) {
             Choice::Running(target) | Choice::Lone(target) => {
-                return Ok(self.found.remember(around, target));
+                return Ok(self.found.remember(context, target));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
@@ -54,8 +54,12 @@ impl ByLedger {
 
     /// Accepts the listener whatever its program is called, unless it is known to be something
     /// else.
-    fn by_socket(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
-        if !around.own_procfs {
+    fn by_socket(
+        &self,
+        context: &SearchContext<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Target> {
+        if !context.own_procfs {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
@@ -63,14 +67,14 @@ impl ByLedger {
             Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
         };
         let path = socket.clone();
-        let listening = around.paths.call(ANSWERS_WITHIN, move || listener(&path));
+        let listening = context.paths.call(ANSWERS_WITHIN, move || listener(&path));
         let Ok(listening) = listening.map_err(|unanswered| {
             problems.push(refused(Status::Broken, &unanswered.to_string()));
         }) else {
             return None;
         };
         match listening {
-            Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
+            Ok(Some(pid)) => match process::look(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
                     return Some(seen.target);
@@ -95,10 +99,14 @@ impl ByLedger {
         None
     }
 
-    fn by_lock(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
+    fn by_lock(
+        &mut self,
+        context: &SearchContext<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Target> {
         let lock = self.folder.join("ledger.lock");
-        let (root, file) = (around.root.clone(), lock.clone());
-        let locked = around.paths.call(ANSWERS_WITHIN, move || {
+        let (root, file) = (context.root.clone(), lock.clone());
+        let locked = context.paths.call(ANSWERS_WITHIN, move || {
             let mut problems = Vec::new();
             (lock_holders(&root, &file, &mut problems), problems)
         });
@@ -107,21 +115,21 @@ impl ByLedger {
             (Vec::new(), vec![Problem::new(Status::Broken, words)])
         });
         problems.extend(found);
-        let found = candidates(around, &holders, "ledger.lock", problems);
-        match choose(self.found.of_the_same_user(around, found, problems)) {
+        let found = candidates(context, &holders, "ledger.lock", problems);
+        match choose(self.found.of_the_same_user(context, found, problems)) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::None | Choice::Several(_) => None,
         }
     }
 
-    fn by_argument(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Choice {
-        match named_like_a_validator(around.root) {
+    fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
+        match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                let mut found = candidates(around, &named.pids, "scan", problems);
-                found.retain(|one| process::has_ledger(around, &one.target, &self.folder));
-                let found = self.found.of_the_same_user(around, found, problems);
-                choose(without_pretenders(around, found))
+                let mut found = candidates(context, &named.pids, "scan", problems);
+                found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
+                let found = self.found.of_the_same_user(context, found, problems);
+                choose(without_pretenders(context, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));

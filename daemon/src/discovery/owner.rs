@@ -2,7 +2,7 @@
 //! ledger, but not its user id.
 
 use super::choose::Candidate;
-use super::{Around, Following, Target};
+use super::{Following, SearchContext, Target};
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_status;
@@ -23,15 +23,15 @@ pub(crate) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Predecessor {
+pub(super) struct PreviousUsers {
     /// The last one found; it may end before it is followed.
     found: Option<(ProcessId, u32)>,
     followed: Option<(ProcessId, u32)>,
 }
 
-impl Predecessor {
-    pub(super) fn remember(&mut self, around: &Around<'_>, target: Target) -> Target {
-        self.found = user(around.root, target.process).map(|user| (target.process, user));
+impl PreviousUsers {
+    pub(super) fn remember(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+        self.found = user(context.root, target.process).map(|user| (target.process, user));
         target
     }
 
@@ -39,11 +39,11 @@ impl Predecessor {
     /// program's name.
     pub(super) fn of_the_same_user(
         &mut self,
-        around: &Around<'_>,
+        context: &SearchContext<'_>,
         all: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
-        let before = around.before.map(|before| before.process);
+        let before = context.before.map(|before| before.process);
         let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
         self.followed = self
             .found
@@ -54,7 +54,7 @@ impl Predecessor {
             return all;
         };
         let is_same = |one: &Candidate| {
-            user(around.root, one.target.process).is_none_or(|its| its == user_before)
+            user(context.root, one.target.process).is_none_or(|its| its == user_before)
         };
         let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
         for other in others {
@@ -73,25 +73,28 @@ impl Predecessor {
 }
 
 /// True if it claims a ledger that belongs to another user. False if that is unknown.
-fn pretends(around: &Around<'_>, target: &Target) -> bool {
+fn pretends(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
-        around.paths.call(ANSWERS_WITHIN, owner).ok()?
+        context.paths.call(ANSWERS_WITHIN, owner).ok()?
     });
-    match (user(around.root, target.process), owner) {
+    match (user(context.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,
         _ => false,
     }
 }
 
 /// At most one of several candidates can be right. Drops those that pretend, if others are left.
-pub(super) fn without_pretenders(around: &Around<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
+pub(super) fn without_pretenders(
+    context: &SearchContext<'_>,
+    all: Vec<Candidate>,
+) -> Vec<Candidate> {
     if all.len() < 2 {
         return all;
     }
     let (pretenders, others): (Vec<_>, Vec<_>) = all
         .into_iter()
-        .partition(|one| pretends(around, &one.target));
+        .partition(|one| pretends(context, &one.target));
     if others.is_empty() {
         pretenders
     } else {

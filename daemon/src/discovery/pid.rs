@@ -1,6 +1,6 @@
 use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
-use super::{Around, Found, Target, names};
+use super::{Found, SearchContext, Target, names};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
@@ -26,11 +26,11 @@ impl ByPid {
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let first = !std::mem::replace(&mut self.looked, true);
-        let seen = match process::look(around.root, self.pid, "pid") {
+        let seen = match process::look(context.root, self.pid, "pid") {
             Ok(seen) => seen,
-            Err(error) => return Err(vec![self.problem(around, &error)]),
+            Err(error) => return Err(vec![self.problem(context, &error)]),
         };
         if first {
             self.given = Some(seen.target.process);
@@ -40,13 +40,13 @@ impl ByPid {
         }
         let (pid, comm) = (self.pid, &seen.target.comm);
         if self.given == Some(seen.target.process) {
-            let found = || Descendants::of(around.root, pid)?.validator(around);
+            let found = || Descendants::of(context.root, pid)?.validator(context);
             if self.with_descendants
                 && let Some(validator) = found()
             {
                 return Ok(validator);
             }
-            if around
+            if context
                 .before
                 .is_some_and(|before| before.found_by == DESCENDANT)
             {
@@ -55,22 +55,22 @@ impl ByPid {
             }
             return Ok(seen.target);
         }
-        if around.before.is_some_and(|before| is_same(before, &seen)) {
+        if context.before.is_some_and(|before| is_same(before, &seen)) {
             return Ok(seen.target);
         }
         let words = format!("the number {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(Status::Gone, words)])
     }
 
-    fn problem(&self, around: &Around<'_>, error: &ReadError) -> Problem {
+    fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
-        if let Some(hidden) = names::hidden(around.root, pid) {
+        if let Some(hidden) = names::hidden(context.root, pid) {
             return hidden;
         }
         if error.kind() != ErrorKind::Gone {
             return process::problem(error);
         }
-        let stat = around
+        let stat = context
             .root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse);
         let words = if stat.is_ok_and(|stat| stat.has_ended()) {

@@ -1,4 +1,4 @@
-use super::{Around, Target};
+use super::{SearchContext, Target};
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
@@ -183,7 +183,7 @@ pub(crate) fn program_file(link: &Path) -> &Path {
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
-pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) -> bool {
+pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;
     };
@@ -193,7 +193,7 @@ pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) ->
     let Ok(relative) = ledger.strip_prefix("/") else {
         return false;
     };
-    let inside = around
+    let inside = context
         .root
         .procfs
         .join(format!("{}/root", target.process.pid))
@@ -206,7 +206,7 @@ pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) ->
         );
         Some((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
     };
-    let found = around.paths.call(ANSWERS_WITHIN, is_same);
+    let found = context.paths.call(ANSWERS_WITHIN, is_same);
     found.ok().flatten() == Some(true)
 }
 

@@ -1,6 +1,6 @@
 use super::choose::ambiguous;
 use super::process::{self, LiveProcess};
-use super::{Around, Found, Target, names};
+use super::{Found, SearchContext, Target, names};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::{Comm, ErrorKind};
 use std::path::Path;
@@ -21,10 +21,10 @@ impl ByName {
 
     /// Of several processes it takes the ancestor of all others: a program and its workers.
     /// Otherwise the result is ambiguous.
-    pub(super) fn find(&self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
         let comm = self.comm();
-        let named = match names::named(around.root, |its| its == comm) {
+        let named = match names::named(context.root, |its| its == comm) {
             Ok(named) => named,
             Err(error) => return Err(vec![process::problem(&error)]),
         };
@@ -35,7 +35,7 @@ impl ByName {
             .into_iter()
             .filter(|&pid| pid != std::process::id())
         {
-            match process::look(around.root, pid, "process_name") {
+            match process::look(context.root, pid, "process_name") {
                 Ok(seen) if self.is_whole_name(&seen) => all.push(seen),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Gone => {}

@@ -1,6 +1,6 @@
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::{Predecessor, without_pretenders};
-use super::{Around, Found, Target, names, process};
+use super::owner::{PreviousUsers, without_pretenders};
+use super::{Found, SearchContext, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
@@ -12,25 +12,27 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     lone: Option<(ProcessId, Stamp)>,
-    found: Predecessor,
+    found: PreviousUsers,
 }
 
 impl Scan {
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        let all = match named_like_a_validator(around.root) {
+        let all = match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                candidates(around, &named.pids, "scan", &mut problems)
+                candidates(context, &named.pids, "scan", &mut problems)
             }
             Err(error) => return Err(vec![process::problem(&error)]),
         };
-        let possible = successors(around.before, all, &mut problems);
-        let possible = self.found.of_the_same_user(around, possible, &mut problems);
-        match choose(without_pretenders(around, possible)) {
-            Choice::Running(target) => return Ok(self.found.remember(around, target)),
-            Choice::Lone(target) if self.is_believed(&target, around) => {
-                return Ok(self.found.remember(around, target));
+        let possible = successors(context.before, all, &mut problems);
+        let possible = self
+            .found
+            .of_the_same_user(context, possible, &mut problems);
+        match choose(without_pretenders(context, possible)) {
+            Choice::Running(target) => return Ok(self.found.remember(context, target)),
+            Choice::Lone(target) if self.is_believed(&target, context) => {
+                return Ok(self.found.remember(context, target));
             }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
@@ -48,13 +50,13 @@ impl Scan {
         Err(problems)
     }
 
-    fn is_believed(&mut self, target: &Target, around: &Around<'_>) -> bool {
+    fn is_believed(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let since = match self.lone {
             Some((process, since)) if process == target.process => since,
-            _ => around.now,
+            _ => context.now,
         };
         self.lone = Some((target.process, since));
-        !around.patient || around.now.since(since) >= PATIENCE
+        !context.will_retry || context.now.since(since) >= PATIENCE
     }
 }
 

@@ -1,4 +1,4 @@
-use super::Around;
+use super::SearchContext;
 use crate::supervisor::program_sync;
 use std::ffi::OsStr;
 use std::io::Read;
@@ -9,13 +9,17 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Shown {
+pub(super) struct UnitStatus {
     pub(super) main_pid: Option<u32>,
     /// From the top of the hierarchy; `None` while it does not run.
     pub(super) control_group: Option<String>,
 }
 
-pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result<Shown, String> {
+pub(super) fn show(
+    systemctl: &OsStr,
+    unit: &str,
+    context: &SearchContext<'_>,
+) -> Result<UnitStatus, String> {
     let mut command = program_sync(systemctl);
     command.args(["show", "--property=MainPID,ControlGroup", "--", unit]);
     command
@@ -25,7 +29,7 @@ pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result
     let mut child = command
         .spawn()
         .map_err(|error| format!("{}: {error}", systemctl.display()))?;
-    let ended = wait(&mut child, around);
+    let ended = wait(&mut child, context);
     if ended.is_err() {
         // It may have ended meanwhile; either way it must not stay as a zombie.
         child
@@ -48,29 +52,29 @@ pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result
     }
 }
 
-fn wait(child: &mut Child, around: &Around<'_>) -> Result<bool, String> {
+fn wait(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
-            Ok(None) if around.clock.now().since(around.now) > PATIENCE => {
+            Ok(None) if context.clock.now().since(context.now) > PATIENCE => {
                 return Err(format!(
                     "systemctl did not answer within {} s",
                     PATIENCE.as_secs()
                 ));
             }
-            Ok(None) if around.stop.sleep(PAUSE) => return Err("stopped".to_owned()),
+            Ok(None) if context.stop.sleep(PAUSE) => return Err("stopped".to_owned()),
             Ok(None) => {}
             Err(error) => return Err(format!("systemctl: {error}")),
         }
     }
 }
 
-fn parse(text: &str) -> Shown {
+fn parse(text: &str) -> UnitStatus {
     let value = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
     };
-    Shown {
+    UnitStatus {
         main_pid: value("MainPID")
             .and_then(|pid| pid.parse().ok())
             .filter(|&pid| pid != 0),
@@ -92,7 +96,7 @@ mod tests {
             running.control_group.as_deref(),
             Some("/system.slice/sol.service")
         );
-        assert_eq!(parse("MainPID=0\nControlGroup=\n"), Shown::default());
-        assert_eq!(parse(""), Shown::default());
+        assert_eq!(parse("MainPID=0\nControlGroup=\n"), UnitStatus::default());
+        assert_eq!(parse(""), UnitStatus::default());
     }
 }

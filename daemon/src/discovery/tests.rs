@@ -128,28 +128,28 @@ impl Bench {
     }
 
     /// The first look, by someone who will look again.
-    fn around(&self) -> Around<'_> {
+    fn context(&self) -> SearchContext<'_> {
         let (root, stop, now) = (&self.root, &self.stop, self.clock.now());
-        Around {
+        SearchContext {
             root,
             clock: self.clock,
             now,
             before: None,
             own_procfs: false,
-            patient: true,
+            will_retry: true,
             stop,
             paths: &self.paths,
         }
     }
 
-    fn at(&self, seconds: u64) -> Around<'_> {
+    fn at(&self, seconds: u64) -> SearchContext<'_> {
         let uptime = Duration::from_secs(seconds);
-        Around {
+        SearchContext {
             now: Stamp {
                 uptime,
                 unix: uptime,
             },
-            ..self.around()
+            ..self.context()
         }
     }
 }

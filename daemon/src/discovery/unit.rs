@@ -5,8 +5,8 @@
 //! unused, unlike a D-Bus library.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::systemctl::{self, Shown};
-use super::{Around, Found, names, process};
+use super::systemctl::{self, UnitStatus};
+use super::{Found, SearchContext, names, process};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::HostRoot;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(super) struct ByUnit {
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
     asked: Option<Stamp>,
-    shown: Option<Shown>,
+    shown: Option<UnitStatus>,
 }
 
 impl ByUnit {
@@ -48,24 +48,24 @@ impl ByUnit {
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         let mut problems = Vec::new();
-        self.find_folder(around);
+        self.find_folder(context);
         let mut pids = self
             .folder
             .as_ref()
             .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
             .unwrap_or_default();
-        let mut choice = choose(candidates(around, &pids, "unit", &mut problems));
-        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around) {
+        let mut choice = choose(candidates(context, &pids, "unit", &mut problems));
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(context) {
             problems.clear();
-            self.find_folder(around);
+            self.find_folder(context);
             pids = self
                 .folder
                 .as_ref()
                 .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
                 .unwrap_or_default();
-            choice = choose(candidates(around, &pids, "unit", &mut problems));
+            choice = choose(candidates(context, &pids, "unit", &mut problems));
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
@@ -76,14 +76,14 @@ impl ByUnit {
                     .as_ref()
                     .and_then(|shown| shown.main_pid)
                     .filter(is_one);
-                match main.map(|main| process::look(around.root, main, "unit")) {
+                match main.map(|main| process::look(context.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
                     _ => problems.push(ambiguous(&found)),
                 }
             }
             Choice::None => problems.push(Problem::new(
                 Status::Absent,
-                self.nobody(around.root, &pids),
+                self.nobody(context.root, &pids),
             )),
         }
         Err(problems)
@@ -112,8 +112,8 @@ impl ByUnit {
     }
 
     /// The cached folder, the one from systemd, or the one with the unit's name.
-    fn find_folder(&mut self, around: &Around<'_>) {
-        let cgroup = &around.root.cgroup;
+    fn find_folder(&mut self, context: &SearchContext<'_>) {
+        let cgroup = &context.root.cgroup;
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
             return;
         }
@@ -140,15 +140,15 @@ impl ByUnit {
 
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
     /// valid in its own pid namespace.
-    fn ask(&mut self, around: &Around<'_>) -> bool {
+    fn ask(&mut self, context: &SearchContext<'_>) -> bool {
         let lately = self
             .asked
-            .is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
-        if !around.own_procfs || lately {
+            .is_some_and(|asked| context.now.since(asked) < ASK_EVERY);
+        if !context.own_procfs || lately {
             return false;
         }
-        self.asked = Some(around.now);
-        match systemctl::show(&self.systemctl, &self.name, around) {
+        self.asked = Some(context.now);
+        match systemctl::show(&self.systemctl, &self.name, context) {
             Ok(shown) => {
                 self.shown = Some(shown);
                 true

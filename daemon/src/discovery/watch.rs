@@ -12,15 +12,15 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) enum Watch {
     /// A pidfd (Linux 5.3).
-    Told(OwnedFd),
+    Notified(OwnedFd),
     /// Polls `stat`: for an older kernel, a sandbox, or a `procfs` of another pid namespace.
     Looking,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waited {
-    Lives,
-    Told,
+pub(super) enum WaitOutcome {
+    Alive,
+    Notified,
     FoundGone,
 }
 
@@ -33,7 +33,7 @@ impl Watch {
             .filter(|_| own_procfs)
             .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
         {
-            Some(Ok(descriptor)) => Watch::Told(descriptor),
+            Some(Ok(descriptor)) => Watch::Notified(descriptor),
             Some(Err(Errno::SRCH)) => return None,
             Some(Err(_)) | None => Watch::Looking,
         };
@@ -47,20 +47,20 @@ impl Watch {
         id: ProcessId,
         stop: &Stop,
         most: Duration,
-    ) -> Waited {
-        if let Watch::Told(descriptor) = self {
+    ) -> WaitOutcome {
+        if let Watch::Notified(descriptor) = self {
             match stop.wait_readable(descriptor.as_fd(), most) {
-                Ok(true) => return Waited::Told,
-                Ok(false) => return Waited::Lives,
+                Ok(true) => return WaitOutcome::Notified,
+                Ok(false) => return WaitOutcome::Alive,
                 Err(error) => {
                     tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for")
                 }
             }
         }
         if !stop.sleep(LOOK.min(most)) && has_ended(root, id) {
-            Waited::FoundGone
+            WaitOutcome::FoundGone
         } else {
-            Waited::Lives
+            WaitOutcome::Alive
         }
     }
 }

@@ -4,7 +4,7 @@ use super::pid::ByPid;
 use super::process_name::ByName;
 use super::scan::Scan;
 use super::unit::ByUnit;
-use super::{Around, Found, Target};
+use super::{Found, SearchContext, Target};
 use crate::config::Find;
 use faultline_catalog::{Problem, Status};
 
@@ -43,13 +43,13 @@ impl Way {
         }
     }
 
-    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         match self {
-            Way::Scan(scan) => scan.find(around),
-            Way::Pid(pid) => pid.find(around),
-            Way::Ledger(ledger) => ledger.find(around),
-            Way::Unit(unit) => unit.find(around),
-            Way::Name(name) => name.find(around),
+            Way::Scan(scan) => scan.find(context),
+            Way::Pid(pid) => pid.find(context),
+            Way::Ledger(ledger) => ledger.find(context),
+            Way::Unit(unit) => unit.find(context),
+            Way::Name(name) => name.find(context),
         }
     }
 

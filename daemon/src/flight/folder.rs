@@ -1,6 +1,6 @@
 //! The folder of a flight recorder: marker file, file names and retention.
 
-use super::handle::Wish;
+use super::handle::SaveOrigin;
 use crate::config::Flight;
 use faultline_catalog::Stamp;
 use std::fs;
@@ -151,7 +151,7 @@ pub(super) fn make_room(
     folder: &Path,
     limits: &Flight,
     bytes: u64,
-    wish: Wish,
+    wish: SaveOrigin,
 ) -> Result<usize, String> {
     let mut saved =
         list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
@@ -160,7 +160,7 @@ pub(super) fn make_room(
     let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| {
         (n + 1, one.bytes.saturating_add(sum))
     });
-    if wish == Wish::Page
+    if wish == SaveOrigin::Page
         && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
     {
         let shown = folder.display();
@@ -178,7 +178,7 @@ pub(super) fn make_room(
     let mut gone = Vec::new();
     for one in saved
         .iter()
-        .filter(|one| one.automatic && wish != Wish::Page)
+        .filter(|one| one.automatic && wish != SaveOrigin::Page)
     {
         if fits(count, total) {
             break;

@@ -40,7 +40,7 @@ impl Reason {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum SaveOrigin {
     Unasked,
     /// A signal to the daemon.
     Operator,
@@ -51,9 +51,9 @@ pub enum Wish {
 pub(super) type Outcome = Result<PathBuf, String>;
 
 #[derive(Debug)]
-pub struct Asked {
+pub struct SaveRequest {
     pub text: String,
-    pub wish: Wish,
+    pub wish: SaveOrigin,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
@@ -62,7 +62,7 @@ pub struct Handle(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    requests: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<SaveRequest>>,
     saves: [AtomicU64; Reason::ALL.len()],
     failures: AtomicU64,
     problem: Mutex<Option<String>>,
@@ -72,7 +72,7 @@ struct Shared {
 
 impl Handle {
     /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
-    pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
+    pub fn request(&self, text: &str, wish: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
         let mut requests = self
             .0
             .requests
@@ -82,7 +82,7 @@ impl Handle {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        requests.push(Asked {
+        requests.push(SaveRequest {
             text: text.to_owned(),
             wish,
             answer,
@@ -90,7 +90,7 @@ impl Handle {
         Some(answered)
     }
 
-    pub(super) fn take_requests(&self) -> Vec<Asked> {
+    pub(super) fn take_requests(&self) -> Vec<SaveRequest> {
         std::mem::take(
             &mut *self
                 .0

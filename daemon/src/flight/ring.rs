@@ -1,7 +1,7 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
 use super::folder::{RING, Unprepared, prepare, set_aside, sweep, word};
-use super::handle::{Asked, Handle, Reason, Wish};
+use super::handle::{Handle, Reason, SaveOrigin, SaveRequest};
 use super::saver::Job;
 use super::triggers::{Timing, Trigger, Triggers};
 use super::{Parts, handle};
@@ -136,7 +136,7 @@ impl Ring {
     }
 
     fn answer_requests(&mut self, now: Stamp) {
-        for Asked { text, wish, answer } in self.handle.take_requests() {
+        for SaveRequest { text, wish, answer } in self.handle.take_requests() {
             let detail = json!({ "name": "saved on request", "text": text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
             let word = match word(&text).as_str() {
@@ -167,7 +167,7 @@ impl Ring {
             Trigger::Behind => Reason::Behind,
             Trigger::Stall => Reason::Stall,
         };
-        let (wish, word) = (Wish::Unasked, reason.name().to_owned());
+        let (wish, word) = (SaveOrigin::Unasked, reason.name().to_owned());
         self.save(Job {
             reason,
             wish,
@@ -201,7 +201,7 @@ impl Ring {
         match &mut self.file {
             Some(file) => file.take(entries, now),
             None => {
-                let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Known(_));
+                let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
                 self.account
                     .dropped(entries.iter().filter(row).count() as u64)
             }
@@ -235,7 +235,7 @@ impl RecordingSink for Ring {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
-                Entry::Known(more) => {
+                Entry::Manifest(more) => {
                     let known = self
                         .process
                         .as_ref()

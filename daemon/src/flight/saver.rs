@@ -1,6 +1,6 @@
 use super::Parts;
 use super::folder::{RING, free_name, make_room};
-use super::handle::{Handle, Outcome, Reason, Wish};
+use super::handle::{Handle, Outcome, Reason, SaveOrigin};
 use crate::clock::Clock;
 use crate::config;
 use faultline_catalog::Stamp;
@@ -12,11 +12,11 @@ use std::time::Duration;
 const MOST_WAITING: usize = 8;
 
 /// Pause after each copied MiB: the disk may be the validator's.
-const BREATH: Duration = Duration::from_millis(5);
+const COPY_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Job {
     pub(super) reason: Reason,
-    pub(super) wish: Wish,
+    pub(super) wish: SaveOrigin,
     pub(super) word: String,
     pub(super) text: String,
     pub(super) at: Stamp,
@@ -91,7 +91,7 @@ impl Saver {
             ("saved_text", job.text.as_str()),
             ("saved_unix_ns", at.as_str()),
         ];
-        let breathe = |_, _| std::thread::sleep(BREATH);
+        let breathe = |_, _| std::thread::sleep(COPY_PAUSE);
         faultline_recording::backup_with(&ring, &path, &meta, breathe)
             .map_err(|error| error.to_string())?;
         Ok(path)

@@ -145,7 +145,7 @@ fn a_quarter_of_an_hour_is_saved_while_the_ring_is_written_and_neither_loses_a_r
     let clock = Clock::start();
     let mut answer = scene
         .handle
-        .request("while it is written", Wish::Page)
+        .request("while it is written", SaveOrigin::Page)
         .unwrap();
     let (longest, turns, last) = std::thread::scope(|scope| {
         let saving = scope.spawn(move || saver.run());
@@ -257,8 +257,8 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
     );
     ring.take(&second(1), at(1));
     let asking = [
-        scene.handle.request("first", Wish::Page).unwrap(),
-        scene.handle.request("second", Wish::Page).unwrap(),
+        scene.handle.request("first", SaveOrigin::Page).unwrap(),
+        scene.handle.request("second", SaveOrigin::Page).unwrap(),
     ];
     ring.take(&second(2), at(2));
     ring.finish(at(3));

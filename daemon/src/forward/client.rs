@@ -1,4 +1,4 @@
-use super::queue::Parcel;
+use super::queue::QueuedPush;
 use crate::clock::Clock;
 use crate::config;
 use crate::connector::Connector;
@@ -110,14 +110,14 @@ impl Upstream {
     }
 
     /// Sends it once; `timeout` covers everything.
-    pub(super) async fn send(&self, parcel: &Arc<Parcel>, timeout: Duration) -> Attempt {
+    pub(super) async fn send(&self, parcel: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
         match tokio::time::timeout(timeout, self.attempt(parcel)).await {
             Ok(attempt) => attempt,
             Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
         }
     }
 
-    async fn attempt(&self, parcel: &Arc<Parcel>) -> Attempt {
+    async fn attempt(&self, parcel: &Arc<QueuedPush>) -> Attempt {
         let request = match self.request(parcel) {
             Ok(request) => request,
             Err(error) => return failed(error.to_string()),
@@ -128,7 +128,7 @@ impl Upstream {
         }
     }
 
-    fn request(&self, parcel: &Arc<Parcel>) -> Result<Request<Sending>, hyper::http::Error> {
+    fn request(&self, parcel: &Arc<QueuedPush>) -> Result<Request<Sending>, hyper::http::Error> {
         let mut request = Request::post(format!("{}{}", self.target, parcel.precision.word()));
         if parcel.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
@@ -322,7 +322,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 struct Sending {
-    parcel: Arc<Parcel>,
+    parcel: Arc<QueuedPush>,
     next: usize,
     left: u64,
 }

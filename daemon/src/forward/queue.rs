@@ -40,7 +40,7 @@ impl Outcome {
 
 /// A complete body. Its bytes are charged while anything holds it, including a running request.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct QueuedPush {
     pub(super) pieces: Vec<Bytes>,
     pub(super) bytes: u64,
     pub(super) precision: Precision,
@@ -62,7 +62,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    parcels: VecDeque<Arc<Parcel>>,
+    parcels: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
     /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
     sending: bool,
@@ -102,7 +102,7 @@ impl Queue {
     }
 
     /// Waits for the oldest item and marks it as being sent.
-    pub(super) async fn first(&self) -> Arc<Parcel> {
+    pub(super) async fn first(&self) -> Arc<QueuedPush> {
         loop {
             if let Some(parcel) = self.try_first() {
                 return parcel;
@@ -111,7 +111,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
+    pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
         let mut waiting = self.lock();
         let parcel = waiting.parcels.front().cloned();
         waiting.sending = parcel.is_some();
@@ -148,7 +148,7 @@ impl Queue {
         left
     }
 
-    fn add(&self, parcel: Parcel) {
+    fn add(&self, parcel: QueuedPush) {
         let mut waiting = self.lock();
         while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
             if !self.lose(&mut waiting) {
@@ -195,7 +195,7 @@ impl Queue {
 }
 
 impl Waiting {
-    fn drop_oldest(&mut self) -> Option<Arc<Parcel>> {
+    fn drop_oldest(&mut self) -> Option<Arc<QueuedPush>> {
         let parcel = self.parcels.remove(usize::from(self.sending))?;
         self.bytes = self.bytes.saturating_sub(parcel.bytes);
         Some(parcel)
@@ -270,7 +270,7 @@ impl Copy {
         if let Some(permit) = &mut self.permit {
             permit.shrink_to(self.bytes);
         }
-        queue.add(Parcel {
+        queue.add(QueuedPush {
             pieces: std::mem::take(&mut self.pieces),
             bytes: self.bytes,
             precision: self.precision,

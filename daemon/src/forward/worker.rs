@@ -1,7 +1,7 @@
 use super::Shared;
 use super::client::{Attempt, Upstream};
 use super::health::Health;
-use super::queue::{Outcome, Parcel};
+use super::queue::{Outcome, QueuedPush};
 use crate::supervisor::Stop;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Forwarder {
         }
     }
 
-    async fn next(&self, stop: &Stop) -> Option<Arc<Parcel>> {
+    async fn next(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
         tokio::select! {
             biased;
             parcel = self.shared.queue.first() => Some(parcel),
@@ -96,7 +96,7 @@ impl Forwarder {
         }
     }
 
-    async fn attempt(&self, parcel: &Arc<Parcel>, failures: u32) -> Option<Duration> {
+    async fn attempt(&self, parcel: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
         match self.upstream.send(parcel, self.pace.attempt).await {
             Attempt::Sent => {

@@ -1,6 +1,6 @@
 use super::{Intake, PeerUser, Shared, reception};
 use crate::connection_limit::{Connection, Timeouts};
-use crate::socket::{Farewell, Stream};
+use crate::socket::{Stream, WriteShutdown};
 use crate::supervisor::Stop;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
@@ -79,7 +79,7 @@ async fn talk<I: Intake>(
         connection.answered(taken);
         Ok::<_, Infallible>(response)
     });
-    let farewell = Farewell::of(&stream).ok();
+    let farewell = WriteShutdown::of(&stream).ok();
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
         connection.heard(bytes)
     }));

@@ -19,7 +19,7 @@ const DISCARD_BYTES: usize = 32 * 1024 * 1024;
 /// ... and the maximum time. Then the connection closes.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// Bytes parsed before other tasks run: about 100 microseconds.
-const STRETCH: usize = 64 * 1024;
+const YIELD_BYTES: usize = 64 * 1024;
 const PUSH_SIZE: u64 = 2 * 1024 * 1024;
 /// Charge for a push: one incomplete line of maximum length. The budget covers every connection, so
 /// that slow plain pushes do not block others.
@@ -172,7 +172,7 @@ impl<'s, I: Intake> Reception<'s, I> {
     }
 
     async fn plain(&mut self, data: &[u8]) -> Result<(), Code> {
-        for piece in data.chunks(STRETCH) {
+        for piece in data.chunks(YIELD_BYTES) {
             self.parse(piece)?;
             self.rest_if_due().await;
         }
@@ -217,7 +217,7 @@ impl<'s, I: Intake> Reception<'s, I> {
     }
 
     async fn rest_if_due(&mut self) {
-        if self.since_yield >= STRETCH {
+        if self.since_yield >= YIELD_BYTES {
             self.since_yield = 0;
             // Yields more often in a larger body: a validator's push is one or two megabytes.
             for _ in 0..=self.decoded / PUSH_SIZE {

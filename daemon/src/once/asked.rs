@@ -6,7 +6,7 @@ use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find, Log, MIN_INTERVAL};
 use crate::hub::Latest;
-use crate::sources::admin::{self, AdminFacts, Asked, WhomToAsk};
+use crate::sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
 use crate::sources::rpc::{self, RpcFacts};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
@@ -135,7 +135,7 @@ pub(super) fn words(problems: &[Problem]) -> Option<String> {
 }
 
 /// The JSON-RPC target; without a process, the configured one.
-pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
+pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<PollTargetLookup> {
     let validator = seen
         .target
         .as_ref()
@@ -148,7 +148,7 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
                 start_ticks: 0,
             };
             Some(Box::new(move || {
-                Some(Asked {
+                Some(PollTarget {
                     process,
                     rpc_port: None,
                     rpc_host: None,

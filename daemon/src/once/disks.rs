@@ -5,7 +5,7 @@ use super::rights::{ProcessLook, as_owner};
 use crate::app;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::sources::resources::{self, Held, Lacking};
+use crate::sources::resources::{self, FileSystemUsage, Lacking};
 use crate::supervisor::Stage;
 use faultline_catalog::Status;
 use faultline_kernel::filesystem::Space;
@@ -78,7 +78,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
 
 const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
 
-fn of_file_system(held: &Held, space: Space) -> Check {
+fn of_file_system(held: &FileSystemUsage, space: Space) -> Check {
     let mount = &held.system.mount;
     let place = clean(&mount.mount_point.to_string_lossy());
     if space.is_unlimited() {
@@ -172,7 +172,10 @@ mod tests {
             of_process,
             space: Some(space),
         };
-        of_file_system(&Held::at_once(system, ["ledger", "snapshots"]), space)
+        of_file_system(
+            &FileSystemUsage::at_once(system, ["ledger", "snapshots"]),
+            space,
+        )
     }
 
     #[test]

@@ -188,7 +188,7 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
     let (name, listen) = ("push", config.ingest.listen);
     let leads = lead(&pushed.host, listen);
     let elsewhere = match leads {
-        Lead::Elsewhere(Some(address)) if address.ip().is_loopback() => {
+        PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
         }
         _ => Listener::Nobody,
@@ -200,35 +200,35 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
         .is_none_or(|wanted| ingest::accepts(wanted, pushed));
     let host = address_of(&pushed.host);
     match (leads, elsewhere) {
-        (Lead::Here, _) if config.ingest.credentials.is_none() => Check::ok(
+        (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(
             name,
             format!(
                 "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
             ),
         ),
-        (Lead::Here, _) if accepted => Check::ok(
+        (PushDestination::Here, _) if accepted => Check::ok(
             name,
             format!("the validator pushes to {host}, with the credentials of [ingest]"),
         ),
-        (Lead::Here, _) => Check::attention(
+        (PushDestination::Here, _) => Check::attention(
             name,
             format!(
                 "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
             ),
             set,
         ),
-        (Lead::Elsewhere(_), Listener::Faultlined) => Check::ok(
+        (PushDestination::Elsewhere(_), Listener::Faultlined) => Check::ok(
             name,
             format!(
                 "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
             ),
         ),
-        (Lead::Elsewhere(_), _) => Check::attention(
+        (PushDestination::Elsewhere(_), _) => Check::attention(
             name,
             format!("the validator pushes to {host}, not to {listen}"),
             set + "; the server it pushes to now can have the same from [forward]",
         ),
-        (Lead::Unknown, _) => Check::off(
+        (PushDestination::Unknown, _) => Check::off(
             name,
             format!("the validator pushes to {host}; whether that is {listen} is not known"),
         ),
@@ -247,7 +247,7 @@ fn remedy(config: &Config) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum PushDestination {
     Here,
     /// Another address, or a non-http URL.
     Elsewhere(Option<SocketAddr>),
@@ -255,12 +255,12 @@ enum Lead {
     Unknown,
 }
 
-fn lead(host: &str, listen: SocketAddr) -> Lead {
+fn lead(host: &str, listen: SocketAddr) -> PushDestination {
     let Ok(uri) = host.parse::<Uri>() else {
-        return Lead::Elsewhere(None);
+        return PushDestination::Elsewhere(None);
     };
     if uri.scheme_str() != Some("http") {
-        return Lead::Elsewhere(None);
+        return PushDestination::Elsewhere(None);
     }
     let port = uri.port_u16().unwrap_or(80);
     let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -270,14 +270,14 @@ fn lead(host: &str, listen: SocketAddr) -> Lead {
         name => name.parse::<IpAddr>().ok(),
     };
     match ip {
-        _ if port != listen.port() && ip.is_none() => Lead::Elsewhere(None),
-        None => Lead::Unknown,
+        _ if port != listen.port() && ip.is_none() => PushDestination::Elsewhere(None),
+        None => PushDestination::Unknown,
         Some(ip)
             if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) =>
         {
-            Lead::Here
+            PushDestination::Here
         }
-        Some(ip) => Lead::Elsewhere(Some(SocketAddr::new(ip, port))),
+        Some(ip) => PushDestination::Elsewhere(Some(SocketAddr::new(ip, port))),
     }
 }
 
@@ -298,7 +298,7 @@ fn address_of(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn leads(host: &str) -> Lead {
+    fn leads(host: &str) -> PushDestination {
         lead(host, "127.0.0.1:9913".parse().unwrap())
     }
 
@@ -309,7 +309,7 @@ mod tests {
             "http://localhost:9913",
             "http://127.0.0.1:9913/prefix",
         ] {
-            assert_eq!(leads(here), Lead::Here, "{here}");
+            assert_eq!(leads(here), PushDestination::Here, "{here}");
         }
         for elsewhere in [
             "http://127.0.0.1:8086",
@@ -319,22 +319,22 @@ mod tests {
             "",
         ] {
             assert!(
-                matches!(leads(elsewhere), Lead::Elsewhere(_)),
+                matches!(leads(elsewhere), PushDestination::Elsewhere(_)),
                 "{elsewhere}"
             );
         }
         assert!(matches!(
             leads("http://metrics.example.org:8086"),
-            Lead::Elsewhere(None)
+            PushDestination::Elsewhere(None)
         ));
-        assert_eq!(leads("http://this-host:9913"), Lead::Unknown);
+        assert_eq!(leads("http://this-host:9913"), PushDestination::Unknown);
         assert_eq!(
             lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
-            Lead::Here
+            PushDestination::Here
         );
         assert_eq!(
             lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
-            Lead::Here
+            PushDestination::Here
         );
     }
 

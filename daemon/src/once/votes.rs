@@ -61,7 +61,7 @@ pub(super) async fn check(
     }
 }
 
-fn found(standing: &votes::Standing, is_configured: bool, is_far: bool) -> Check {
+fn found(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
     let name = "votes";
     let lacks = words(&standing.problems);
     let (account, own) = match (&standing.account, &standing.own) {

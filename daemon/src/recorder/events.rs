@@ -48,7 +48,7 @@ impl Events {
             {
                 // An exec in place: the same process with a new manifest.
                 let manifest = describe(target);
-                out.push(Entry::Known(Arc::new(Described {
+                out.push(Entry::Manifest(Arc::new(Described {
                     target: Arc::clone(target),
                     manifest,
                 })));

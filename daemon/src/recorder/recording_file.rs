@@ -7,7 +7,7 @@ use super::account::{Account, SHOW_FOR};
 use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
-use kept::KeptEntries;
+use kept::RetainedEntries;
 use place::FileIdentity;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,9 @@ pub struct RecordingFile {
     place: FileIdentity,
     account: Arc<Account>,
     process: Option<Arc<Followed>>,
-    kept: KeptEntries,
+    kept: RetainedEntries,
     lost: u64,
-    trouble: Option<Trouble>,
+    trouble: Option<WriteFailure>,
     /// Uptime until which the removed file is shown.
     shown_until: Option<Duration>,
     written: Stamp,
@@ -42,7 +42,7 @@ pub struct RecordingFile {
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct WriteFailure {
     since: Stamp,
     pause: Duration,
     next: Duration,
@@ -71,7 +71,7 @@ impl RecordingFile {
             place: FileIdentity::of(path),
             account,
             process: None,
-            kept: KeptEntries::default(),
+            kept: RetainedEntries::default(),
             lost: 0,
             trouble: None,
             shown_until: None,
@@ -124,7 +124,7 @@ impl RecordingFile {
         self.account
             .say(Some(Problem::new(Status::Gone, why.clone())));
         self.shown_until = Some(now.uptime + SHOW_FOR);
-        let trouble = Trouble {
+        let trouble = WriteFailure {
             since: self.written,
             pause: FIRST_PAUSE / 2,
             next: now.uptime,
@@ -199,7 +199,7 @@ impl RecordingFile {
             Status::Broken,
             format!("not recorded, tried again: {why}"),
         )));
-        let trouble = self.trouble.get_or_insert(Trouble {
+        let trouble = self.trouble.get_or_insert(WriteFailure {
             since: now,
             pause,
             next: now.uptime,
@@ -272,7 +272,7 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
             seen: followed.seen,
             manifest: followed.manifest.clone(),
         }),
-        Entry::Known(described) => writer.describe_process(&described.manifest),
+        Entry::Manifest(described) => writer.describe_process(&described.manifest),
     }
 }
 
@@ -294,7 +294,7 @@ impl RecordingSink for RecordingFile {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
-                Entry::Known(more) => {
+                Entry::Manifest(more) => {
                     let known = self
                         .process
                         .as_ref()

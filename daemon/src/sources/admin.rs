@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The poll target: the pollers' view of the followed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct PollTarget {
     pub process: ProcessId,
     pub rpc_port: Option<u16>,
     pub rpc_host: Option<String>,
@@ -31,7 +31,7 @@ pub struct Asked {
 }
 
 /// Returns the current target. Called at every poll on the runtime, so it must not block.
-pub type WhomToAsk = Box<dyn Fn() -> Option<Asked> + Send + Sync>;
+pub type PollTargetLookup = Box<dyn Fn() -> Option<PollTarget> + Send + Sync>;
 
 /// Immutable; the poller publishes a new one.
 #[derive(Debug, Clone, PartialEq)]

@@ -60,7 +60,7 @@ pub struct Inputs {
 }
 
 /// The listening sources' facts about the current process.
-struct Known {
+struct SourceFacts {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
     datapoints: PushFacts,
@@ -68,7 +68,7 @@ struct Known {
     health_distance: u64,
 }
 
-impl Known {
+impl SourceFacts {
     fn witnesses(&self, now: Stamp) -> Witnesses {
         let rpc = self.rpc.as_deref();
         Witnesses::new(now, rpc, self.datapoints.slots, self.health_distance)
@@ -141,9 +141,9 @@ impl Conclusions {
         }
     }
 
-    fn known(&self, target: Option<&Target>) -> Known {
+    fn known(&self, target: Option<&Target>) -> SourceFacts {
         let validator = target.and_then(|target| target.validator.as_ref());
-        Known {
+        SourceFacts {
             rpc: self
                 .told
                 .rpc
@@ -160,17 +160,20 @@ impl Conclusions {
         }
     }
 
-    fn identify(&self, look: &Look<'_>, target: &Target, known: &Known) {
+    fn identify(&self, look: &Look<'_>, target: &Target, known: &SourceFacts) {
         let asked = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
         let program = target.validator.as_ref().map(|validator| validator.program);
         if program == Some(Program::TestValidator)
             && let Some(id) = startup_id(look.root)
         {
             // It pushes under its start-up name for all its life.
-            self.told.intake.answers_to(&id, look.now);
+            self.told.intake.add_host_id(&id, look.now);
         }
         match (asked, self.config.target.identity) {
-            (Some(identity), _) => self.told.intake.carries(&identity.to_string(), look.now),
+            (Some(identity), _) => self
+                .told
+                .intake
+                .set_reported_identity(&identity.to_string(), look.now),
             (None, Some(identity)) => {
                 self.told
                     .intake
@@ -201,7 +204,7 @@ impl Conclusions {
         &mut self,
         now: Stamp,
         process: ProcessId,
-        known: &Known,
+        known: &SourceFacts,
         finding: &mut Finding,
     ) -> Option<Consensus> {
         let votes = self.told.votes.migration(process, now);
@@ -217,7 +220,7 @@ impl Conclusions {
         consensus
     }
 
-    fn evidence(&self, look: &Look<'_>, known: &Known) -> Evidence {
+    fn evidence(&self, look: &Look<'_>, known: &SourceFacts) -> Evidence {
         let progress = known
             .admin
             .as_ref()
@@ -251,7 +254,7 @@ impl Conclusions {
     }
 
     /// The last sign of life of this process in any source.
-    fn heard_at(&self, known: &Known) -> Option<Stamp> {
+    fn heard_at(&self, known: &SourceFacts) -> Option<Stamp> {
         let line = self
             .told
             .log
@@ -276,7 +279,7 @@ impl Conclusions {
         &self,
         look: &Look<'_>,
         target: &Target,
-        known: &Known,
+        known: &SourceFacts,
         version: Option<&str>,
     ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());

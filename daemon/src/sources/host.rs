@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// `/proc/meminfo` for every source: clones share the file and the tick's result.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Mutex<Held>>);
+pub struct Memory(Arc<Mutex<CachedMeminfo>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct CachedMeminfo {
     file: Option<OpenFile>,
     buffer: Vec<u8>,
     read: Option<(Stamp, Result<Meminfo, ReadError>)>,
@@ -34,7 +34,7 @@ impl Memory {
     }
 }
 
-impl Held {
+impl CachedMeminfo {
     fn read_anew(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,

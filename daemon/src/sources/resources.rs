@@ -8,7 +8,7 @@ mod growth;
 mod network;
 mod poller;
 
-pub(crate) use filesystems::{Held, Lacking, look};
+pub(crate) use filesystems::{FileSystemUsage, Lacking, look};
 #[cfg(test)]
 pub(crate) use folders::Folder;
 pub use poller::Poller;
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(crate) const MOST_CALLS: usize = folders::MOST_FOLDERS + 4;
 
 #[derive(Debug)]
-struct Known {
+struct PollResult {
     at: Stamp,
     /// Of the machine: kept after the process ends, because a full disk may have ended it.
     readings: Vec<Reading>,
@@ -38,7 +38,7 @@ struct Known {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Handle(Latest<Known>);
+pub struct Handle(Latest<PollResult>);
 
 pub struct Resources {
     pub found: Handle,

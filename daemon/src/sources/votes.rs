@@ -23,14 +23,14 @@ use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
-use known::{Known, Own, Vantage};
+use known::{OwnVoteAccount, ReadingContext, VoteFacts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Clone, Default)]
 pub struct Handle {
-    known: Latest<Known>,
+    known: Latest<VoteFacts>,
     consensus: Latest<(ProcessId, Consensus)>,
     is_round_requested: Arc<AtomicBool>,
 }
@@ -76,15 +76,15 @@ impl Handle {
         (of == process).then_some(consensus.protocol)
     }
 
-    fn of(&self, process: ProcessId) -> Option<Arc<Known>> {
+    fn of(&self, process: ProcessId) -> Option<Arc<VoteFacts>> {
         self.known.get().filter(|known| known.process == process)
     }
 
     /// The last round, or the first one so far; `None` before.
-    pub(crate) fn standing(&self) -> Option<Standing> {
+    pub(crate) fn standing(&self) -> Option<VoteStatus> {
         let known = self.known.get()?;
         let own = known.own.fresh(known.at, known.lives.often);
-        Some(Standing {
+        Some(VoteStatus {
             is_whole: known.whole,
             is_known: known.among_all.at().is_some(),
             account: known.vote_account,
@@ -98,7 +98,7 @@ impl Handle {
 
 /// The node's view of one validator's vote account.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct VoteStatus {
     /// All requests of a round were sent.
     pub(crate) is_whole: bool,
     /// The node returned all vote accounts.
@@ -106,7 +106,7 @@ pub(crate) struct Standing {
     /// The configured account, or the identity's; `None` if the identity has none.
     pub(crate) account: Option<PublicKey>,
     /// `Some(None)` if the node does not know it, `None` without a response.
-    pub(crate) own: Option<Option<Own>>,
+    pub(crate) own: Option<Option<OwnVoteAccount>>,
     /// Another node votes with it.
     pub(crate) is_standby: bool,
     pub(crate) consensus: Option<Consensus>,
@@ -128,7 +128,7 @@ pub struct Votes {
 
 impl Votes {
     /// True if the node was far behind when it returned the own votes: they are of an old bank.
-    fn is_judged_from_behind(&mut self, known: &Known, near_tip: Option<bool>) -> bool {
+    fn is_judged_from_behind(&mut self, known: &VoteFacts, near_tip: Option<bool>) -> bool {
         let Some(answered) = known.own.at() else {
             return false;
         };
@@ -165,7 +165,7 @@ impl Poll for Votes {
             let limit = validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance);
             let pushed = self.intake.newest_slots();
             let near_tip = Witnesses::new(look.now, newest.as_deref(), pushed, limit).is_near_tip();
-            let vantage = Vantage {
+            let vantage = ReadingContext {
                 newest: newest.and_then(|facts| facts.epoch_info),
                 is_near_tip: near_tip == Some(true),
                 slot_time: self.slot_time.get().map(|time| *time),

@@ -38,7 +38,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const MOST_COMPLAINT: usize = 400;
 
 /// Maximum wait for journalctl and its error output after its output ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy)]
 struct Pace {
@@ -192,7 +192,7 @@ impl JournalTail {
             }
         }
         complaint.hear_out(&mut errors).await;
-        let status = timeout(LAST_WORDS, child.wait())
+        let status = timeout(STDERR_TIMEOUT, child.wait())
             .await
             .ok()
             .and_then(Result::ok);
@@ -289,7 +289,7 @@ impl Complaint {
 
     async fn hear_out(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
         let mut said = [0; MOST_COMPLAINT];
-        while let Ok(Ok(count)) = timeout(LAST_WORDS, errors.read(&mut said)).await
+        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut said)).await
             && count > 0
         {
             self.hear(said.get(..count).unwrap_or_default());

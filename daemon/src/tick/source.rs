@@ -17,7 +17,7 @@ pub struct Look<'a> {
     pub host: &'a HostConstants,
     /// Boot time by the current wall clock, in Unix seconds.
     pub boot_time: &'a Result<u64, ReadError>,
-    pub condition: &'a Condition,
+    pub condition: &'a ProcessState,
 }
 
 impl Look<'_> {
@@ -31,7 +31,7 @@ impl Look<'_> {
 /// The process's state at this tick. Sources fill it for later sources. `None`: not read at this
 /// tick.
 #[derive(Debug, Default)]
-pub struct Condition {
+pub struct ProcessState {
     /// Of the main thread, from the process source.
     pub state: Cell<Option<State>>,
     /// Of all its threads, ended ones included, from the process source.

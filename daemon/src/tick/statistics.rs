@@ -20,7 +20,7 @@ struct Account {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct News {
+pub struct Freshness {
     pub repeated: bool,
     pub heard: Stamp,
 }
@@ -75,7 +75,7 @@ impl Statistics {
     /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
     /// are events, counted each time unless the source repeats its result. A state that begins or
     /// ends is logged.
-    pub fn looked(&mut self, batch: &Batch, news: News) {
+    pub fn looked(&mut self, batch: &Batch, news: Freshness) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
             tracing::info!(
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    const NEW: News = News {
+    const NEW: Freshness = Freshness {
         repeated: false,
         heard: Stamp {
             uptime: Duration::ZERO,
@@ -278,7 +278,7 @@ mod tests {
         for repeated in [false, true, true] {
             book.looked(
                 &batch(&[(Status::Broken, "no answer")]),
-                News { repeated, ..NEW },
+                Freshness { repeated, ..NEW },
             );
         }
         assert_eq!(count(&book, Status::Broken), 1);
@@ -296,7 +296,7 @@ mod tests {
                 at: at(9),
                 ..batch(&[])
             },
-            News {
+            Freshness {
                 heard: at(7),
                 ..NEW
             },

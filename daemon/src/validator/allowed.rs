@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {
-    by_name: HashMap<Box<[u8]>, Wants>,
+    by_name: HashMap<Box<[u8]>, AllowedFields>,
     max_series: usize,
     groups: usize,
     /// Unique per list. 0 is the empty list's.
@@ -20,7 +20,7 @@ pub struct AllowList {
 }
 
 #[derive(Debug, Clone)]
-pub struct Wants {
+pub struct AllowedFields {
     name: Arc<str>,
     /// Each field once, with its number.
     fields: [Vec<(Box<str>, usize)>; BUCKETS],
@@ -40,7 +40,7 @@ struct Group {
 struct Entry {
     field: Arc<str>,
     kind: AllowedKind,
-    /// The number of its field in [`Wants::fields`].
+    /// The number of its field in [`AllowedFields::fields`].
     field_at: usize,
 }
 
@@ -56,13 +56,13 @@ fn bucket(key: &str) -> usize {
 impl AllowList {
     pub fn new(config: &Datapoints) -> Self {
         static LISTS: AtomicU64 = AtomicU64::new(1);
-        let mut by_name: HashMap<Box<[u8]>, Wants> = HashMap::default();
+        let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
         let mut groups = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
             let wants = by_name
                 .entry(name.as_bytes().into())
-                .or_insert_with(|| Wants::new(name));
+                .or_insert_with(|| AllowedFields::new(name));
             let tags = allowed
                 .tags
                 .iter()
@@ -79,7 +79,7 @@ impl AllowList {
         }
     }
 
-    pub fn wants(&self, name: &[u8]) -> Option<&Wants> {
+    pub fn wants(&self, name: &[u8]) -> Option<&AllowedFields> {
         if self.by_name.is_empty() {
             None
         } else {
@@ -92,9 +92,9 @@ impl AllowList {
     }
 }
 
-impl Wants {
+impl AllowedFields {
     fn new(name: &str) -> Self {
-        Wants {
+        AllowedFields {
             name: name.into(),
             fields: std::array::from_fn(|_| Vec::new()),
             fields_len: 0,

@@ -32,16 +32,16 @@ const SLEW: i64 = 100;
 const MOST_OPEN: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct PushTimes {
     /// By the validator's clock, in Unix nanoseconds.
     pub made: i64,
     /// By the monotonic clock, in nanoseconds since the daemon started; negative before that.
     pub arrived: i64,
 }
 
-impl Moment {
+impl PushTimes {
     pub fn heard(made: i64, at: Stamp) -> Self {
-        Moment {
+        PushTimes {
             made,
             arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),
         }
@@ -52,12 +52,12 @@ impl Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastPush {
     pub process: ProcessId,
-    pub at: Moment,
+    pub at: PushTimes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushEnd {
-    pub at: Moment,
+    pub at: PushTimes,
     /// Seconds since the validator's previous push, by its own monotonic clock.
     pub since: u64,
     /// False if the push cannot show transactions, because they are filtered out.
@@ -68,7 +68,7 @@ pub struct PushEnd {
 pub struct Coverage {
     /// `None` before the first push of this process.
     first: Option<PushEnd>,
-    newest: Option<Moment>,
+    newest: Option<PushTimes>,
     /// Minimum of arrival minus creation. A push is only faster if the wall clock was set.
     least_delay: Option<i64>,
     /// Transactions by unsettled second.
@@ -147,7 +147,7 @@ impl Coverage {
 
     /// The log was read up to this moment. It has no gaps of its own, because the follower reports
     /// lost text. True if the validator's clock was set since the previous lines.
-    pub fn log_reached(&mut self, at: Moment) -> bool {
+    pub fn log_reached(&mut self, at: PushTimes) -> bool {
         if self
             .newest
             .is_some_and(|before| self.clock_was_set(before, at, 0))
@@ -180,7 +180,7 @@ impl Coverage {
 
     /// The process was followed before this daemon started, up to this push: pushes missing since
     /// then count as missed.
-    pub fn resume(&mut self, last: Moment) {
+    pub fn resume(&mut self, last: PushTimes) {
         self.reach(last);
     }
 
@@ -209,7 +209,7 @@ impl Coverage {
     }
 
     /// Compares two moments that are at least `since` nanoseconds apart.
-    fn clock_was_set(&self, before: Moment, at: Moment, since: i64) -> bool {
+    fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i64) -> bool {
         let passed = at.made.saturating_sub(before.made).saturating_sub(since);
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
         let in_order = at
@@ -235,7 +235,7 @@ impl Coverage {
         );
     }
 
-    fn reach(&mut self, at: Moment) {
+    fn reach(&mut self, at: PushTimes) {
         let delay = at.arrived.saturating_sub(at.made);
         let waited = self
             .newest
@@ -249,7 +249,7 @@ impl Coverage {
 
     /// After the clock was set, counting restarts: the skipped seconds may never have existed, or
     /// come twice.
-    fn begin_anew(&mut self, at: Moment) {
+    fn begin_anew(&mut self, at: PushTimes) {
         let executed = self.next.is_some() || !self.open.is_empty();
         self.open.clear();
         self.next = executed.then(|| at.made.div_euclid(SECOND).saturating_add(1));

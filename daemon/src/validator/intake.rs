@@ -7,13 +7,13 @@ mod users;
 pub use push::Push;
 
 use super::allowed::{AllowList, Values};
-use super::coverage::{Coverage, LastPush, Moment, PushEnd};
+use super::coverage::{Coverage, LastPush, PushEnd, PushTimes};
 use super::migration::MigrationReports;
 use super::recent::Recent;
 use super::recorded::{self, Points};
 use super::reported::Reported;
-use super::senders::{Assumption, Lines, NO_ID, SenderState, Senders, Settled, Sums};
-use super::slots::{self, Plausible, Slots};
+use super::senders::{Assumption, Lines, NO_ID, SenderOutcome, SenderState, Senders, Sums};
+use super::slots::{self, SlotFilter, Slots};
 use super::tally::Tally;
 use crate::config::Datapoints;
 use crate::hub::Latest;
@@ -45,7 +45,7 @@ struct State {
     /// No validator is followed: levels are not exported.
     gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
-    plausible: Plausible,
+    plausible: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
@@ -122,7 +122,7 @@ impl Intake {
         let mut state = self.lock();
         state.lines.bad += push.unknown_bad;
         if let Some(made) = push.newest_log_time
-            && state.coverage.log_reached(Moment::heard(made, at))
+            && state.coverage.log_reached(PushTimes::heard(made, at))
         {
             state.values.forget_levels();
         }
@@ -171,7 +171,7 @@ impl Intake {
             state.gone,
         ) = (None, None, None, false);
         state.reported.migration = MigrationReports::default();
-        state.plausible = Plausible::default();
+        state.plausible = SlotFilter::default();
         (
             state.rpc_slot,
             state.rpc_slot_at_push,
@@ -193,9 +193,9 @@ impl Intake {
     }
 
     /// Another host id of the followed validator.
-    pub fn answers_to(&self, id: &str, now: Stamp) {
+    pub fn add_host_id(&self, id: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.answers_to(id, now);
+        let settled = state.senders.add_host_id(id, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
@@ -207,9 +207,9 @@ impl Intake {
     }
 
     /// The identity that the validator reports.
-    pub fn carries(&self, identity: &str, now: Stamp) {
+    pub fn set_reported_identity(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.carries(identity, now);
+        let settled = state.senders.set_reported_identity(identity, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
@@ -251,7 +251,7 @@ impl Intake {
 }
 
 impl State {
-    fn take(&mut self, settled: Settled, most: usize, recorder: Option<&Points>) {
+    fn take(&mut self, settled: SenderOutcome, most: usize, recorder: Option<&Points>) {
         for sums in settled.ours {
             self.newest_slots = self.newest_slots.or(sums.slots);
             self.total.merge(&sums.tally);
@@ -346,8 +346,8 @@ impl State {
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(decoded) = &known {
             let believed = match pending {
-                None => plausible.believes(&decoded.known, now),
-                Some(slots) => slots::believes_yet(slots, &decoded.known, now),
+                None => plausible.accepts(&decoded.known, now),
+                Some(slots) => slots::accepts_pending(slots, &decoded.known, now),
             };
             if !believed {
                 lines.implausible += 1;

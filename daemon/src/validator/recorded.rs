@@ -202,7 +202,7 @@ mod tests {
         push("ours", 1);
         push("other", 2);
         assert_eq!(times(), Vec::<i64>::new());
-        intake.carries("ours", Stamp::default());
+        intake.set_reported_identity("ours", Stamp::default());
         assert_eq!(times(), [1]);
         push("ours", 3);
         push("ours", 3);

@@ -23,7 +23,7 @@ const MOST_SENDERS: usize = 8;
 
 /// Time before a sole sender is assumed to be a validator without a known identity, and before a
 /// new sender is foreign. Identities are polled more often.
-const WATCHED: Duration = Duration::from_secs(60);
+const OBSERVATION_TIME: Duration = Duration::from_secs(60);
 
 /// The `host_id` of a line without a valid one. Every validator sends one: such a line is another
 /// tool's.
@@ -119,13 +119,13 @@ pub enum Assumption {
 
 /// The result of new knowledge: sums to merge into the total, and lines that proved foreign.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct SenderOutcome {
     pub ours: Vec<Sums>,
     pub foreign: u64,
 }
 
 impl Sender {
-    fn become_foreign(&mut self, settled: &mut Settled) {
+    fn become_foreign(&mut self, settled: &mut SenderOutcome) {
         self.standing = SenderState::Foreign;
         settled.foreign += std::mem::take(&mut *self.sums).lines.total();
         self.recent = Recent::default();
@@ -208,8 +208,8 @@ impl Senders {
     }
 
     /// Sets the validator's user: senders of other users become foreign.
-    pub fn set_validator_user(&mut self, user: u32) -> Settled {
-        let mut settled = Settled::default();
+    pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
+        let mut settled = SenderOutcome::default();
         self.user = Some(user);
         let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
         for sender in self.all.iter_mut().filter(others) {
@@ -223,7 +223,7 @@ impl Senders {
     }
 
     /// Another host id of the validator, which is not its identity.
-    pub fn answers_to(&mut self, id: &str, now: Stamp) -> Settled {
+    pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let patience = self.patience();
         if !self.carried.iter().any(|known| known == id) {
             self.carried.insert(0, id.to_owned());
@@ -239,13 +239,13 @@ impl Senders {
     }
 
     /// The identity from the configuration. Every earlier sender is foreign.
-    pub fn is_configured(&mut self, id: &str, now: Stamp) -> Settled {
+    pub fn is_configured(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         self.known(id, Duration::ZERO, now)
     }
 
     /// The identity that the validator reports. The first report makes all earlier senders foreign;
     /// later ones only senders that have pushed for a while.
-    pub fn carries(&mut self, id: &str, now: Stamp) -> Settled {
+    pub fn set_reported_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let patience = if self.assumed {
             Duration::ZERO
         } else {
@@ -254,7 +254,7 @@ impl Senders {
         self.known(id, patience, now)
     }
 
-    fn known(&mut self, id: &str, patience: Duration, now: Stamp) -> Settled {
+    fn known(&mut self, id: &str, patience: Duration, now: Stamp) -> SenderOutcome {
         if self.assumed {
             self.carried.clear();
             self.assumed = false;
@@ -271,7 +271,7 @@ impl Senders {
         if self.carried.is_empty() {
             Duration::ZERO
         } else {
-            WATCHED
+            OBSERVATION_TIME
         }
     }
 
@@ -306,7 +306,7 @@ impl Senders {
 
     /// If the identity is unavailable, assumes a sole sender after a while. If that one has
     /// stopped, assumes its successor.
-    pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, Settled) {
+    pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
         let assumption = match self.carried.last() {
             None => self.sole(now).map(Assumption::Sole),
             Some(_) if !self.assumed => None,
@@ -332,7 +332,7 @@ impl Senders {
             .filter(|sender| sender.standing == SenderState::Pending);
         let sole = pending
             .next()
-            .filter(|sender| now.since(sender.first) >= WATCHED)?;
+            .filter(|sender| now.since(sender.first) >= OBSERVATION_TIME)?;
         pending.next().is_none().then(|| sole.id.clone())
     }
 
@@ -351,7 +351,10 @@ impl Senders {
             let is_possible = sender.id != NO_ID && !is_other_user(sender.user, self.user);
             let took_over =
                 self.carried.contains(&sender.id) || last.is_none_or(|at| sender.first >= at);
-            sender.id != current && is_possible && took_over && now.since(sender.newest) < WATCHED
+            sender.id != current
+                && is_possible
+                && took_over
+                && now.since(sender.newest) < OBSERVATION_TIME
         });
         if let Some((old, new)) = &self.announced
             && new != current
@@ -360,19 +363,21 @@ impl Senders {
             return others.any(|sender| sender.id == *new).then(|| new.clone());
         }
         let sole = others.next()?;
-        let is_watched = now.since(sole.first) >= WATCHED && now.since(sole.newest) < SILENT;
-        (others.next().is_none() && is_silent(WATCHED) && is_watched).then(|| sole.id.clone())
+        let is_watched =
+            now.since(sole.first) >= OBSERVATION_TIME && now.since(sole.newest) < SILENT;
+        (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_watched)
+            .then(|| sole.id.clone())
     }
 
     /// While an identity is assumed, senders that have pushed in parallel for a while are foreign.
-    fn drop_parallel(&mut self, now: Stamp) -> Settled {
-        let mut settled = Settled::default();
+    fn drop_parallel(&mut self, now: Stamp) -> SenderOutcome {
+        let mut settled = SenderOutcome::default();
         let current = self.carried.last().filter(|_| self.assumed);
         let Some(last) = current.and_then(|current| self.last_heard(current)) else {
             return settled;
         };
         for sender in &mut self.all {
-            let is_parallel = sender.first < last && now.since(sender.first) >= WATCHED;
+            let is_parallel = sender.first < last && now.since(sender.first) >= OBSERVATION_TIME;
             if sender.standing == SenderState::Pending && is_parallel {
                 sender.become_foreign(&mut settled);
             }
@@ -382,8 +387,8 @@ impl Senders {
 
     /// Merges senders with our identity. `told` is set if the validator reported it: the standing
     /// of the start-up name, and the time after which all others are foreign.
-    fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> Settled {
-        let mut settled = Settled::default();
+    fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> SenderOutcome {
+        let mut settled = SenderOutcome::default();
         for sender in &mut self.all {
             if is_other_user(sender.user, self.user) {
                 continue;

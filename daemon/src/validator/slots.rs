@@ -97,20 +97,20 @@ impl Slots {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Plausible {
+pub struct SlotFilter {
     believed: [Option<(u64, Stamp)>; 4],
     processed: Option<(u64, Stamp)>,
     received: Option<(u64, Stamp)>,
 }
 
-impl Plausible {
+impl SlotFilter {
     pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
         self.processed = Some((processed, now));
         self.received = received.map(|slot| (slot, now)).or(self.received);
     }
 
     /// Accepts a point with a plausible slot or none.
-    pub fn believes(&mut self, known: &KnownPoint, now: Stamp) -> bool {
+    pub fn accepts(&mut self, known: &KnownPoint, now: Stamp) -> bool {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
@@ -147,7 +147,7 @@ impl Plausible {
 }
 
 /// True if a pending sender's slot is possible at all; then it is stored in `slots`.
-pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
+pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
@@ -214,43 +214,43 @@ mod tests {
 
     #[test]
     fn a_slot_that_no_cluster_can_have_reached_is_refused() {
-        let mut plausible = Plausible::default();
-        assert!(!plausible.believes(&optimistic(9_000_000_000), at(1)));
-        assert!(!plausible.believes(&optimistic(i64::MAX as u64), at(1)));
-        assert!(plausible.believes(&optimistic(400_000_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(!plausible.accepts(&optimistic(9_000_000_000), at(1)));
+        assert!(!plausible.accepts(&optimistic(i64::MAX as u64), at(1)));
+        assert!(plausible.accepts(&optimistic(400_000_000), at(1)));
     }
 
     #[test]
     fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once()
      {
-        let mut plausible = Plausible::default();
-        assert!(plausible.believes(&frozen(1_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&frozen(1_000), at(1)));
         assert!(
-            plausible.believes(&optimistic(90_000), at(1)),
+            plausible.accepts(&optimistic(90_000), at(1)),
             "the first of its kind"
         );
-        assert!(plausible.believes(&optimistic(90_025), at(11)));
-        assert!(!plausible.believes(&optimistic(200_000), at(12)));
+        assert!(plausible.accepts(&optimistic(90_025), at(11)));
+        assert!(!plausible.accepts(&optimistic(200_000), at(12)));
         assert!(
-            plausible.believes(&frozen(80_000), at(12)),
+            plausible.accepts(&frozen(80_000), at(12)),
             "replay may run as fast as it likes up to the tip"
         );
-        assert!(!plausible.believes(&frozen(100_000), at(12)));
-        assert!(plausible.believes(&optimistic(90_050), at(21)));
+        assert!(!plausible.accepts(&frozen(100_000), at(12)));
+        assert!(plausible.accepts(&optimistic(90_050), at(21)));
         assert!(
-            plausible.believes(&optimistic(200_000), at(90)),
+            plausible.accepts(&optimistic(200_000), at(90)),
             "after a minute of silence nothing forbids it"
         );
     }
 
     #[test]
     fn what_json_rpc_tells_justifies_a_slot_and_refuses_an_own_one_that_is_far_below() {
-        let mut plausible = Plausible::default();
-        assert!(plausible.believes(&optimistic(1_000), at(1)));
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&optimistic(1_000), at(1)));
         plausible.rpc(50_000, Some(50_010), at(2));
-        assert!(plausible.believes(&optimistic(50_005), at(2)));
-        assert!(!plausible.believes(&frozen(5), at(3)));
-        assert!(plausible.believes(&frozen(49_999), at(3)));
+        assert!(plausible.accepts(&optimistic(50_005), at(2)));
+        assert!(!plausible.accepts(&frozen(5), at(3)));
+        assert!(plausible.accepts(&frozen(49_999), at(3)));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
-use super::pace::Pace;
-use super::request_checks::{self, Names};
+use super::pace::RateLimit;
+use super::request_checks::{self, AllowedHosts};
 use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
@@ -32,12 +32,12 @@ pub(super) struct Site {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    names: Option<Names>,
+    names: Option<AllowedHosts>,
     pages: Pages,
     native_histograms: bool,
     /// Limits marks and saves: any client may request them, and each takes disk space.
-    marks: Pace,
-    saves: Pace,
+    marks: RateLimit,
+    saves: RateLimit,
 }
 
 impl Site {
@@ -53,8 +53,8 @@ impl Site {
             headers,
             names: None,
             native_histograms: false,
-            marks: Pace::new(60, Duration::from_secs(60)),
-            saves: Pace::new(6, Duration::from_secs(600)),
+            marks: RateLimit::new(60, Duration::from_secs(60)),
+            saves: RateLimit::new(6, Duration::from_secs(600)),
         }
     }
 
@@ -63,7 +63,7 @@ impl Site {
         self
     }
 
-    pub(super) fn with_names(mut self, names: Option<Names>) -> Self {
+    pub(super) fn with_names(mut self, names: Option<AllowedHosts>) -> Self {
         self.names = names;
         self
     }

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// passwords equal in bcrypt's first 72 bytes.
 const MOST_REMEMBERED: usize = 100;
 
-const DEAR: u32 = 12;
+const SLOW_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
 pub(super) fn cost(hash: &str) -> u32 {
@@ -82,7 +82,7 @@ impl Users {
     pub(super) fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
         let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
-        let slow = most.filter(|most| *most > DEAR).map(|most| {
+        let slow = most.filter(|most| *most > SLOW_COST).map(|most| {
             format!(
                 "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"

@@ -21,7 +21,7 @@ pub(super) struct WebConfig {
 }
 
 /// A hash of a higher cost takes longer than a request may: ten seconds and more.
-const DEAREST: u32 = 16;
+const MAX_COST: u32 = 16;
 
 const HEADERS: [&str; 5] = [
     "Content-Security-Policy",
@@ -280,7 +280,7 @@ impl Reader {
             // The value may be a plain password: it is not repeated.
             let what = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
-            } else if cost(hash) > DEAREST {
+            } else if cost(hash) > MAX_COST {
                 "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;

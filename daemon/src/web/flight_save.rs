@@ -1,6 +1,6 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
-use super::pace::Pace;
+use super::pace::RateLimit;
 use crate::flight;
 use faultline_text::is_unfit;
 use hyper::StatusCode;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 pub(super) async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
-    pace: &Pace,
+    pace: &RateLimit,
     now: Duration,
 ) -> (StatusCode, String) {
     let Some(flight) = flight else {
@@ -36,7 +36,7 @@ pub(super) async fn save(
         let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
+    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
         pace.give_back();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -104,11 +104,11 @@ mod tests {
 
     #[tokio::test]
     async fn while_it_is_off_the_answer_is_a_conflict_and_what_is_refused_uses_up_no_quota() {
-        let (pace, now) = (Pace::new(1, Duration::from_secs(600)), Duration::ZERO);
+        let (pace, now) = (RateLimit::new(1, Duration::from_secs(600)), Duration::ZERO);
         assert_eq!(save(None, None, &pace, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
         let waiting: Vec<_> = (0..100)
-            .map_while(|_| handle.request("", flight::Wish::Operator))
+            .map_while(|_| handle.request("", flight::SaveOrigin::Operator))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {

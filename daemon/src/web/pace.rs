@@ -5,16 +5,16 @@ use std::time::Duration;
 
 /// Maximum actions per span, for all clients together.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     most: u32,
     span: Duration,
     /// Start of the span, and the actions in it.
     done: Mutex<(Duration, u32)>,
 }
 
-impl Pace {
+impl RateLimit {
     pub(super) fn new(most: u32, span: Duration) -> Self {
-        Pace {
+        RateLimit {
             most,
             span,
             done: Mutex::new((Duration::ZERO, 0)),
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn so_often_in_a_span_and_then_again_in_the_next() {
         let at = Duration::from_secs;
-        let pace = Pace::new(2, at(60));
+        let pace = RateLimit::new(2, at(60));
         let allowed = [1, 2, 3, 59, 60, 61, 119, 120].map(|second| pace.allows(at(second)));
         assert_eq!(allowed, [true, true, false, false, true, true, false, true]);
         pace.give_back();

@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct AllowedHosts {
     names: Vec<String>,
     told: AtomicBool,
 }
 
-impl Names {
+impl AllowedHosts {
     pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
         let own = own
             .map(str::to_ascii_lowercase)
             .filter(|name| !name.is_empty());
-        Names {
+        AllowedHosts {
             names: configured.iter().cloned().chain(own).collect(),
             told: AtomicBool::new(false),
         }
@@ -122,8 +122,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn names() -> Names {
-        Names::new(&["node1.example.org".to_owned()], Some("Node1"))
+    fn names() -> AllowedHosts {
+        AllowedHosts::new(&["node1.example.org".to_owned()], Some("Node1"))
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
             assert!(!names().knows(host), "{host}");
         }
         assert!(
-            !Names::new(&[], Some("")).knows("."),
+            !AllowedHosts::new(&[], Some("")).knows("."),
             "a machine without a name"
         );
     }

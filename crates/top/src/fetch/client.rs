@@ -113,7 +113,8 @@ impl Client {
             .limit(MOST_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        let page = Page::read(&text.map_err(|error| http::reason(&error))?).with_served_at(served_at);
+        let page =
+            Page::read(&text.map_err(|error| http::reason(&error))?).with_served_at(served_at);
         if page.is_ours() {
             Ok(page)
         } else {

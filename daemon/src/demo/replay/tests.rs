@@ -12,7 +12,7 @@ fn bodies() -> Vec<String> {
             uptime,
             unix: Duration::from_secs(1_800_000_000) + uptime,
         }));
-        uptime = story::next_push(uptime);
+        uptime = timeline::next_push(uptime);
     }
     bodies
 }

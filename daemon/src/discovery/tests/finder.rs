@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sources::host::{Host, Memory};
-use crate::tick::{Condition, Look, Poll};
+use crate::tick::{Look, Poll, ProcessState};
 use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::thread::JoinHandle;
@@ -145,7 +145,7 @@ fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
         clock_ticks_per_second: 100,
         kernel_release: String::new(),
     };
-    let (now, condition) = (Stamp::default(), Condition::default());
+    let (now, condition) = (Stamp::default(), ProcessState::default());
     source.look(&Look {
         now,
         target: None,

@@ -27,12 +27,12 @@ fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
     lock(&host, 77, &ledger.path().join("ledger.lock"));
     let bench = Bench::new(&host);
     let mut by_ledger = ByLedger::new(ledger.path());
-    let target = by_ledger.find(&bench.around()).unwrap();
+    let target = by_ledger.find(&bench.context()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
     Pretend::validator(77)
         .line("agave-validator --ledger /elsewhere init")
         .on(&host);
-    assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
+    assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
     let ledger = tempfile::tempdir().unwrap();
     let bench = Bench::new(&host);
     let mut by_ledger = ByLedger::new(ledger.path());
-    assert!(words(&by_ledger.find(&bench.around())).starts_with("absent: no process listens on"));
+    assert!(words(&by_ledger.find(&bench.context())).starts_with("absent: no process listens on"));
     Pretend::validator(77)
         .line("agave-validator --ledger /data")
         .on(&host);
@@ -51,12 +51,12 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
             ledger.path().display()
         ))
         .on(&host);
-    assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(78));
+    assert_eq!(pid_of(&by_ledger.find(&bench.context())), Some(78));
     host.remove("proc/78").unwrap();
-    assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
+    assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
     host.write("proc/77/root/x", "").unwrap();
     std::os::unix::fs::symlink(ledger.path(), host.path("proc/77/root/data")).unwrap();
-    assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(77));
+    assert_eq!(pid_of(&by_ledger.find(&bench.context())), Some(77));
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
     };
     appears(77, 1000);
     let (bench, mut by_ledger) = (Bench::new(&host), ByLedger::new(ledger.path()));
-    let before = by_ledger.find(&bench.around()).unwrap();
+    let before = by_ledger.find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
     appears(90, 1001);
-    let around = Around {
+    let context = SearchContext {
         before: Some(&before),
-        ..bench.around()
+        ..bench.context()
     };
-    let found = by_ledger.find(&around);
+    let found = by_ledger.find(&context);
     assert_eq!(
         words(&found)
             .matches("process 90 is called like a validator but is another user's")
@@ -88,10 +88,10 @@ fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
         1
     );
     appears(91, 1000);
-    assert_eq!(pid_of(&by_ledger.find(&around)), Some(91));
+    assert_eq!(pid_of(&by_ledger.find(&context)), Some(91));
     // It ended before it could be followed, and the rule stands.
     host.remove("proc/91").unwrap();
-    assert_eq!(pid_of(&by_ledger.find(&around)), None);
+    assert_eq!(pid_of(&by_ledger.find(&context)), None);
 }
 
 #[test]

@@ -12,11 +12,11 @@ fn a_long_name_is_compared_beyond_what_the_kernel_keeps() {
         .line("solana-bench-tpu")
         .on(&host);
     let bench = Bench::new(&host);
-    let found = ByName::new("solana-bench-tps").find(&bench.around());
+    let found = ByName::new("solana-bench-tps").find(&bench.context());
     assert_eq!(pid_of(&found), Some(70));
     assert_eq!(found.unwrap().validator, None);
     assert_eq!(
-        words(&ByName::new("solana-bench").find(&bench.around())),
+        words(&ByName::new("solana-bench").find(&bench.context())),
         "absent: no process is called solana-bench"
     );
 }
@@ -29,11 +29,11 @@ fn of_a_program_and_its_workers_the_program_is_taken() {
     Pretend::new(72, "redis").parent(71).on(&host);
     let bench = Bench::new(&host);
     assert_eq!(
-        pid_of(&ByName::new("redis").find(&bench.around())),
+        pid_of(&ByName::new("redis").find(&bench.context())),
         Some(70)
     );
     Pretend::new(80, "redis").on(&host);
-    let words = words(&ByName::new("redis").find(&bench.around()));
+    let words = words(&ByName::new("redis").find(&bench.context()));
     assert!(
         words.contains("70 redis, 71 redis, 72 redis, 80 redis;"),
         "{words}"
@@ -45,32 +45,35 @@ fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
     let host = host();
     Pretend::new(70, "redis").on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
-    let before = by_pid.find(&bench.around()).unwrap();
+    let before = by_pid.find(&bench.context()).unwrap();
     assert_eq!(before.validator, None);
-    let around = Around {
+    let context = SearchContext {
         before: Some(&before),
-        ..bench.around()
+        ..bench.context()
     };
     Pretend::new(70, "cron").start(200).on(&host);
     assert_eq!(
-        words(&by_pid.find(&around)),
+        words(&by_pid.find(&context)),
         "gone: the number 70 now belongs to another program (cron)"
     );
     Pretend::new(70, "redis").start(300).on(&host);
-    assert_eq!(by_pid.find(&around).unwrap().process.start_ticks, 300);
+    assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 300);
     host.remove("proc/70").unwrap();
-    assert_eq!(words(&by_pid.find(&around)), "gone: there is no process 70");
+    assert_eq!(
+        words(&by_pid.find(&context)),
+        "gone: there is no process 70"
+    );
 }
 
 #[test]
 fn a_number_that_comes_late_must_be_a_validators() {
     let host = host();
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
-    assert_eq!(pid_of(&by_pid.find(&bench.around())), None);
+    assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
     Pretend::new(70, "cron").on(&host);
-    assert_eq!(pid_of(&by_pid.find(&bench.around())), None);
+    assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
     Pretend::validator(70).on(&host);
-    assert_eq!(pid_of(&by_pid.find(&bench.around())), Some(70));
+    assert_eq!(pid_of(&by_pid.find(&bench.context())), Some(70));
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn a_given_process_that_has_ended_is_not_said_to_be_missing() {
     Pretend::new(70, "redis").state('Z').on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
     assert_eq!(
-        words(&by_pid.find(&bench.around())),
+        words(&by_pid.find(&bench.context())),
         "gone: process 70 has ended; it is a zombie until its parent waits for it"
     );
 }
@@ -89,7 +92,7 @@ fn a_given_process_that_procfs_may_hide_is_not_said_to_be_missing() {
     let host = PretendHost::empty().unwrap();
     Pretend::new(8, "faultlined").on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
-    let found = words(&by_pid.find(&bench.around()));
+    let found = words(&by_pid.find(&bench.context()));
     assert!(
         found.starts_with(
             "forbidden: process 70 cannot be seen: processes of other users are hidden (hidepid)"
@@ -101,7 +104,7 @@ fn a_given_process_that_procfs_may_hide_is_not_said_to_be_missing() {
         Pretend::new(70, "redis").on(&host);
         host.forbid("proc/70/stat").unwrap();
         let bench = Bench::new(&host);
-        let found = words(&by_pid.find(&bench.around()));
+        let found = words(&by_pid.find(&bench.context()));
         assert!(found.contains("(hidepid)"), "{found}");
     }
 }
@@ -118,7 +121,7 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     let bench = Bench::new(&host);
-    let find = |name: &str| ByName::new(name).find(&bench.around());
+    let find = |name: &str| ByName::new(name).find(&bench.context());
     exe(70, "/opt/validator-with-long-name (deleted)");
     exe(71, "/opt/validator-with-other-name");
     assert_eq!(pid_of(&find("validator-with-long-name")), Some(70));
@@ -141,13 +144,13 @@ fn a_number_is_the_same_program_after_its_file_was_replaced() {
     };
     exe("/opt/redis (deleted)", 100);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
-    let before = by_pid.find(&bench.around()).unwrap();
-    let around = Around {
+    let before = by_pid.find(&bench.context()).unwrap();
+    let context = SearchContext {
         before: Some(&before),
-        ..bench.around()
+        ..bench.context()
     };
     exe("/opt/redis", 200);
-    assert_eq!(by_pid.find(&around).unwrap().process.start_ticks, 200);
+    assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 200);
     exe("/opt/other", 300);
-    assert_eq!(pid_of(&by_pid.find(&around)), None);
+    assert_eq!(pid_of(&by_pid.find(&context)), None);
 }

@@ -11,7 +11,7 @@ fn the_only_validator_is_found_with_what_its_arguments_say() {
         .line("bash agave-validator")
         .on(&host);
     let bench = Bench::new(&host);
-    let target = Scan::default().find(&bench.around()).unwrap();
+    let target = Scan::default().find(&bench.context()).unwrap();
     assert_eq!(
         target.process,
         ProcessId {
@@ -33,10 +33,10 @@ fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
     let host = host();
     Pretend::validator(77).line("agave-validator").on(&host);
     let bench = Bench::new(&host);
-    assert_eq!(Scan::default().find(&bench.around()).unwrap().ledger, None);
+    assert_eq!(Scan::default().find(&bench.context()).unwrap().ledger, None);
     std::os::unix::fs::symlink("/home/sol", host.path("proc/77/cwd")).unwrap();
     assert_eq!(
-        Scan::default().find(&bench.around()).unwrap().ledger,
+        Scan::default().find(&bench.context()).unwrap().ledger,
         Some("/home/sol/ledger".into())
     );
 }
@@ -51,7 +51,7 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
         .line("agave-validator --ledger /l exit --force")
         .on(&host);
     Pretend::validator(79).state('Z').on(&host);
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
 }
 
@@ -59,7 +59,7 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
 fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
     let host = host();
     Pretend::validator(77).state('Z').living(3).on(&host);
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
 
@@ -70,7 +70,7 @@ fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() 
     Pretend::validator(1200)
         .line("agave-validator --ledger /mnt/second")
         .on(&host);
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     let words = words(&found);
     assert!(
         words.contains("77 agave-validator (ledger /l), 1200 agave-validator (ledger /mnt/second)"),
@@ -91,7 +91,7 @@ fn a_running_validator_is_preferred_to_what_has_none_of_its_threads() {
     Pretend::validator(78)
         .threads(&["agave-validator"])
         .on(&host);
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
 
@@ -122,23 +122,23 @@ fn a_validator_on_another_ledger_is_no_successor() {
     let host = host();
     Pretend::validator(77).on(&host);
     let bench = Bench::new(&host);
-    let before = Scan::default().find(&bench.around()).unwrap();
+    let before = Scan::default().find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
     Pretend::validator(90)
         .line("agave-validator --ledger /other")
         .on(&host);
-    let around = Around {
+    let context = SearchContext {
         before: Some(&before),
-        ..bench.around()
+        ..bench.context()
     };
-    let found = Scan::default().find(&around);
+    let found = Scan::default().find(&context);
     assert!(
         words(&found).contains("process 90 is another validator"),
         "{}",
         words(&found)
     );
     Pretend::validator(91).on(&host);
-    assert_eq!(pid_of(&Scan::default().find(&around)), Some(91));
+    assert_eq!(pid_of(&Scan::default().find(&context)), Some(91));
 }
 
 pub(super) fn run_by(host: &PretendHost, pid: u32, user: u32) {
@@ -155,15 +155,15 @@ fn a_process_of_another_user_is_no_successor() {
     Pretend::validator(77).on(&host);
     run_by(&host, 77, 1000);
     let (bench, mut scan) = (Bench::new(&host), Scan::default());
-    let before = scan.find(&bench.around()).unwrap();
+    let before = scan.find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
     Pretend::validator(90).on(&host);
     run_by(&host, 90, 1001);
-    let around = Around {
+    let context = SearchContext {
         before: Some(&before),
-        ..bench.around()
+        ..bench.context()
     };
-    let found = scan.find(&around);
+    let found = scan.find(&context);
     assert!(
         words(&found).contains("process 90") && words(&found).contains("another user's"),
         "{}",
@@ -172,7 +172,7 @@ fn a_process_of_another_user_is_no_successor() {
     // Nor does it make the real one ambiguous.
     Pretend::validator(91).on(&host);
     run_by(&host, 91, 1000);
-    assert_eq!(pid_of(&scan.find(&around)), Some(91));
+    assert_eq!(pid_of(&scan.find(&context)), Some(91));
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
         run_by(&host, pid, user);
     }
     assert_eq!(
-        pid_of(&Scan::default().find(&Bench::new(&host).around())),
+        pid_of(&Scan::default().find(&Bench::new(&host).context())),
         Some(77)
     );
     run_by(&host, 78, owner);
-    let words = words(&Scan::default().find(&Bench::new(&host).around()));
+    let words = words(&Scan::default().find(&Bench::new(&host).context()));
     assert!(
         words.contains("77 agave") && words.contains("78 agave"),
         "both may be meant: {words}"
@@ -200,10 +200,10 @@ fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
 #[test]
 fn hidden_processes_are_said_to_be_hidden() {
     let host = PretendHost::empty().unwrap();
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
     Pretend::new(500, "faultlined").on(&host);
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert!(
         words(&found).starts_with("forbidden: processes of other users are hidden"),
         "{}",
@@ -215,6 +215,6 @@ fn hidden_processes_are_said_to_be_hidden() {
 fn a_missing_procfs_is_a_problem_and_no_panic() {
     let host = host();
     host.remove("proc").unwrap();
-    let found = Scan::default().find(&Bench::new(&host).around());
+    let found = Scan::default().find(&Bench::new(&host).context());
     assert!(words(&found).starts_with("absent: "), "{}", words(&found));
 }

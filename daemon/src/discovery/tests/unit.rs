@@ -25,7 +25,9 @@ fn the_validator_is_found_in_the_units_cgroup_behind_its_start_up_shell() {
         host.write(&format!("{folder}/cgroup.procs"), "72\n70\n71\n0\n")
             .unwrap();
         for name in ["sol", "sol.service"] {
-            let target = ByUnit::new(name).find(&Bench::new(&host).around()).unwrap();
+            let target = ByUnit::new(name)
+                .find(&Bench::new(&host).context())
+                .unwrap();
             assert_eq!(
                 (target.process.pid, target.found_by),
                 (71, "unit"),
@@ -47,7 +49,7 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).around())),
+        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
         Some(71)
     );
 }
@@ -61,7 +63,7 @@ fn a_unit_whose_processes_are_hidden_is_not_said_to_have_none() {
         "71\n",
     )
     .unwrap();
-    let words = words(&ByUnit::new("sol").find(&Bench::new(&host).around()));
+    let words = words(&ByUnit::new("sol").find(&Bench::new(&host).context()));
     assert!(
         words.contains("process 71 cannot be seen") && words.contains("(hidepid)"),
         "{words}"
@@ -73,17 +75,17 @@ fn a_unit_without_a_validator_says_what_it_has() {
     let host = host();
     let bench = Bench::new(&host);
     let mut unit = ByUnit::new("sol");
-    assert!(words(&unit.find(&bench.around())).contains("sol.service has no cgroup"));
+    assert!(words(&unit.find(&bench.context())).contains("sol.service has no cgroup"));
     Pretend::new(70, "start.sh").on(&host);
     host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
         .unwrap();
-    assert!(words(&unit.find(&bench.around())).contains("sol.service has no process"));
+    assert!(words(&unit.find(&bench.context())).contains("sol.service has no process"));
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "70\n",
     )
     .unwrap();
-    assert!(words(&unit.find(&bench.around())).contains("(70 start.sh)"));
+    assert!(words(&unit.find(&bench.context())).contains("(70 start.sh)"));
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
         "/bin/sh -e ./agave-validator --ledger /l",
     ] {
         script.clone().line(line).on(&host);
-        let found = unit.find(&bench.around());
+        let found = unit.find(&bench.context());
         assert!(
             words(&found).contains("has no validator among its processes (70 "),
             "{}",
@@ -115,7 +117,7 @@ fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
         );
     }
     Pretend::validator(71).threads(&[]).parent(70).on(&host);
-    assert_eq!(pid_of(&unit.find(&bench.around())), Some(71));
+    assert_eq!(pid_of(&unit.find(&bench.context())), Some(71));
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn a_validator_whose_log_is_called_like_it_is_no_script() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).around())),
+        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
         Some(71)
     );
 }
@@ -143,7 +145,7 @@ fn a_name_that_leads_elsewhere_is_not_found() {
         .unwrap();
     host.write("sys/fs/cgroup/system.slice/b.service/cgroup.procs", "")
         .unwrap();
-    let found = ByUnit::new("../a.service").find(&Bench::new(&host).around());
+    let found = ByUnit::new("../a.service").find(&Bench::new(&host).context());
     assert!(words(&found).contains("has no cgroup"), "{}", words(&found));
 }
 
@@ -177,21 +179,21 @@ fn systemd_knows_the_cgroup_behind_an_alias_and_the_main_one_of_several() {
         "MainPID=72\\nControlGroup=/system.slice/validator.service\\n",
     );
     assert_eq!(
-        pid_of(&unit.find(&bench.around())),
+        pid_of(&unit.find(&bench.context())),
         None,
         "numbers of another pid namespace are not asked for"
     );
-    let around = Around {
+    let context = SearchContext {
         own_procfs: true,
-        ..bench.around()
+        ..bench.context()
     };
-    assert_eq!(pid_of(&unit.find(&around)), Some(72));
+    assert_eq!(pid_of(&unit.find(&context)), Some(72));
     let mut unit = ByUnit::new("validator");
     unit.systemctl = systemctl(
         &host,
         "MainPID=70\\nControlGroup=/system.slice/validator.service\\n",
     );
-    let words = words(&unit.find(&around));
+    let words = words(&unit.find(&context));
     assert!(
         words.contains("71 agave-validator (ledger /l), 72 agave-validator (ledger /l)"),
         "{words}"
@@ -204,9 +206,9 @@ fn a_host_without_systemctl_is_no_obstacle() {
     let bench = Bench::new(&host);
     let mut unit = ByUnit::new("sol");
     unit.systemctl = host.path("nothing").into();
-    let found = unit.find(&Around {
+    let found = unit.find(&SearchContext {
         own_procfs: true,
-        ..bench.around()
+        ..bench.context()
     });
     assert!(
         words(&found).contains("sol.service has no cgroup"),

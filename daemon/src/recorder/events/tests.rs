@@ -78,7 +78,7 @@ fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
             }
             Entry::Tick(tick) => format!("tick {}", tick.number),
             Entry::Point(_) => "point".to_owned(),
-            Entry::Known(more) => format!("known {} {}", more.target.process.pid, more.manifest),
+            Entry::Manifest(more) => format!("known {} {}", more.target.process.pid, more.manifest),
             Entry::Event(event) => format!(
                 "{} {} {}",
                 event.at.uptime.as_secs(),

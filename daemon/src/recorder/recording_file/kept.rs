@@ -6,13 +6,13 @@ const MOST: usize = 256;
 /// Events, changes of process and manifests during a write failure, in order and bounded. Excludes
 /// ticks and points.
 #[derive(Debug, Default)]
-pub(super) struct KeptEntries {
+pub(super) struct RetainedEntries {
     entries: Vec<Entry>,
     /// A change of process did not fit: later entries would belong to the wrong process.
     lost_track: bool,
 }
 
-impl KeptEntries {
+impl RetainedEntries {
     /// Returns how many entries are lost.
     pub(super) fn keep(&mut self, entries: &[Entry]) -> u64 {
         entries.iter().filter(|entry| !self.add(entry)).count() as u64
@@ -26,7 +26,7 @@ impl KeptEntries {
             Entry::Event(_) if !room => return false,
             // It needs no row of its own: `take` appends the last process.
             Entry::Process(_) if !room => self.lost_track = true,
-            Entry::Known(more) => self.know(entry, more.target.process),
+            Entry::Manifest(more) => self.know(entry, more.target.process),
             Entry::Event(_) | Entry::Process(_) => self.entries.push(entry.clone()),
         }
         true
@@ -37,8 +37,7 @@ impl KeptEntries {
         if self.lost_track {
             return;
         }
-        let same =
-            |other: &Entry| matches!(other, Entry::Known(known) if known.target.process == process);
+        let same = |other: &Entry| matches!(other, Entry::Manifest(known) if known.target.process == process);
         let changed = |other: &Entry| matches!(other, Entry::Process(_));
         let since = self.entries.iter().rposition(changed).unwrap_or(0);
         match self
@@ -75,5 +74,5 @@ impl KeptEntries {
 }
 
 fn is_known(entry: &Entry) -> bool {
-    matches!(entry, Entry::Known(_))
+    matches!(entry, Entry::Manifest(_))
 }

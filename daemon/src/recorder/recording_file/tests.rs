@@ -510,7 +510,7 @@ fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_t
             target: target("v"),
             manifest: json!({ "comm": "v" }),
         };
-        file.take(&[Entry::Known(Arc::new(described)), tick(2)], at(1));
+        file.take(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
         file.take(&[tick(3)], at(9));
         let processes = Recording::open(&path).unwrap().processes().unwrap();
         let comms: Vec<_> = processes

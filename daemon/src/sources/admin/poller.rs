@@ -1,5 +1,5 @@
 use super::socket::{Failure, Socket};
-use super::{AdminFacts, Asked, WhomToAsk};
+use super::{AdminFacts, PollTarget, PollTargetLookup};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
@@ -37,16 +37,16 @@ pub struct Poller {
     timeout: Duration,
     pace: Pace,
     clock: Clock,
-    asked: WhomToAsk,
+    asked: PollTargetLookup,
     facts: Latest<AdminFacts>,
-    memory: Option<Memory>,
+    memory: Option<ProcessCache>,
     standing: ProblemLog,
     paths: Arc<PathThread>,
 }
 
 impl Poller {
     /// Does not connect.
-    pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
+    pub fn new(config: &config::Admin, clock: Clock, asked: PollTargetLookup) -> Self {
         let (facts, standing) = (Latest::default(), ProblemLog::default());
         Poller {
             timeout: config.timeout,
@@ -100,7 +100,7 @@ impl Poller {
     /// `None` without a target, or before the poll is due.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
-        let Some(Asked {
+        let Some(PollTarget {
             process, ledger, ..
         }) = (self.asked)()
         else {
@@ -113,7 +113,7 @@ impl Poller {
             .as_ref()
             .is_none_or(|memory| memory.process != process)
         {
-            self.memory = Some(Memory::new(process, now));
+            self.memory = Some(ProcessCache::new(process, now));
         }
         let memory = self.memory.as_mut()?;
         if memory.rests(now, self.pace) {
@@ -124,9 +124,9 @@ impl Poller {
                 Problem::new(Status::Absent, "the validator's ledger folder is not known");
             self.hear(
                 process,
-                Heard {
+                PollResult {
                     problems: vec![unknown],
-                    ..Heard::default()
+                    ..PollResult::default()
                 },
                 now,
             );
@@ -144,7 +144,7 @@ impl Poller {
     }
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
-    fn hear(&mut self, process: ProcessId, heard: Heard, began: Stamp) {
+    fn hear(&mut self, process: ProcessId, heard: PollResult, began: Stamp) {
         let now = self.clock.now();
         let same = (self.asked)().is_some_and(|asked| asked.process == process);
         let Some(memory) = self
@@ -181,7 +181,7 @@ struct Question {
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct PollResult {
     connected: bool,
     progress: Option<StartProgress>,
     identity: Option<PublicKey>,
@@ -194,15 +194,15 @@ struct Heard {
 
 impl Question {
     /// Sends all requests on one connection; responses before a failure count.
-    async fn ask(&self) -> Heard {
-        let mut heard = Heard::default();
+    async fn ask(&self) -> PollResult {
+        let mut heard = PollResult::default();
         if let Err(failure) = self.ask_all(&mut heard).await {
             heard.problems.push(failure.problem(&self.path, self.seen));
         }
         heard
     }
 
-    async fn ask_all(&self, heard: &mut Heard) -> Result<(), Failure> {
+    async fn ask_all(&self, heard: &mut PollResult) -> Result<(), Failure> {
         let mut socket =
             Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
         heard.connected = true;
@@ -238,7 +238,11 @@ impl Question {
     }
 
     /// Older versions do not have it, and solana-test-validator rejects it.
-    async fn ask_admission(&self, socket: &mut Socket, heard: &mut Heard) -> Result<(), Failure> {
+    async fn ask_admission(
+        &self,
+        socket: &mut Socket,
+        heard: &mut PollResult,
+    ) -> Result<(), Failure> {
         match socket.ask(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => heard.admission = Some(Some(status)),
             Err(Failure::Answer(Error::NotOffered { .. } | Error::Rpc { code: NOT_TOLD, .. })) => {
@@ -250,7 +254,7 @@ impl Question {
     }
 }
 
-impl Heard {
+impl PollResult {
     /// Records an unexpected response; returns a connection failure.
     fn miss(&mut self, path: &Path, other: Result<Answer, Failure>) -> Result<(), Failure> {
         if let Err(failure @ Failure::Answer(_)) = other {
@@ -262,7 +266,7 @@ impl Heard {
 }
 
 #[derive(Debug)]
-struct Memory {
+struct ProcessCache {
     process: ProcessId,
     /// When the last poll ended; initially the start.
     at: Stamp,
@@ -278,9 +282,9 @@ struct Memory {
     up: bool,
 }
 
-impl Memory {
+impl ProcessCache {
     fn new(process: ProcessId, at: Stamp) -> Self {
-        Memory {
+        ProcessCache {
             process,
             at,
             took: Duration::ZERO,
@@ -309,7 +313,7 @@ impl Memory {
             .is_none_or(|at| now.since(at) >= ADMISSION_EVERY)
     }
 
-    fn hear(&mut self, heard: Heard, at: Stamp, took: Duration) {
+    fn hear(&mut self, heard: PollResult, at: Stamp, took: Duration) {
         (self.at, self.took, self.asked) = (at, took, true);
         self.seen |= heard.connected;
         self.up = heard.progress.is_some();

@@ -31,7 +31,7 @@ fn next() -> ProcessId {
     }
 }
 
-type SharedAsked = Arc<Mutex<Option<Asked>>>;
+type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -42,7 +42,7 @@ struct Running {
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
-        let asked = Asked {
+        let asked = PollTarget {
             process,
             rpc_port: None,
             rpc_host: None,

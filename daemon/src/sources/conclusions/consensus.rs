@@ -1,4 +1,4 @@
-use super::Known;
+use super::SourceFacts;
 use crate::sources::rpc::RpcFacts;
 use crate::sources::votes::MigrationEvidence;
 use crate::tick::Finding;
@@ -58,7 +58,7 @@ impl CommitmentGap {
 /// computes it from the balance in lamports and the slot time.
 pub(super) fn admission_shortfall(
     now: Stamp,
-    known: &Known,
+    known: &SourceFacts,
     balance: Option<(u64, Duration)>,
     finding: &mut Finding,
 ) {
@@ -85,7 +85,7 @@ impl ConsensusState {
     pub(super) fn update(
         &mut self,
         now: Stamp,
-        known: &Known,
+        known: &SourceFacts,
         votes: &MigrationEvidence,
     ) -> Option<Consensus> {
         if let Some(facts) = &known.rpc {

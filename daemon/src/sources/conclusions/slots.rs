@@ -1,7 +1,7 @@
 //! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
 //! 10 s: a pushed slot is older and never replaces a recent response.
 
-use super::Known;
+use super::SourceFacts;
 use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
 use crate::tick::Finding;
 use faultline_agave::consensus::Protocol;
@@ -37,7 +37,7 @@ impl SlotSources {
     pub(super) fn look(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
+        known: &SourceFacts,
         finding: &mut Finding,
         evidence: &mut Evidence,
     ) {
@@ -50,7 +50,7 @@ impl SlotSources {
     fn show(
         &self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
+        known: &SourceFacts,
         finding: &mut Finding,
     ) {
         let rpc = known.rpc.as_deref();
@@ -121,7 +121,7 @@ impl SlotSources {
     fn report(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &Known,
+        known: &SourceFacts,
         evidence: &mut Evidence,
     ) {
         let rpc = known.rpc.as_deref();
@@ -179,7 +179,10 @@ mod tests {
     }
 
     /// JSON-RPC answered at `answered`, and still believes it or not; the last push came at its time.
-    fn known(answered: Option<(u64, Option<(u64, u64)>)>, push: Option<(u64, Slots)>) -> Known {
+    fn known(
+        answered: Option<(u64, Option<(u64, u64)>)>,
+        push: Option<(u64, Slots)>,
+    ) -> SourceFacts {
         let rpc = answered.map(|(second, told)| RpcFacts {
             process: ProcessId {
                 pid: 1,
@@ -208,7 +211,7 @@ mod tests {
             up: told.is_some(),
         });
         let slots = push.map(|(second, slots)| (at(second), slots));
-        Known {
+        SourceFacts {
             rpc: rpc.map(Arc::new),
             admin: None,
             datapoints: PushFacts {
@@ -231,7 +234,7 @@ mod tests {
     fn look(
         sources: &mut SlotSources,
         now: u64,
-        known: &Known,
+        known: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
         let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
         sources.look((at(now), None), known, &mut finding, &mut evidence);

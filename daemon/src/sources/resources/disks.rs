@@ -1,4 +1,4 @@
-use super::filesystems::Held;
+use super::filesystems::FileSystemUsage;
 use crate::clock::Clock;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, Status, Text};
@@ -17,7 +17,7 @@ const MOST: usize = 64;
 const MOST_SERIES: usize = 90;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum DiskRole {
     /// Directly below a file system: everything.
     Direct,
     /// A physical member: slow, busy or worn.
@@ -26,21 +26,21 @@ enum Part {
     Between,
 }
 
-impl Part {
+impl DiskRole {
     fn of(disk: &BlockDevice, is_direct: bool) -> Self {
         match disk.kind.as_str() {
-            _ if is_direct => Part::Direct,
-            "nvme" | "disk" => Part::Member,
-            _ => Part::Between,
+            _ if is_direct => DiskRole::Direct,
+            "nvme" | "disk" => DiskRole::Member,
+            _ => DiskRole::Between,
         }
     }
 
     /// Maximum series: an array has no wear, and only arrays lack members.
     fn series(self) -> usize {
         match self {
-            Part::Direct => 11,
-            Part::Member => 8,
-            Part::Between => 2,
+            DiskRole::Direct => 11,
+            DiskRole::Member => 8,
+            DiskRole::Between => 2,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    pub(super) fn under(root: &HostRoot, held: &[Held]) -> Self {
+    pub(super) fn under(root: &HostRoot, held: &[FileSystemUsage]) -> Self {
         let mounts = held.iter().map(|held| held.system.mount.clone());
         Disks {
             under: mounts
@@ -83,8 +83,8 @@ impl Disks {
         disks.first().map(|disk| disk.name.clone())
     }
 
-    fn chosen(&self) -> (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) {
-        let (mut chosen, mut left_out): (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) =
+    fn chosen(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
+        let (mut chosen, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
             Default::default();
         let mut room = MOST_SERIES;
         // Disks directly below a file system come first, then their members level by level.
@@ -103,7 +103,7 @@ impl Disks {
             if known.into_iter().any(|known| known.device == disk.device) {
                 continue;
             }
-            let part = Part::of(disk, is_direct);
+            let part = DiskRole::of(disk, is_direct);
             match room.checked_sub(part.series()) {
                 Some(rest) => {
                     room = rest;
@@ -146,7 +146,7 @@ impl Disks {
         let uptime = clock.now().uptime;
         for (disk, part) in disks {
             let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| part != Part::Between) else {
+            let Some(io) = counted.filter(|_| part != DiskRole::Between) else {
                 continue;
             };
             count(&disk.name, io, part, out);
@@ -175,7 +175,7 @@ fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
     );
 }
 
-fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
+fn count(name: &str, io: &DiskIo, part: DiskRole, out: &mut Vec<Reading>) {
     let name: Arc<str> = name.into();
     let device = || Text::Shared(Arc::clone(&name));
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
@@ -185,7 +185,7 @@ fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
             labels(),
             requests.done,
         ));
-        if part == Part::Direct {
+        if part == DiskRole::Direct {
             out.push(Reading::counter(&m::DISK_BYTES, labels(), requests.bytes));
         }
         out.push(Reading::real(
@@ -199,7 +199,7 @@ fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
         [device()],
         io.busy.as_secs_f64(),
     ));
-    if part == Part::Direct {
+    if part == DiskRole::Direct {
         out.push(Reading::real(
             &m::DISK_WEIGHTED,
             [device()],
@@ -274,7 +274,7 @@ mod tests {
         let (chosen, _) = disks.chosen();
         let of = |wanted| chosen.iter().filter(|(_, part)| *part == wanted).count();
         assert_eq!(
-            [Part::Direct, Part::Between, Part::Member].map(of),
+            [DiskRole::Direct, DiskRole::Between, DiskRole::Member].map(of),
             [1, 1, 8]
         );
         assert_eq!(disks.problem(), None);

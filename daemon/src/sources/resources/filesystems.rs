@@ -1,7 +1,7 @@
 //! The file systems of the validator's folders. Each folder has its own call on a thread that may
 //! block for ever.
 
-use super::folders::{Folder, Places};
+use super::folders::{Folder, FolderPaths};
 use super::growth::Growth;
 use crate::clock::Clock;
 use crate::discovery::Target;
@@ -25,19 +25,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
-    asked: Vec<Asked>,
+    asked: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct FolderPoll {
     folder: Folder,
     running: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
     answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct FileSystemUsage {
     pub(crate) system: FileSystem,
     pub(crate) holds: BTreeSet<&'static str>,
     pub(super) at: Stamp,
@@ -60,7 +60,7 @@ impl FileSystems {
             .into_iter()
             .map(|folder| {
                 let same = before.iter().position(|asked| asked.folder == folder);
-                same.map(|at| before.swap_remove(at)).unwrap_or(Asked {
+                same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
                     folder,
                     running: None,
                     answer: Err(FileSystemError::Absent),
@@ -102,8 +102,8 @@ impl FileSystems {
     }
 
     /// Each file system once, in the order of the folders.
-    pub(super) fn held(&self) -> Vec<Held> {
-        let mut all: Vec<Held> = Vec::new();
+    pub(super) fn held(&self) -> Vec<FileSystemUsage> {
+        let mut all: Vec<FileSystemUsage> = Vec::new();
         for asked in &self.asked {
             let Ok((system, at)) = &asked.answer else {
                 continue;
@@ -121,7 +121,7 @@ impl FileSystems {
                 }
                 None if more => {
                     let holds = BTreeSet::from([asked.folder.what]);
-                    all.push(Held {
+                    all.push(FileSystemUsage {
                         system: system.clone(),
                         holds,
                         at: *at,
@@ -135,7 +135,7 @@ impl FileSystems {
 
     pub(super) fn readings(
         &mut self,
-        held: &[Held],
+        held: &[FileSystemUsage],
         disk: impl Fn(&Mount) -> Option<String>,
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
@@ -270,9 +270,9 @@ pub(crate) async fn look(
     root: &HostRoot,
     target: &Target,
     clock: Clock,
-) -> Result<(Vec<Held>, Vec<Lacking>), ReadError> {
+) -> Result<(Vec<FileSystemUsage>, Vec<Lacking>), ReadError> {
     let pid = Some(target.process.pid);
-    let (places, mounts) = (Places::of(root, target)?, Mounts::read(root, pid)?);
+    let (places, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
     let mut systems = FileSystems::default();
     systems.take(places.folders);
     systems.ask(root, pid, &Arc::new(mounts), clock).await;
@@ -280,12 +280,12 @@ pub(crate) async fn look(
 }
 
 #[cfg(test)]
-impl Held {
+impl FileSystemUsage {
     pub(crate) fn at_once(
         system: FileSystem,
         holds: impl IntoIterator<Item = &'static str>,
-    ) -> Held {
-        Held {
+    ) -> FileSystemUsage {
+        FileSystemUsage {
             system,
             holds: holds.into_iter().collect(),
             at: Stamp::default(),

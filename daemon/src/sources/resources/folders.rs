@@ -17,17 +17,17 @@ pub(crate) struct Folder {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places {
+pub(super) struct FolderPaths {
     pub(super) folders: Vec<Folder>,
     pub(super) udp_ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
-impl Places {
+impl FolderPaths {
     /// # Errors
     /// The arguments are unreadable, as after the process's end.
-    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<Places, ReadError> {
+    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
         let Some(validator) = &target.validator else {
-            return Ok(Places::default());
+            return Ok(FolderPaths::default());
         };
         let pid = target.process.pid;
         let files = ProcessFiles::open(root, pid)?;
@@ -55,7 +55,7 @@ impl Places {
         });
         let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
         folders.truncate(MOST_FOLDERS);
-        Ok(Places {
+        Ok(FolderPaths {
             folders,
             udp_ports: arguments::udp_ports(validator, &words),
         })

@@ -1,8 +1,8 @@
 use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
-use super::folders::Places;
+use super::folders::FolderPaths;
 use super::network::Network;
-use super::{Handle, Known};
+use super::{Handle, PollResult};
 use crate::clock::Clock;
 use crate::config;
 use crate::discovery::{Following, Target};
@@ -27,11 +27,11 @@ pub struct Poller {
     clock: Clock,
     root: HostRoot,
     following: Following,
-    found: Latest<Known>,
+    found: Latest<PollResult>,
     polls: u64,
     target: Option<Arc<Target>>,
-    places: Places,
-    mounted: Mounted,
+    places: FolderPaths,
+    mounted: MountCache,
     file_systems: FileSystems,
     busy: Busy,
     network: Network,
@@ -48,8 +48,8 @@ impl Poller {
             found: Latest::default(),
             polls: 0,
             target: None,
-            places: Places::default(),
-            mounted: Mounted::default(),
+            places: FolderPaths::default(),
+            mounted: MountCache::default(),
             file_systems: FileSystems::default(),
             busy: Busy::default(),
             network: Network::default(),
@@ -81,7 +81,7 @@ impl Poller {
         if let Some(target) = target
             .as_ref()
             .filter(|target| is_other(self.target.as_deref(), target))
-            && let Some(places) = finding.take(Places::of(&self.root, target))
+            && let Some(places) = finding.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
             self.file_systems.take(places.folders.clone());
@@ -103,7 +103,7 @@ impl Poller {
             );
         }
         let of_process = target.map(|target| (target.process, finding.readings));
-        let known = Known {
+        let known = PollResult {
             at: self.clock.now(),
             readings,
             of_process,
@@ -160,9 +160,9 @@ pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
 
 /// The last process's mounts. They vanish at its end, and the daemon's own have other options.
 #[derive(Debug, Default)]
-pub(super) struct Mounted(Option<(ProcessId, Vec<Mount>)>);
+pub(super) struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
-impl Mounted {
+impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
     ///
     /// # Errors

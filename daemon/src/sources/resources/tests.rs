@@ -1,7 +1,7 @@
 use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
 use super::folders::Folder;
-use super::poller::{Mounted, is_other};
+use super::poller::{MountCache, is_other};
 use super::*;
 use crate::clock::Clock;
 use crate::discovery::Target;
@@ -183,7 +183,7 @@ fn a_process_that_ends_leaves_its_mounts_until_another_one_is_followed() {
                 start_ticks: 7,
             })
         },
-        Mounted::default(),
+        MountCache::default(),
     );
     let mut read = |process| {
         let mounts = mounted.read(&root, process).unwrap();
@@ -281,7 +281,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
         start_ticks: 7,
     };
     let reading = |metric, value| Reading::whole(metric, [], value);
-    let known = Known {
+    let known = PollResult {
         at: Stamp::default(),
         readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
         of_process: Some((process, vec![reading(&m::UDP_SOCKETS, 12)])),
@@ -300,7 +300,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
         clock_ticks_per_second: 100,
         kernel_release: String::new(),
     };
-    let (root, condition) = (HostRoot::default(), crate::tick::Condition::default());
+    let (root, condition) = (HostRoot::default(), crate::tick::ProcessState::default());
     let mut at = |seconds| {
         let now = Stamp {
             uptime: Duration::from_secs(seconds),

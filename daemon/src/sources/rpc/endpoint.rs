@@ -4,7 +4,7 @@ use super::poller::address;
 use super::{Handle, RpcFacts};
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::admin::{AdminFacts, WhomToAsk};
+use crate::sources::admin::{AdminFacts, PollTargetLookup};
 use faultline_agave::PublicKey;
 use faultline_kernel::ProcessId;
 use hyper::Uri;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub struct Endpoint {
     url: Option<String>,
-    asked: WhomToAsk,
+    asked: PollTargetLookup,
     admin: Latest<AdminFacts>,
     pub(super) handle: Handle,
 }
@@ -20,7 +20,7 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        asked: WhomToAsk,
+        asked: PollTargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {

@@ -11,7 +11,7 @@ use std::time::Duration;
 const SELDOM: u32 = 5;
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct ResponseCache {
     pub(super) process: ProcessId,
     at: Stamp,
     took: Duration,
@@ -30,9 +30,9 @@ pub(super) struct Memory {
     minimal: bool,
 }
 
-impl Memory {
+impl ResponseCache {
     pub(super) fn new(process: ProcessId, at: Stamp) -> Self {
-        Memory {
+        ResponseCache {
             process,
             at,
             took: Duration::ZERO,

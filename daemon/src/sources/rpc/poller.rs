@@ -1,10 +1,10 @@
 use super::Handle;
 use super::client::{Client, Failure};
-use super::memory::Memory;
+use super::memory::ResponseCache;
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::admin::{AdminFacts, Asked, WhomToAsk};
+use crate::sources::admin::{AdminFacts, PollTarget, PollTargetLookup};
 use crate::sources::asking::{PollTimer, ProblemLog};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
@@ -21,12 +21,12 @@ use std::time::Duration;
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    asked: WhomToAsk,
+    asked: PollTargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
     /// Of the current process: the next process gets a new connection.
     client: Client,
-    memory: Option<Memory>,
+    memory: Option<ResponseCache>,
     standing: ProblemLog,
 }
 
@@ -35,7 +35,7 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        asked: WhomToAsk,
+        asked: PollTargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
@@ -81,7 +81,7 @@ impl Poller {
             .as_ref()
             .is_none_or(|memory| memory.process != asked.process)
         {
-            self.memory = Some(Memory::new(asked.process, now));
+            self.memory = Some(ResponseCache::new(asked.process, now));
             self.client = Client::new();
         }
         let address = address(
@@ -180,7 +180,7 @@ impl Question {
 /// arguments.
 pub(super) fn address(
     url: Option<&str>,
-    asked: &Asked,
+    asked: &PollTarget,
     admin: Option<&AdminFacts>,
 ) -> Result<Uri, Problem> {
     if let Some(url) = url {
@@ -264,8 +264,8 @@ mod tests {
         }
     }
 
-    fn asked(rpc_port: Option<u16>) -> Asked {
-        Asked {
+    fn asked(rpc_port: Option<u16>) -> PollTarget {
+        PollTarget {
             process: process(1),
             rpc_port,
             rpc_host: None,
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
         let at = |host: &str, admin: Option<&AdminFacts>| {
-            let asked = Asked {
+            let asked = PollTarget {
                 rpc_host: Some(host.to_owned()),
                 ..asked(Some(5))
             };

@@ -5,7 +5,7 @@ mod probe;
 use super::*;
 use crate::clock::Clock;
 use crate::config;
-use crate::sources::admin::Asked;
+use crate::sources::admin::PollTarget;
 use crate::sources::scripted::{Reply, Server, key};
 use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
@@ -23,7 +23,7 @@ const NEXT: ProcessId = ProcessId {
     start_ticks: 80,
 };
 
-type SharedAsked = Arc<Mutex<Option<Asked>>>;
+type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -40,7 +40,7 @@ impl Running {
             timeout,
             ..config::Rpc::default()
         };
-        let asked = Arc::new(Mutex::new(Some(Asked {
+        let asked = Arc::new(Mutex::new(Some(PollTarget {
             process: ME,
             rpc_port: port,
             rpc_host: None,
@@ -555,7 +555,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
         uptime: Duration::from_secs(seconds),
         unix: Duration::ZERO,
     };
-    let mut memory = memory::Memory::new(ME, at(0));
+    let mut memory = memory::ResponseCache::new(ME, at(0));
     let calls = [
         Call::Slot(Commitment::Finalized),
         Call::Identity,
@@ -586,7 +586,8 @@ fn an_answer_that_is_not_renewed_vanishes() {
 #[test]
 fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
     let memory = |process| {
-        memory::Memory::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO)
+        memory::ResponseCache::new(process, Stamp::default())
+            .facts(Stamp::default(), Duration::ZERO)
     };
     let rpc = RpcFacts {
         identity: Some(key("rpc")),

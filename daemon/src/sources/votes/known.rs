@@ -1,7 +1,7 @@
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use super::migration::MigrationEvidence;
-use super::standing::AmongAll;
+use super::standing::VoteRanking;
 use crate::sources::asking::Aged;
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
@@ -20,7 +20,7 @@ const LATE_SLOTS: u64 = 16;
 
 /// Response lifetimes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lives {
+pub(super) struct CacheTtls {
     pub(super) often: Duration,
     /// All vote accounts and block production.
     pub(super) seldom: Duration,
@@ -29,14 +29,14 @@ pub(super) struct Lives {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Own {
+pub(crate) struct OwnVoteAccount {
     pub(crate) account: VoteAccount,
     pub(crate) delinquent: bool,
     /// The processed bank, requested right after the account.
     pub(super) bank: EpochInfo,
 }
 
-impl Own {
+impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
     pub(crate) fn distance(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
@@ -45,7 +45,7 @@ impl Own {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Vantage {
+pub(super) struct ReadingContext {
     /// A processed bank newer than the last round's, if known.
     pub(super) newest: Option<EpochInfo>,
     /// Only near the tip do the node's slots take as long as the cluster's.
@@ -58,10 +58,10 @@ pub(super) struct Vantage {
 
 /// Of one process and identity; another one starts anew.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct VoteFacts {
     pub(super) process: ProcessId,
     pub(super) identity: PublicKey,
-    pub(super) lives: Lives,
+    pub(super) lives: CacheTtls,
     pub(super) at: Stamp,
     /// That round returned the own vote account, or proved that it does not exist.
     pub(super) up: bool,
@@ -76,10 +76,10 @@ pub(super) struct Known {
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) epoch: Aged<EpochInfo>,
-    pub(super) own: Aged<Option<Own>>,
+    pub(super) own: Aged<Option<OwnVoteAccount>>,
     pub(super) identity_balance: Aged<u64>,
     pub(super) vote_balance: Aged<u64>,
-    pub(super) among_all: Aged<AmongAll>,
+    pub(super) among_all: Aged<VoteRanking>,
     /// The epoch of the migration, once an account had its marker.
     pub(super) marker_epoch: Option<u64>,
     pub(super) certificate: Option<u64>,
@@ -96,15 +96,15 @@ pub(super) struct Known {
     pub(super) scan_due: Option<Duration>,
 }
 
-impl Known {
+impl VoteFacts {
     pub(super) fn new(
         process: ProcessId,
         identity: PublicKey,
-        lives: Lives,
+        lives: CacheTtls,
         vote_account: Option<PublicKey>,
         at: Stamp,
-    ) -> Known {
-        Known {
+    ) -> VoteFacts {
+        VoteFacts {
             process,
             identity,
             lives,
@@ -150,7 +150,7 @@ impl Known {
             .fresh(at, self.lives.often)
             .map(|info| info.epoch);
         let migrated_in = self.migrated_in(at);
-        let all = AmongAll::new(votes, self.vote_account, epoch, migrated_in);
+        let all = VoteRanking::new(votes, self.vote_account, epoch, migrated_in);
         self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
         self.among_all.set(all, at);
     }
@@ -232,8 +232,8 @@ impl Known {
 
     /// Exports what has not expired.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    pub(super) fn readings(&self, vantage: Vantage, now: Stamp, out: &mut Vec<Reading>) {
-        let Lives {
+    pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
+        let CacheTtls {
             often,
             seldom,
             rarely,
@@ -311,7 +311,7 @@ impl Known {
 
     fn tell_among_all(
         &self,
-        all: &AmongAll,
+        all: &VoteRanking,
         (now, protocol): (Stamp, Option<Protocol>),
         out: &mut Vec<Reading>,
     ) {
@@ -340,7 +340,7 @@ impl Known {
         }
     }
 
-    fn tell_epoch(&self, info: EpochInfo, vantage: &Vantage, out: &mut Vec<Reading>) {
+    fn tell_epoch(&self, info: EpochInfo, vantage: &ReadingContext, out: &mut Vec<Reading>) {
         let slot = info.absolute_slot;
         let in_seconds = |metric, slots: Option<u64>| {
             let (slots, slot_time) = slots.zip(vantage.slot_time)?;
@@ -381,12 +381,18 @@ impl Known {
     }
 
     /// Another machine may vote with the configured account; this one is its standby.
-    pub(super) fn is_standby(&self, own: &Own) -> bool {
+    pub(super) fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn tell_votes(&self, own: &Own, vantage: &Vantage, now: Stamp, out: &mut Vec<Reading>) {
+    fn tell_votes(
+        &self,
+        own: &OwnVoteAccount,
+        vantage: &ReadingContext,
+        now: Stamp,
+        out: &mut Vec<Reading>,
+    ) {
         let account = &own.account;
         let role = if self.is_standby(own) {
             "standby"

@@ -2,7 +2,7 @@
 
 use super::ahead::Schedule;
 use super::cluster;
-use super::known::{Known, Lives, Own, first_slot};
+use super::known::{CacheTtls, OwnVoteAccount, VoteFacts, first_slot};
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
@@ -48,7 +48,7 @@ pub struct Poller {
     told: super::Handle,
     /// Methods that the current process does not offer; not requested again.
     missing: Vec<&'static str>,
-    known: Option<Known>,
+    known: Option<VoteFacts>,
     standing: ProblemLog,
 }
 
@@ -176,7 +176,7 @@ impl Poller {
         witnesses.is_near_tip() == Some(true)
     }
 
-    fn publish(&mut self, known: &Known) -> bool {
+    fn publish(&mut self, known: &VoteFacts) -> bool {
         let lives = self
             .endpoint
             .current()
@@ -188,8 +188,8 @@ impl Poller {
         lives
     }
 
-    fn begin(&mut self, process: ProcessId, identity: PublicKey) -> Known {
-        let same = |known: &Known| known.process == process && known.identity == identity;
+    fn begin(&mut self, process: ProcessId, identity: PublicKey) -> VoteFacts {
+        let same = |known: &VoteFacts| known.process == process && known.identity == identity;
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
             let every = |rounds: u64| {
                 life(
@@ -198,14 +198,14 @@ impl Poller {
                         .saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)),
                 )
             };
-            let lives = Lives {
+            let lives = CacheTtls {
                 often: every(1),
                 seldom: every(SELDOM),
                 rarely: every(RARELY),
                 scanned: life(SCAN),
             };
             let vote_account = self.config.vote_account;
-            Known::new(process, identity, lives, vote_account, self.clock.now())
+            VoteFacts::new(process, identity, lives, vote_account, self.clock.now())
         });
         known.problems.clear();
         known.up = false;
@@ -215,7 +215,7 @@ impl Poller {
 }
 
 struct Round<'a> {
-    known: &'a mut Known,
+    known: &'a mut VoteFacts,
     exchange: Exchange,
     config: &'a config::Validator,
     clock: Clock,
@@ -401,7 +401,7 @@ impl Round<'_> {
             return;
         };
         self.known.own.set(
-            Some(Own {
+            Some(OwnVoteAccount {
                 account: own.clone(),
                 delinquent,
                 bank,

@@ -4,7 +4,7 @@ use faultline_agave::PublicKey;
 use faultline_agave::rpc::{CreditUnit, VoteAccount, VoteAccounts};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct AmongAll {
+pub(super) struct VoteRanking {
     pub(super) epoch: Option<u64>,
     /// Rank, and share of the best's credits; `None` if the own account earned none.
     pub(super) by_credits: Option<(u64, f64)>,
@@ -18,7 +18,7 @@ pub(super) struct AmongAll {
     pub(super) most_earned: Option<u64>,
 }
 
-impl AmongAll {
+impl VoteRanking {
     /// `migrated_in`: the epoch of the migration, if known from elsewhere.
     pub(super) fn new(
         votes: &VoteAccounts,
@@ -35,11 +35,11 @@ impl AmongAll {
                 .filter_map(|epoch| account.most_earned(epoch))
                 .max()
         };
-        let all = AmongAll {
+        let all = VoteRanking {
             epoch,
             marker_epoch,
             most_earned: accounts().filter_map(earned).max(),
-            ..AmongAll::default()
+            ..VoteRanking::default()
         };
         let is_own = |account: &&VoteAccount| own.is_some() && account.vote_pubkey == own;
         let Some(own) = accounts().find(is_own) else {
@@ -49,7 +49,7 @@ impl AmongAll {
             let newest = accounts().filter_map(slot).max()?;
             Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
         };
-        AmongAll {
+        VoteRanking {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_of_best: epoch
                 .and_then(|epoch| reward_of_best(votes, own, epoch, marker_epoch.or(migrated_in))),
@@ -105,10 +105,10 @@ mod tests {
         json!({"activatedStake": stake, "commission": 0, "epochCredits": epoch_credits, "lastVote": last_vote, "nodePubkey": key(name).to_string(), "rootSlot": root, "votePubkey": key(name).to_string()})
     }
 
-    fn of(name: &str, accounts: &[Value], epoch: u64) -> AmongAll {
+    fn of(name: &str, accounts: &[Value], epoch: u64) -> VoteRanking {
         let votes = json!({"current": accounts, "delinquent": []}).to_string();
         let votes = serde_json::from_str(&votes).unwrap();
-        AmongAll::new(&votes, Some(key(name)), Some(epoch), None)
+        VoteRanking::new(&votes, Some(key(name)), Some(epoch), None)
     }
 
     #[test]

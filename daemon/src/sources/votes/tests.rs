@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::config;
-use crate::sources::admin::{Asked, WhomToAsk};
+use crate::sources::admin::{PollTarget, PollTargetLookup};
 use crate::sources::rpc::Endpoint;
 use crate::sources::scripted::{Reply, Server, key};
 use crate::supervisor::Stage;
@@ -143,9 +143,9 @@ impl Running {
             interval,
             timeout,
         };
-        let whom = || -> WhomToAsk {
+        let whom = || -> PollTargetLookup {
             Box::new(move || {
-                Some(Asked {
+                Some(PollTarget {
                     process: ME,
                     rpc_port: None,
                     rpc_host: None,
@@ -169,7 +169,7 @@ impl Running {
     }
 
     /// After so many rounds.
-    async fn known(&self, rounds: u64) -> Known {
+    async fn known(&self, rounds: u64) -> VoteFacts {
         for _ in 0..4_000 {
             if let Some(known) = self
                 .handle
@@ -197,20 +197,24 @@ fn bank(slot: u64) -> EpochInfo {
 }
 
 /// Name, labels and value of each reading.
-fn told(known: &Known, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+fn told(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
     told_where(known, newest, true)
 }
 
-fn told_where(known: &Known, newest: Option<EpochInfo>, is_near_tip: bool) -> Vec<(String, f64)> {
+fn told_where(
+    known: &VoteFacts,
+    newest: Option<EpochInfo>,
+    is_near_tip: bool,
+) -> Vec<(String, f64)> {
     told_with(known, (newest, is_near_tip), Some(Protocol::Tower))
 }
 
 fn told_with(
-    known: &Known,
+    known: &VoteFacts,
     (newest, is_near_tip): (Option<EpochInfo>, bool),
     protocol: Option<Protocol>,
 ) -> Vec<(String, f64)> {
-    let vantage = Vantage {
+    let vantage = ReadingContext {
         newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
@@ -220,7 +224,7 @@ fn told_with(
     told_from(known, vantage)
 }
 
-fn told_from(known: &Known, vantage: Vantage) -> Vec<(String, f64)> {
+fn told_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
     let mut readings: Vec<Reading> = Vec::new();
     known.readings(vantage, known.at, &mut readings);
     let name = |reading: &Reading| {
@@ -309,10 +313,10 @@ async fn a_voting_validator_is_told_whole() {
     assert_eq!(leads, [None; 3], "of another epoch");
     let without = told_from(
         &known,
-        Vantage {
+        ReadingContext {
             newest: Some(bank(2_170)),
             is_near_tip: true,
-            ..Vantage::default()
+            ..ReadingContext::default()
         },
     );
     assert!(of(&without, "epoch").is_some());
@@ -478,7 +482,7 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
         uptime: known.at.uptime + Duration::from_secs(3_600),
         ..known.at
     };
-    known.readings(Vantage::default(), hour, &mut old);
+    known.readings(ReadingContext::default(), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
     running.end().await;
 }
@@ -523,9 +527,9 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let vantage = Vantage {
+    let vantage = ReadingContext {
         judged_from_behind: true,
-        ..Vantage::default()
+        ..ReadingContext::default()
     };
     let told = told_from(&known, vantage);
     let judged = [

@@ -1,4 +1,4 @@
-use super::{AllowList, Entry, Found, Group, Wants, value_of};
+use super::{AllowList, AllowedFields, Entry, Found, Group, value_of};
 use crate::config::AllowedKind;
 use faultline_agave::line::Point;
 use faultline_catalog::metrics::{daemon, validator as v};
@@ -63,7 +63,7 @@ struct Row {
 }
 
 impl Values {
-    pub fn add(&mut self, list: &AllowList, wants: &Wants, point: &Point<'_>) -> bool {
+    pub fn add(&mut self, list: &AllowList, wants: &AllowedFields, point: &Point<'_>) -> bool {
         let mut found = std::mem::take(&mut self.found);
         let used = wants.read(point, &mut found);
         if used {

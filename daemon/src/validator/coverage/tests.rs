@@ -7,7 +7,7 @@ fn at(second: i64) -> i64 {
 
 /// Pushes that arrive when they are made.
 fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
-    let at = Moment {
+    let at = PushTimes {
         made: at(second),
         arrived: at(second),
     };
@@ -79,12 +79,12 @@ fn a_restart_begins_again_at_the_next_execution() {
 fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_seconds_are_not_ours()
  {
     let mut coverage = Coverage::default();
-    coverage.resume(Moment {
+    coverage.resume(PushTimes {
         made: at(100),
         arrived: at(-40),
     });
     let end = |second| PushEnd {
-        at: Moment {
+        at: PushTimes {
             made: at(second),
             arrived: at(second - 140),
         },
@@ -108,11 +108,11 @@ fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_th
  {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
-        coverage.resume(Moment {
+        coverage.resume(PushTimes {
             made: at(10_100),
             arrived: at(-40),
         });
-        let at = Moment {
+        let at = PushTimes {
             made: at(10_150 + step),
             arrived: at(10),
         };
@@ -135,7 +135,7 @@ fn what_came_before_the_sender_was_known_is_taken_over_once() {
         zero_seconds: 7,
         ..Coverage::default()
     };
-    coverage.resume(Moment {
+    coverage.resume(PushTimes {
         made: at(130),
         arrived: at(130),
     });
@@ -183,7 +183,7 @@ fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
 fn a_log_whose_lines_jump_in_time_counts_no_second_that_was_set_over() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
-        let line = |second: i64, step: i64| Moment {
+        let line = |second: i64, step: i64| PushTimes {
             made: at(10_000 + second + step),
             arrived: at(second),
         };
@@ -217,7 +217,7 @@ fn a_clock_that_is_slewed_was_not_set() {
         coverage.transactions(made, 1);
         assert!(
             !coverage.push(PushEnd {
-                at: Moment { made, arrived },
+                at: PushTimes { made, arrived },
                 since: 10,
                 readable: true
             }),
@@ -240,7 +240,7 @@ proptest! {
                 coverage.transactions(at(second), count);
             }
             arrived += waited;
-            coverage.push(PushEnd { at: Moment { made: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
+            coverage.push(PushEnd { at: PushTimes { made: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }

@@ -1,4 +1,4 @@
-use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
+use super::{AllowList, Intake, PushEnd, PushTimes, Slots, recorded};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, KnownPoint};
@@ -138,7 +138,7 @@ impl Push {
         let KnownPoint::Agent(agent) = known else {
             return None;
         };
-        let at = Moment::heard(made, self.now);
+        let at = PushTimes::heard(made, self.now);
         Some(PushEnd {
             at,
             since: agent.secs_since_last_write.unwrap_or(10),

@@ -48,7 +48,7 @@ fn lines(intake: &Intake, result: &str) -> f64 {
 #[test]
 fn deltas_are_summed_and_not_replaced() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(
         &intake,
         1,
@@ -94,7 +94,7 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
             .iter()
             .any(|p| p.what.contains("waiting for the validator's identity"))
     );
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     assert_eq!(misses(&intake), 3.0);
     assert_eq!(lines(&intake, "foreign"), 2.0);
     push(
@@ -116,7 +116,7 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
 #[test]
 fn one_bad_line_spoils_nothing_else() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(
         &intake,
         1,
@@ -134,7 +134,7 @@ fn one_bad_line_spoils_nothing_else() {
 #[test]
 fn a_batch_that_arrives_twice_counts_once() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     let batch = [cache("A", 3, 10), cache("A", 3, 20)];
     push(&intake, 1, &batch);
     push(&intake, 2, &batch);
@@ -144,7 +144,7 @@ fn a_batch_that_arrives_twice_counts_once() {
 #[test]
 fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
     assert_eq!(
         value(&intake, 100, "agave_program_cache_loaded_entries", None),
@@ -165,7 +165,7 @@ fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
 fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_the_next_true_point()
  {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     let slots = |now: u64, frozen: u64, optimistic: u64| {
         let frozen = format!("bank_frozen,host_id=A slot={frozen}i,hash=\"x\" {now}");
         push(
@@ -214,7 +214,7 @@ fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_
 #[test]
 fn levels_end_with_the_process_at_once() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
     intake.gone();
     assert_eq!(
@@ -227,7 +227,7 @@ fn levels_end_with_the_process_at_once() {
 #[test]
 fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(
         &intake,
         1,
@@ -248,7 +248,7 @@ fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
 fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evictions_as_are_kept()
 {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     push(
         &intake,
         1,
@@ -277,7 +277,7 @@ fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evic
 #[test]
 fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     let silent = |second| {
         intake
             .problems(at(second))
@@ -316,7 +316,7 @@ fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem()
 #[test]
 fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     for n in 0..4u64 {
         intake.rpc_slots(100 + n * 25, None, at(n * 10));
         push(
@@ -358,7 +358,7 @@ fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
 #[test]
 fn the_log_and_the_push_give_the_same_sums() {
     let pushed = intake();
-    pushed.carries("A", at(1));
+    pushed.set_reported_identity("A", at(1));
     push(&pushed, 1, &[cache("A", 3, 10)]);
     let logged = intake();
     let mut stretch = logged.begin(at(1));
@@ -386,7 +386,7 @@ fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
         max_series: 4,
     });
     intake.restart(None);
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     for n in 0..3 {
         let line =
             |cf: &str, t: u64| format!("cf,host_id=A,cf_name={cf} size={}i,hits=2i {t}", 10 + n);
@@ -449,7 +449,7 @@ proptest! {
                 }
                 Event::Again => push(&intake, second as u64, &last_batch),
                 Event::Restart => intake.restart(None),
-                Event::Carries(host) => intake.carries(["A", "B", "C"][host as usize], at(second as u64)),
+                Event::Carries(host) => intake.set_reported_identity(["A", "B", "C"][host as usize], at(second as u64)),
             }
             let mut readings = Vec::new();
             intake.readings(at(second as u64), &mut readings);
@@ -466,7 +466,7 @@ proptest! {
 #[test]
 fn a_sum_never_falls_whatever_is_pushed() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     let mut before = 0.0;
     for (second, misses_now) in [
         (1, 7),
@@ -496,7 +496,7 @@ fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
         .map(|id| cache(id, 1, 1))
         .into();
     push(&intake, 1, &strangers);
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     let told = intake.problems(at(1));
     assert!(
         told.iter()
@@ -546,7 +546,7 @@ fn covered(intake: &Intake, now: u64) -> [f64; 3] {
 fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
     for step in [3600, 600, 20, -20, -600, -3600_i64] {
         let intake = intake();
-        intake.carries("A", at(1));
+        intake.set_reported_identity("A", at(1));
         for n in 1..=20 {
             let (now, step) = (n * 10, if n > 10 { step } else { 0 });
             busy_push(
@@ -569,7 +569,7 @@ fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
 fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_passed() {
     for step in [3600, -3600_i64] {
         let intake = intake();
-        intake.carries("A", at(1));
+        intake.set_reported_identity("A", at(1));
         (1..=3).for_each(|n| busy_push(&intake, n * 10, 10_000 + n * 10, 1));
         let later = |now: u64| (10_000 + now).checked_add_signed(step).unwrap();
         busy_push(&intake, 70, later(70), 1);
@@ -581,7 +581,7 @@ fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_p
 #[test]
 fn pushes_that_a_stalled_daemon_reads_late_are_no_clock_that_was_set() {
     let intake = intake();
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     busy_push(&intake, 10, 10_010, 1);
     busy_push(&intake, 20, 10_020, 1);
     // It stood still for a minute: two pushes waited in their sockets, four were given up.
@@ -602,7 +602,7 @@ fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same
         let intake = Intake::new(&Datapoints::default());
         if let Some(start_ticks) = last_followed {
             // When this run began, the validator's clock showed 10,040.
-            let at = Moment {
+            let at = PushTimes {
                 made: seconds(10_000),
                 arrived: seconds(-40),
             };
@@ -616,7 +616,7 @@ fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same
         // Its identity is not known yet.
         busy_push(&intake, 10, 10_050, 1);
         assert_eq!(covered(&intake, 10), [0.0; 3]);
-        intake.carries("A", at(11));
+        intake.set_reported_identity("A", at(11));
         busy_push(&intake, 20, 10_060, 1);
         assert_eq!(
             covered(&intake, 20),
@@ -626,7 +626,7 @@ fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same
         busy_push(&intake, 30, 10_070, 1);
         intake.restart(None);
         intake.follows(process(1));
-        intake.carries("A", at(31));
+        intake.set_reported_identity("A", at(31));
         busy_push(&intake, 500, 10_540, 1);
         assert_eq!(covered(&intake, 500), [missed, 0.0, 0.0], "only once");
     }
@@ -638,7 +638,7 @@ fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
     busy_push(&intake, 10, 10_010, 1);
     intake.restart(None);
     busy_push(&intake, 100, 10_100, 1);
-    intake.carries("A", at(101));
+    intake.set_reported_identity("A", at(101));
     busy_push(&intake, 110, 10_110, 1);
     assert_eq!(covered(&intake, 110), [0.0; 3]);
 }
@@ -693,7 +693,7 @@ fn the_migration_is_told_by_points_and_by_the_log_and_forgotten_with_the_process
     use crate::validator::migration::MigrationReports;
     let intake = Intake::new(&Datapoints::default());
     intake.restart(None);
-    intake.carries("A", Stamp::default());
+    intake.set_reported_identity("A", Stamp::default());
     let mut push = intake.begin(Stamp::default());
     for line in [
         "migration-started,host_id=A migration_slot=900i 1",
@@ -737,6 +737,6 @@ fn what_a_sender_reported_of_the_migration_before_it_was_known_counts_then() {
     push.line(b"event_handler_stats,host_id=A ignored=0i 1");
     intake.commit(push, Stamp::default());
     assert!(!intake.facts().migration.has_event_handler);
-    intake.carries("A", Stamp::default());
+    intake.set_reported_identity("A", Stamp::default());
     assert!(intake.facts().migration.has_event_handler);
 }

@@ -19,7 +19,7 @@ fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
     senders.restart(None);
     assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
     assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
-    let settled = senders.carries("ours", at(1));
+    let settled = senders.set_reported_identity("ours", at(1));
     assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
     assert_eq!(settled.foreign, 1);
     assert_eq!(send(&mut senders, "ours", 2), SenderState::Ours);
@@ -33,11 +33,11 @@ fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
     assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
     send(&mut senders, "ours", 11);
     assert_eq!(
-        senders.carries("ours", at(12)).ours.len(),
+        senders.set_reported_identity("ours", at(12)).ours.len(),
         1,
         "the identity's own sums"
     );
-    let settled = senders.carries("ours", at(26));
+    let settled = senders.set_reported_identity("ours", at(26));
     assert_eq!(
         settled.ours.iter().map(|s| s.lines.used).sum::<u64>(),
         1,
@@ -53,7 +53,7 @@ fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() 
         send(&mut senders, "hash", second);
         send(&mut senders, "ours", second + 4);
     }
-    let settled = senders.carries("ours", at(30));
+    let settled = senders.set_reported_identity("ours", at(30));
     assert_eq!((settled.ours.len(), settled.foreign), (1, 3));
     assert_eq!(send(&mut senders, "hash", 31), SenderState::Foreign);
 }
@@ -62,13 +62,13 @@ fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() 
 fn an_identity_set_at_run_time_joins_the_one_before() {
     let mut senders = Senders::default();
     senders.restart(None);
-    senders.carries("first", at(1));
+    senders.set_reported_identity("first", at(1));
     assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
     // The validator has not been asked since.
-    assert_eq!(senders.carries("first", at(2)).foreign, 0);
+    assert_eq!(senders.set_reported_identity("first", at(2)).foreign, 0);
     assert_eq!(
         senders
-            .carries("second", at(12))
+            .set_reported_identity("second", at(12))
             .ours
             .iter()
             .map(|s| s.lines.used)
@@ -85,10 +85,10 @@ fn an_identity_set_at_run_time_joins_the_one_before() {
 fn somebody_who_comes_later_and_is_not_named_for_a_while_is_foreign() {
     let mut senders = Senders::default();
     senders.restart(None);
-    senders.carries("ours", at(1));
+    senders.set_reported_identity("ours", at(1));
     send(&mut senders, "late", 10);
-    assert_eq!(senders.carries("ours", at(69)).foreign, 0);
-    assert_eq!(senders.carries("ours", at(70)).foreign, 1);
+    assert_eq!(senders.set_reported_identity("ours", at(69)).foreign, 0);
+    assert_eq!(senders.set_reported_identity("ours", at(70)).foreign, 1);
     assert_eq!(send(&mut senders, "late", 71), SenderState::Foreign);
 }
 
@@ -96,9 +96,9 @@ fn somebody_who_comes_later_and_is_not_named_for_a_while_is_foreign() {
 fn a_name_that_the_validator_also_answers_to_counts_and_is_not_its_identity() {
     let mut senders = Senders::default();
     senders.restart(Some("hash".into()));
-    senders.answers_to("hash", at(1));
-    senders.carries("identity", at(1));
-    senders.answers_to("hash", at(2));
+    senders.add_host_id("hash", at(1));
+    senders.set_reported_identity("identity", at(1));
+    senders.add_host_id("hash", at(2));
     assert_eq!(senders.identity(), Some("identity"));
     assert_eq!(send(&mut senders, "hash", 3), SenderState::Ours);
     assert_eq!(send(&mut senders, "other", 3), SenderState::Pending);
@@ -228,7 +228,7 @@ fn an_announced_identity_is_believed_at_once_if_it_follows_the_assumed_one() {
     // What the validator itself tells needs no assumption.
     let mut senders = Senders::default();
     senders.restart(None);
-    senders.carries("first", at(1));
+    senders.set_reported_identity("first", at(1));
     send(&mut senders, "second", 2);
     senders.announce("second", &set(Some("first"), "second"));
     assert_eq!(senders.assume(at(90)).0, None);
@@ -254,10 +254,10 @@ fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
 fn strangers_cannot_fill_memory() {
     let mut senders = Senders::default();
     senders.restart(None);
-    senders.carries("ours", at(1));
+    senders.set_reported_identity("ours", at(1));
     for i in 0..1000 {
         let _ = senders.find(&format!("stranger{i}"), None, at(i));
-        senders.carries("ours", at(1));
+        senders.set_reported_identity("ours", at(1));
     }
     assert!(senders.all.len() <= MOST_SENDERS);
     assert_eq!(send(&mut senders, "ours", 2000), SenderState::Ours);

@@ -26,9 +26,9 @@ fn config(port: u16) -> config::Config {
 
 fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
-    let whom = || -> crate::sources::admin::WhomToAsk {
+    let whom = || -> crate::sources::admin::PollTargetLookup {
         Box::new(|| {
-            Some(Asked {
+            Some(PollTarget {
                 process: ME,
                 rpc_port: None,
                 rpc_host: None,

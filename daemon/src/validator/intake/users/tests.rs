@@ -68,7 +68,7 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
     );
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("A", at(2));
+    intake.set_reported_identity("A", at(2));
     assert_eq!(
         number(&intake, 2, "faultline_points_lost_total", ""),
         Some(2.0)
@@ -96,7 +96,7 @@ fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_
     slow.line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("A", at(2));
+    intake.set_reported_identity("A", at(2));
     slow.line(lost(7).as_bytes());
     intake.commit(slow, at(3));
     assert_eq!(
@@ -121,7 +121,7 @@ fn slots_are_proven_where_a_password_or_the_validators_user_is_behind_them_and_n
     let mut early = intake.begin_from_user(VALIDATOR, at(1));
     early.line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
     intake.commit(early, at(1));
-    intake.carries("A", at(2));
+    intake.set_reported_identity("A", at(2));
     assert!(
         intake
             .newest_slots()
@@ -149,7 +149,7 @@ fn pushes_of_another_user_are_refused_and_the_reason_is_told() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     assert!(!push(&intake, OTHER, 2, &[&lost(5)]));
     assert!(push(&intake, VALIDATOR, 2, &[&lost(2)]));
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_validator_that_gives_its_rights_away_is_admitted_and_others_stay_out_when_i
     let (intake, user) = intake();
     user.store(OTHER, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     assert!(!push(&intake, VALIDATOR, 2, &[&lost(1)]));
     user.store(VALIDATOR, Ordering::Relaxed);
     assert!(push(&intake, VALIDATOR, 4, &[&lost(2)]));
@@ -193,7 +193,7 @@ fn pushes_wait_again_while_a_wrapper_is_followed_after_the_first_validator() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("A", at(1));
+    intake.set_reported_identity("A", at(1));
     user.store(0, Ordering::Relaxed);
     intake.wait();
     let version = "validator-new,host_id=B version=\"2.3.1\" 1";
@@ -204,7 +204,7 @@ fn pushes_wait_again_while_a_wrapper_is_followed_after_the_first_validator() {
     assert_eq!(lost_points(3), Some(0.0));
     user.store(OTHER, Ordering::Relaxed);
     intake.restart(None);
-    intake.carries("B", at(4));
+    intake.set_reported_identity("B", at(4));
     assert_eq!(lost_points(4), Some(4.0));
     assert_eq!(intake.facts().version.as_deref(), Some("2.3.1"));
     assert!(!push(&intake, VALIDATOR, 6, &[&lost(1)]));

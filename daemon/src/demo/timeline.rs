@@ -15,7 +15,7 @@ const STATE: Duration = Duration::from_secs(2);
 /// JSON-RPC opens and slots advance from here.
 pub(super) const RUNNING: Duration = Duration::from_secs(8);
 const CATCH_UP: Duration = Duration::from_secs(30);
-const HASTE: u32 = 4;
+const CATCH_UP_SPEED: u32 = 4;
 
 /// `started` is Unix time.
 pub(super) fn node_state(
@@ -55,20 +55,20 @@ fn progress(uptime: Duration) -> Value {
 /// Replay position in the repeated recording.
 pub(super) fn replayed(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(RUNNING);
-    running + running.min(CATCH_UP) * (HASTE - 1)
+    running + running.min(CATCH_UP) * (CATCH_UP_SPEED - 1)
 }
 
 pub(super) fn tip(uptime: Duration) -> Duration {
-    uptime.saturating_sub(RUNNING) + CATCH_UP * (HASTE - 1)
+    uptime.saturating_sub(RUNNING) + CATCH_UP * (CATCH_UP_SPEED - 1)
 }
 
 pub(super) fn when_replayed(position: Duration) -> Duration {
-    let hasty = (position / HASTE).min(CATCH_UP);
-    RUNNING + hasty + position.saturating_sub(hasty * HASTE)
+    let hasty = (position / CATCH_UP_SPEED).min(CATCH_UP);
+    RUNNING + hasty + position.saturating_sub(hasty * CATCH_UP_SPEED)
 }
 
 pub(super) fn when_tip(position: Duration) -> Duration {
-    RUNNING + position.saturating_sub(CATCH_UP * (HASTE - 1))
+    RUNNING + position.saturating_sub(CATCH_UP * (CATCH_UP_SPEED - 1))
 }
 
 /// Pushes are 10 s apart as a validator's, but 2 s until the tip so that a viewer need not wait.
