@@ -323,7 +323,7 @@ impl Ticking {
             log: None,
         };
         let mut sources = sources::polled(config, &root, &finder.following());
-        sources.extend(sources::told(
+        sources.extend(sources::with_inputs(
             config,
             listening::Datapoints {
                 intake,

@@ -115,7 +115,7 @@ impl App {
         let pollers = Pollers::new(&config, clock, &following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
         let facts = pollers.facts();
-        let told = pollers.inputs(intake.clone(), log.as_ref());
+        let pollers_inputs = pollers.inputs(intake.clone(), log.as_ref());
         let meter = ingest.as_ref().map(Listener::meter);
         let listening = listening::Datapoints {
             intake: intake.clone(),
@@ -123,7 +123,12 @@ impl App {
             forward,
         };
         let mut sources = sources::polled(&config, &root, &following);
-        sources.extend(sources::told(&config, listening, told, live.config()));
+        sources.extend(sources::with_inputs(
+            &config,
+            listening,
+            pollers_inputs,
+            live.config(),
+        ));
         if let Some(recorder) = &recorder {
             intake.record_to(recorder.points());
             sources.push(recorder.source(following.clone(), flight::readings(flight.clone())));
@@ -327,8 +332,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
 }
 
 pub fn exposures(config: &Config) -> Vec<String> {
-    let (told, files) = web::warnings(&config.metrics, Clock::start().now().unix);
-    told.into_iter()
+    let (pollers_inputs, files) = web::warnings(&config.metrics, Clock::start().now().unix);
+    pollers_inputs
+        .into_iter()
         .chain(secrets::warnings(
             config,
             files.iter().map(PathBuf::as_path),
@@ -378,7 +384,7 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
     Ok(demo)
 }
 
-pub(crate) fn whom(following: &Following) -> PollTargetLookup {
+pub(crate) fn target_lookup(following: &Following) -> PollTargetLookup {
     let following = following.clone();
     Box::new(move || {
         let target = following.current()?;
@@ -452,16 +458,16 @@ fn exporter(
     web::Server::from_sockets(inherited, config, state)
 }
 
-fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
-    if asked != default
+fn overruled(key: &'static str, requested: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
+    if requested != default
         && !inherited
             .iter()
-            .any(|bound| *bound.place() == ListenAddress::Tcp(asked))
+            .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))
     {
-        let (listening, asked) = (socket::places(inherited).join(","), asked.to_string());
+        let (listening, requested) = (socket::places(inherited).join(","), requested.to_string());
         tracing::warn!(
             key,
-            asked,
+            requested,
             listening,
             "listen address ignored: the systemd socket unit sets it; change it there"
         );

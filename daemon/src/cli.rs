@@ -160,9 +160,9 @@ impl TargetArgs {
             .or_else(|| self.ledger.clone().map(Find::Ledger))
             .or_else(|| self.unit.clone().map(Find::Unit))
             .or_else(|| self.process_name.clone().map(Find::ProcessName));
-        let set = |place: &mut PathBuf, path: &Option<PathBuf>| {
+        let set = |option: &mut PathBuf, path: &Option<PathBuf>| {
             if let Some(path) = path {
-                place.clone_from(path);
+                option.clone_from(path);
             }
         };
         if let Some(find) = find {

@@ -84,7 +84,7 @@ pub struct Steps {
 impl Steps {
     /// Seconds by which the clock was set since the last call; positive is forward. `suspended` is
     /// the total suspended time.
-    pub fn look(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
+    pub fn detect(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
         /// Time services slew by no more than a tenth.
         const MOST_SLEW: f64 = 0.1;
         let (before, asleep) = self.last.replace((now, suspended))?;
@@ -201,7 +201,7 @@ mod tests {
             (68_000, 8_674_500, 3_600_000, Some(2.5)),
             (129_000, 8_735_500, 3_600_000, None),
         ] {
-            let found = steps.look(
+            let found = steps.detect(
                 Stamp {
                     uptime: ms(uptime),
                     unix: ms(unix),

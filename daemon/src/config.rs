@@ -1,14 +1,13 @@
 //! The TOML file with the command line over it. Every error is reported, not just the first.
 
-mod asked;
 mod datapoints;
 mod default;
 mod flight;
 mod ingest;
 mod load;
+mod requested;
 pub mod values;
 
-pub use asked::{Admin, Host, Probe, Rpc, Validator};
 pub(crate) use datapoints::label_name;
 pub use datapoints::{Allowed, AllowedKind, Datapoints};
 pub use default::TEXT as DEFAULT_TEXT;
@@ -17,6 +16,7 @@ pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
 pub(crate) use load::rpc_url;
 pub use load::{load, parse};
+pub use requested::{Admin, Host, Probe, Rpc, Validator};
 
 use faultline_agave::PublicKey;
 use std::collections::BTreeMap;

@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// The first bytes begin a request; later bytes do not extend the timeout.
-    pub(crate) fn heard(&self, bytes: &[u8]) {
+    pub(crate) fn received(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
             self.change(|state| state.phase = Phase::Head);
         }
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn only_the_first_bytes_of_a_request_start_its_clock() {
         let connection = connection(1, 9, false);
-        connection.heard(b"G");
+        connection.received(b"G");
         assert_eq!(
             connection.state().since,
             NOW - Duration::from_secs(9),
@@ -348,7 +348,7 @@ mod tests {
         connection.answered(true);
         connection.answered(false);
         assert!(connection.is_idle() && connection.is_useful());
-        connection.heard(b"G");
+        connection.received(b"G");
         assert_eq!(connection.state().phase, Phase::Head);
     }
 
@@ -363,9 +363,9 @@ mod tests {
                 serving: long,
             })
             .await;
-        connection.heard(b"");
+        connection.received(b"");
         assert!(connection.is_idle(), "the end of the stream is no request");
-        connection.heard(b"G");
+        connection.received(b"G");
         connection
             .expired(Timeouts {
                 idle: long,

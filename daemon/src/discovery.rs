@@ -9,6 +9,7 @@ mod descendants;
 mod following;
 mod kills;
 mod ledger;
+mod method;
 mod names;
 mod owner;
 mod pid;
@@ -19,7 +20,6 @@ mod scan;
 mod systemctl;
 mod unit;
 mod watch;
-mod way;
 
 use crate::clock::Clock;
 use crate::config;
@@ -30,6 +30,7 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{HostRoot, ProcessId};
 pub use following::{Following, FoundCgroup, Reason, Report};
 use kills::Kills;
+use method::Method;
 pub(crate) use owner::{user, validators_user};
 use process::Fingerprint;
 pub(crate) use process::same_program;
@@ -37,12 +38,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use watch::{WaitOutcome, Watch};
-use way::Way;
 
 /// Interval of searches, and of checks while following without a pidfd.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Check interval with a pidfd. The pidfd reports the end, so a check only needs to notice an exec.
-const LOOK_EVERY_WITH_PIDFD: Duration = Duration::from_secs(5);
+const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
 /// One lifetime of a process. An exec in place makes a new target of the same process.
@@ -90,7 +90,7 @@ type Found = Result<Target, Vec<Problem>>;
 pub struct Finder {
     root: HostRoot,
     clock: Clock,
-    way: Way,
+    method: Method,
     following: Following,
     own_procfs: bool,
     ended: Option<(Arc<Target>, Reason)>,
@@ -104,12 +104,12 @@ impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
         let own = std::fs::read_link(root.procfs.join("self"));
         let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
-        let way = Way::new(&config.find);
-        let following = Following::new(Way::looking_for(&config.find));
+        let method = Method::new(&config.find);
+        let following = Following::new(Method::looking_for(&config.find));
         Finder {
             root,
             clock,
-            way,
+            method,
             following,
             own_procfs,
             ended: None,
@@ -125,13 +125,13 @@ impl Finder {
 
     /// Searches once, without waiting for a candidate's threads.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
-        let found = self.look(false, &Stop::new())?;
+        let found = self.search(false, &Stop::new())?;
         Some(self.publish(found))
     }
 
     pub fn run(mut self, stop: Stop) {
         while !stop.is_set() {
-            let followed = match self.look(true, &stop) {
+            let followed = match self.search(true, &stop) {
                 Some(target) => self.follow(target, &stop),
                 None => {
                     self.end_left_wrapper();
@@ -141,12 +141,12 @@ impl Finder {
             // A successor may exist already, but an immediate search needs a target that was
             // followed.
             if !followed {
-                stop.sleep(LOOK_EVERY);
+                stop.sleep(SEARCH_INTERVAL);
             }
         }
     }
 
-    fn look(&mut self, will_retry: bool, stop: &Stop) -> Option<Target> {
+    fn search(&mut self, will_retry: bool, stop: &Stop) -> Option<Target> {
         let now = self.clock.now();
         let context = SearchContext {
             root: &self.root,
@@ -158,7 +158,7 @@ impl Finder {
             stop,
             paths: &self.paths,
         };
-        let found = self.way.find(&context);
+        let found = self.method.find(&context);
         let (found, mut problems) = match found {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
@@ -177,7 +177,7 @@ impl Finder {
         let mut state = self.following.state();
         (
             state.report.problems,
-            state.report.looked_at,
+            state.report.searched_at,
             state.report.took,
         ) = (problems, Some(now), took);
         self.following.search_is_over();
@@ -195,25 +195,25 @@ impl Finder {
         let mut kills = Kills::begin(&self.root, id, self.clock.now());
         let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
-        let mut looked = self.clock.now();
-        let mut inspections = Inspections::new(looked);
+        let mut searched_at = self.clock.now();
+        let mut inspections = Inspections::new(searched_at);
         let end = loop {
             let interval = match watch {
-                Watch::Notified(_) if current.validator.is_some() => LOOK_EVERY_WITH_PIDFD,
-                _ => LOOK_EVERY,
+                Watch::Notified(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+                _ => SEARCH_INTERVAL,
             };
-            let until_look = interval.saturating_sub(self.clock.now().since(looked));
-            let waited = watch.wait(&self.root, id, stop, until_look);
+            let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
+            let waited = watch.wait(&self.root, id, stop, until_search);
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
                 WaitOutcome::Notified => break Reason::Exit,
                 WaitOutcome::FoundGone => break Reason::Unknown,
-                WaitOutcome::Alive if now.since(looked) < interval => {}
+                WaitOutcome::Alive if now.since(searched_at) < interval => {}
                 WaitOutcome::Alive => {
-                    looked = now;
+                    searched_at = now;
                     let ticks = self.following.state().oom_kills.clone();
-                    kills.look(&ticks, now);
+                    kills.count(&ticks, now);
                     let Ok(target) = self.check_exec(&current, &mut print, now) else {
                         break Reason::Unknown;
                     };
@@ -230,7 +230,7 @@ impl Finder {
         // The newest tick may be older than the kill.
         let mut ticks = self.following.state().oom_kills.clone();
         ticks.host = kills::on_host(&self.root);
-        kills.look(&ticks, now);
+        kills.count(&ticks, now);
         self.end(
             current,
             if kills.recent(now) {
@@ -249,7 +249,7 @@ impl Finder {
         print: &mut Fingerprint,
         now: Stamp,
     ) -> Result<Arc<Target>, ()> {
-        let print = print.look(&self.root);
+        let print = print.inspect(&self.root);
         // During exit, which takes a large process seconds, it has neither a program nor arguments.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
         let same =
@@ -257,17 +257,17 @@ impl Finder {
         let fresh = if same {
             None
         } else {
-            process::look(&self.root, current.process.pid, current.found_by).ok()
+            process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
         let took = self.clock.now().since(now);
         {
             let mut state = self.following.state();
-            (state.report.looked_at, state.report.took) = (Some(now), took);
+            (state.report.searched_at, state.report.took) = (Some(now), took);
         }
         match fresh {
             // The watch reports a reused pid.
             Some(seen) if seen.target.process == current.process && seen.target != **current => {
-                if self.way.is_still(current, &seen.target) {
+                if self.method.is_still(current, &seen.target) {
                     Ok(self.publish(seen.target))
                 } else {
                     Err(())
@@ -282,7 +282,7 @@ impl Finder {
     fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
-            || !self.way.follows_descendants()
+            || !self.method.follows_descendants()
             || !inspections.is_due(now)
         {
             return false;
@@ -334,7 +334,7 @@ impl Finder {
         if let Some((_, reason)) = replaced {
             count(&mut state.report.restarts, reason);
         }
-        state.report.problems = self.way.doubts(&target);
+        state.report.problems = self.method.doubts(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
         self.following.search_is_over();

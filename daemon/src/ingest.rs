@@ -141,11 +141,11 @@ pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
         .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
 }
 
-fn allowed(config: &config::Ingest, place: &ListenAddress) -> Result<(), Error> {
-    if place.is_local() || config.beyond_loopback {
+fn allowed(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
+    if listen_address.is_local() || config.beyond_loopback {
         Ok(())
     } else {
-        Err(Error::NotLoopback(place.clone()))
+        Err(Error::NotLoopback(listen_address.clone()))
     }
 }
 
@@ -173,7 +173,7 @@ impl<I: Intake> Listener<I> {
     ) -> Result<Self, Error> {
         sockets
             .iter()
-            .try_for_each(|socket| allowed(config, socket.place()))?;
+            .try_for_each(|socket| allowed(config, socket.listen_address()))?;
         let shared = Arc::new(Shared {
             parts,
             config: config.clone(),

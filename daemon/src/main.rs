@@ -173,15 +173,15 @@ fn refuse(mistakes: &[ConfigError]) -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    let mut said = String::new();
+    let mut lines = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors include their cause.
-        if !said.contains(&cause) {
-            said += if said.is_empty() { "" } else { ": " };
-            said += &cause;
+        if !lines.contains(&cause) {
+            lines += if lines.is_empty() { "" } else { ": " };
+            lines += &cause;
         }
     }
-    say(&format!("faultlined: {said}"));
+    say(&format!("faultlined: {lines}"));
     if app::is_permanent(error) {
         ExitCode::from(USAGE)
     } else {

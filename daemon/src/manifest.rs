@@ -43,7 +43,7 @@ pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: boo
 }
 
 fn daemon(root: &HostRoot, config: &Config) -> Value {
-    let (way, what) = match &config.target.find {
+    let (method, what) = match &config.target.find {
         Find::Scan => ("scan", None),
         Find::Pid(pid) => ("pid", Some(pid.to_string())),
         Find::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
@@ -57,7 +57,7 @@ fn daemon(root: &HostRoot, config: &Config) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "max_open_files": limits.and_then(|limits| limits.soft),
-        "target_by": way,
+        "target_by": method,
         "target": what,
         "interval_seconds": config.sampling.interval.as_secs_f64(),
         "threads_interval_seconds": seconds(config.threads.enabled, config.threads.interval),

@@ -1,9 +1,9 @@
 //! One short check for the terminal: the target, the readable files, and the reachable interfaces.
 //! It uses the daemon's own code with short timeouts, listens nowhere and writes nothing.
 
-mod asked;
 mod disks;
 pub mod metrics;
+mod pollers;
 mod ports;
 mod report;
 mod rights;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::sources::rpc::identity_of;
 use crate::supervisor::Stage;
 use anyhow::{Context, bail};
-use rights::ProcessLook;
+use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -37,29 +37,33 @@ pub fn examine(config: &Config) -> anyhow::Result<Report> {
 
 async fn check(config: &Config) -> anyhow::Result<Report> {
     let clock = Clock::start();
-    let seen = look(config, clock).await?;
+    let seen = inspect(config, clock).await?;
     let questions = async {
-        let (admin, facts) = asked::admin(config, &seen, clock).await;
-        let (rpc, heard) = asked::rpc(config, &seen, facts.clone(), clock).await;
-        let votes = votes::check(config, &seen, (facts.clone(), heard.clone()), clock).await;
+        let (admin, facts) = pollers::admin(config, &seen, clock).await;
+        let (rpc, rpc_facts) = pollers::rpc(config, &seen, facts.clone(), clock).await;
+        let votes = votes::check(config, &seen, (facts.clone(), rpc_facts.clone()), clock).await;
         let process = seen.target.as_ref().map(|target| target.process);
-        let told = process.and_then(|process| {
-            identity_of(process, heard.facts().as_deref(), facts.get().as_deref())
+        let reported_identity = process.and_then(|process| {
+            identity_of(
+                process,
+                rpc_facts.facts().as_deref(),
+                facts.get().as_deref(),
+            )
         });
-        (admin, rpc, votes, told)
+        (admin, rpc, votes, reported_identity)
     };
     let others = async {
         tokio::join!(
             ports::ingest(config),
             ports::push(config, &seen),
             ports::metrics(config),
-            asked::log(config, clock),
+            pollers::log(config, clock),
             disks::check(config, &seen, clock)
         )
     };
-    let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) =
+    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
         tokio::join!(questions, others);
-    let identity = told.or(seen.target.as_ref().and(config.target.identity));
+    let identity = reported_identity.or(seen.target.as_ref().and(config.target.identity));
     let mut checks = vec![
         seen.process
             .with("identity", identity.map(|key| key.to_string())),
@@ -86,13 +90,13 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
 }
 
 /// Runs on a thread, because procfs reads of a process that hangs in the kernel can block.
-async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
+async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
     let mut stage = Stage::new("once", &Handle::current());
     let (send, seen) = tokio::sync::oneshot::channel();
     let wanted = config.clone();
     stage
         .thread("look", move |_| {
-            drop(send.send(ProcessLook::look(&wanted, clock)))
+            drop(send.send(ProcessInspection::inspect(&wanted, clock)))
         })
         .context("a thread cannot be started")?;
     match tokio::time::timeout(PATIENCE, seen).await {

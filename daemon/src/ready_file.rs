@@ -83,7 +83,7 @@ impl ReadyFile {
             path: path.to_owned(),
             source,
         };
-        let (folder, name) = place(path).map_err(with_path)?;
+        let (folder, name) = open_folder(path).map_err(with_path)?;
         let contents = Contents {
             format: FORMAT,
             pid: std::process::id(),
@@ -200,7 +200,7 @@ pub async fn keep(file: Option<ReadyFile>, following: Following) -> Infallible {
 
 /// The folder and the file name. Rejects existing names that are not files or links: renaming over
 /// a device would destroy it.
-fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+fn open_folder(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let name = path.file_name().ok_or(Errno::ISDIR)?;
     let folder = path
         .parent()

@@ -19,7 +19,7 @@ use crate::discovery::{Following, Target};
 use crate::hub::{Latest, Sink};
 use crate::manifest::Described;
 use crate::supervisor::Stop;
-use crate::tick::{Finding, Poll};
+use crate::tick::{Poll, SourceOutput};
 use crate::validator::recorded::{Points, Recorded};
 use account::RecorderSource;
 use events::{Describe, Events};
@@ -108,7 +108,7 @@ impl Handle {
     pub fn source(
         &self,
         following: Following,
-        more: impl Fn(&mut Finding) + Send + 'static,
+        more: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Poll> {
         let (accounts, queue, seen) = (
             self.accounts.clone(),
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn what_found_no_room_leaves_a_gap_that_is_told_once() {
         let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
-        let kept = Arc::default();
-        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&kept))));
+        let saved_entries = Arc::default();
+        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&saved_entries))));
         let mut sink = handle.sink();
         for number in 0..1000 {
             sink.tick(&Arc::new(Tick {
@@ -295,8 +295,8 @@ mod tests {
         assert!(lost > 0);
         recorder.turn();
         recorder.turn();
-        let kept = kept.lock().unwrap();
-        let gaps: Vec<&Event> = kept
+        let saved_entries = saved_entries.lock().unwrap();
+        let gaps: Vec<&Event> = saved_entries
             .iter()
             .filter_map(|entry| match entry {
                 Entry::Event(event) if event.kind == EventKind::Gap => Some(event),
@@ -326,10 +326,10 @@ mod tests {
         };
         let (handle, recorder) =
             Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
-        let (kept, news) = (Arc::default(), Latest::default());
+        let (saved_entries, news) = (Arc::default(), Latest::default());
         let mut recorder = recorder
             .with_news(news.clone())
-            .with(Box::new(Memory(Arc::clone(&kept))));
+            .with(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.seen.lock().unwrap() = FollowedAtTick {
                 target: Some(Arc::new(target(comm))),
@@ -347,12 +347,12 @@ mod tests {
             news.set(Some(Arc::new(described)));
             recorder.turn();
         }
-        let kept = kept.lock().unwrap();
-        let told = kept.iter().filter_map(|entry| match entry {
+        let saved_entries = saved_entries.lock().unwrap();
+        let texts = saved_entries.iter().filter_map(|entry| match entry {
             Entry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
             _ => None,
         });
-        assert_eq!(told.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
+        assert_eq!(texts.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
     }
 
     #[test]

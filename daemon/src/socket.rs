@@ -66,13 +66,13 @@ pub(crate) fn connect(path: &Path) -> Result<UnixStream, Errno> {
 pub fn places(sockets: &[Bound]) -> Vec<String> {
     sockets
         .iter()
-        .map(|socket| socket.place.to_string())
+        .map(|socket| socket.listen_address.to_string())
         .collect()
 }
 
 #[derive(Debug)]
 pub struct Bound {
-    place: ListenAddress,
+    listen_address: ListenAddress,
     socket: Socket,
     inherited: bool,
 }
@@ -89,7 +89,7 @@ impl Bound {
     }
 
     fn new(socket: Socket, inherited: bool) -> io::Result<Bound> {
-        let place = match &socket {
+        let listen_address = match &socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
                 ListenAddress::Tcp(socket.local_addr()?)
@@ -105,14 +105,14 @@ impl Bound {
             }
         };
         Ok(Bound {
-            place,
+            listen_address,
             socket,
             inherited,
         })
     }
 
-    pub fn place(&self) -> &ListenAddress {
-        &self.place
+    pub fn listen_address(&self) -> &ListenAddress {
+        &self.listen_address
     }
 }
 
@@ -128,7 +128,9 @@ impl Bound {
 }
 
 pub fn first_tcp(sockets: &[Bound]) -> Option<SocketAddr> {
-    sockets.iter().find_map(|socket| socket.place.tcp())
+    sockets
+        .iter()
+        .find_map(|socket| socket.listen_address.tcp())
 }
 
 #[derive(Debug)]

@@ -33,7 +33,7 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     let mut sources: Vec<Box<dyn Poll>> = vec![
         Box::new(listening::Target {
             following: following.clone(),
-            told: None,
+            last_reported: None,
         }),
         Box::new(process::Process::new()),
     ];
@@ -53,53 +53,53 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
 }
 
 /// The listening sources, then the conclusions from all. `live` is the current configuration.
-pub fn told(
+pub fn with_inputs(
     config: &Config,
     datapoints: listening::Datapoints,
-    told: Inputs,
+    inputs: Inputs,
     live: Latest<Config>,
 ) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
     let slot_time = Latest::default();
     if config.host.enabled {
-        let (found, interval) = (told.resources.clone(), config.host.interval);
+        let (found, interval) = (inputs.resources.clone(), config.host.interval);
         sources.push(Box::new(resources::Resources {
             found,
             interval,
-            told: None,
+            last_reported: None,
         }));
     }
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));
     }
-    if let Some(view) = told.log.clone() {
+    if let Some(view) = inputs.log.clone() {
         sources.push(Box::new(listening::Log(view)));
     }
     if config.rpc.enabled {
         sources.push(Box::new(listening::Rpc {
-            handle: told.rpc.clone(),
-            told: None,
+            handle: inputs.rpc.clone(),
+            last_reported: None,
         }));
     }
     if config.rpc.enabled && config.validator.enabled {
         sources.push(Box::new(votes::Votes {
-            heard: told.votes.clone(),
-            rpc: told.rpc.clone(),
-            intake: told.intake.clone(),
+            handle: inputs.votes.clone(),
+            rpc: inputs.rpc.clone(),
+            intake: inputs.intake.clone(),
             slot_time: slot_time.clone(),
-            told: None,
+            last_reported: None,
             judged: None,
             requested_for: None,
         }));
     }
     if config.admin.enabled {
         sources.push(Box::new(listening::Admin {
-            facts: told.admin.clone(),
-            told: None,
+            facts: inputs.admin.clone(),
+            last_reported: None,
         }));
     }
     sources.push(Box::new(conclusions::Conclusions::new(
-        live, told, slot_time,
+        live, inputs, slot_time,
     )));
     sources
 }

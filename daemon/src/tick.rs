@@ -5,7 +5,7 @@ mod source;
 mod statistics;
 
 pub use cpu_time::CpuTime;
-pub use source::{Finding, LIMITS_EVERY, Look, Poll, ProcessState, Throttle};
+pub use source::{LIMITS_EVERY, Poll, ProcessState, SampleContext, SourceOutput, Throttle};
 pub use statistics::{Freshness, Statistics};
 
 use crate::clock::{Clock, Due, Schedule};
@@ -117,7 +117,7 @@ impl Ticker {
             let waits = due == Due::START && entry.source.source() == Source::Threads;
             if !waits && (changed || entry.due <= at.uptime) {
                 let (root, host) = (&self.root, &self.host);
-                let look = Look {
+                let context = SampleContext {
                     now: at,
                     target,
                     root,
@@ -125,8 +125,8 @@ impl Ticker {
                     boot_time: &boot_time,
                     condition: &condition,
                 };
-                let news = entry.ask(&look, &self.clock);
-                self.book.looked(&entry.last, news);
+                let news = entry.ask(&context, &self.clock);
+                self.book.sampled(&entry.last, news);
             }
             Arc::clone(&entry.last)
         });
@@ -144,11 +144,11 @@ impl Ticker {
 }
 
 impl Entry {
-    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> Freshness {
-        let (at, began) = (look.now, clock.now());
-        let mut finding = self.source.look(look);
+    fn ask(&mut self, context: &SampleContext<'_>, clock: &Clock) -> Freshness {
+        let (at, began) = (context.now, clock.now());
+        let mut output = self.source.sample(context);
         // Two ticks and a page keep them: without excess capacity.
-        finding.readings.shrink_to_fit();
+        output.readings.shrink_to_fit();
         let took = clock.now().since(began);
         if let Some(every) = self.source.every() {
             // An absolute schedule: a late poll does not shift the next one, missed ones are
@@ -156,7 +156,7 @@ impl Entry {
             let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
             self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
-        let (readings, problems, up) = (finding.readings, finding.problems, finding.up);
+        let (readings, problems, up) = (output.readings, output.problems, output.up);
         self.last = Arc::new(Batch {
             source: self.source.source(),
             at,
@@ -166,8 +166,8 @@ impl Entry {
             up,
         });
         Freshness {
-            repeated: finding.repeated,
-            heard: finding.heard.unwrap_or(at),
+            repeated: output.repeated,
+            received_at: output.received_at.unwrap_or(at),
         }
     }
 }

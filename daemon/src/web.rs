@@ -131,11 +131,11 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
     let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
-    let told = users
+    let shown = users
         .map(|what| format!("{}: {what}", path.display()))
         .chain(dated)
         .collect();
-    (told, std::iter::once(path.clone()).chain(key).collect())
+    (shown, std::iter::once(path.clone()).chain(key).collect())
 }
 
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
@@ -192,7 +192,10 @@ impl Server {
             .as_deref()
             .map(config::WebConfig::load)
             .transpose()?;
-        for listen in sockets.iter().filter_map(|socket| socket.place().tcp()) {
+        for listen in sockets
+            .iter()
+            .filter_map(|socket| socket.listen_address().tcp())
+        {
             protected(listen, web.as_ref())?;
         }
         Self::with(sockets, web, config, state)
@@ -204,11 +207,13 @@ impl Server {
         config: &Metrics,
         state: WebState,
     ) -> Result<Server, WebError> {
-        let exposed = sockets.iter().find(|socket| !socket.place().is_local());
+        let exposed = sockets
+            .iter()
+            .find(|socket| !socket.listen_address().is_local());
         if let (Some(socket), Some(web)) = (exposed, &web)
             && web.tls.is_none()
         {
-            let (listen, file) = (socket.place(), web.path.display());
+            let (listen, file) = (socket.listen_address(), web.path.display());
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {

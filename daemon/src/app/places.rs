@@ -167,9 +167,9 @@ mod tests {
         };
         config.target.find = Find::Ledger(folder.path().join("none"));
         config.secret_files = vec!["password".into()];
-        let told = warnings(&config);
-        assert_eq!(told.len(), 3, "{told:?}");
-        for (warning, words) in told.iter().zip([
+        let found = warnings(&config);
+        assert_eq!(found.len(), 3, "{found:?}");
+        for (warning, words) in found.iter().zip([
             "log.file: agave.log is a relative",
             "password is a relative",
             "target.ledger: ",

@@ -1,4 +1,4 @@
-use super::{root, whom};
+use super::{root, target_lookup};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::discovery::Following;
@@ -23,15 +23,24 @@ impl Pollers {
         let admin = config
             .admin
             .enabled
-            .then(|| admin::Poller::new(&config.admin, clock, whom(following)));
-        let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
-        let rpc = config
-            .rpc
-            .enabled
-            .then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
+            .then(|| admin::Poller::new(&config.admin, clock, target_lookup(following)));
+        let admin_facts = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
+        let rpc = config.rpc.enabled.then(|| {
+            rpc::Poller::new(
+                &config.rpc,
+                clock,
+                target_lookup(following),
+                admin_facts.clone(),
+            )
+        });
         let endpoint = || {
             rpc.as_ref().map(|rpc| {
-                rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle())
+                rpc::Endpoint::new(
+                    &config.rpc,
+                    target_lookup(following),
+                    admin_facts.clone(),
+                    rpc.handle(),
+                )
             })
         };
         let probe = endpoint().filter(|_| config.probe.enabled);

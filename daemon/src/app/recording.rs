@@ -142,14 +142,14 @@ impl Recording {
 /// either is reopened.
 pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
     let there = files(config).into_iter().filter(|file| file.is_file());
-    let told = there.filter_map(|file| match last_push_of(&file, clock) {
+    let pushes = there.filter_map(|file| match last_push_of(&file, clock) {
         Ok(push) => push,
         Err(error) => {
             tracing::debug!(%error, "the last push of the run before is not known");
             None
         }
     });
-    told.max_by_key(|push| push.at.arrived)
+    pushes.max_by_key(|push| push.at.arrived)
 }
 
 fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {

@@ -11,10 +11,10 @@ pub(super) fn warnings<'p>(
         .iter()
         .map(|file| file.as_path())
         .chain(more);
-    all.filter(|file| is_open(file)).map(said).collect()
+    all.filter(|file| is_open(file)).map(warning).collect()
 }
 
-fn said(file: &Path) -> String {
+fn warning(file: &Path) -> String {
     let file = file.display();
     format!(
         "{file} holds a secret, and every user of this machine may read or change it: chmod o-rwx {file}"

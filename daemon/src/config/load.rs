@@ -160,8 +160,8 @@ fn public_key(text: String) -> Result<PublicKey, String> {
 }
 
 fn target(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    let ways = ["pid", "ledger", "unit", "process_name"];
-    let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
+    let keys = ["pid", "ledger", "unit", "process_name"];
+    let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
     if given.len() > 1 {
         t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
     }
@@ -221,10 +221,10 @@ fn log(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Option<Log> {
 }
 
 fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    let asked = t.has("listen") || t.has("db");
+    let is_set = t.has("listen") || t.has("db");
     t.set("enabled", &mut c.ingest.enabled, m, flag);
     t.set("listen", &mut c.ingest.listen, m, address);
-    if c.log.is_some() && (c.ingest.enabled || (asked && !t.has("enabled"))) {
+    if c.log.is_some() && (c.ingest.enabled || (is_set && !t.has("enabled"))) {
         t.refuse(
             "datapoints would be counted twice: keep either [ingest] or [log]",
             m,

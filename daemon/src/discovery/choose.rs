@@ -53,7 +53,7 @@ pub(super) fn candidates(
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
     for &pid in pids {
-        match process::look(context.root, pid, found_by) {
+        match process::inspect(context.root, pid, found_by) {
             Ok(seen) if seen.is_validator() => found.push(candidate(context, seen)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Gone => {}

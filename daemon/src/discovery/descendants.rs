@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const DESCENDANT: &str = "descendant";
 
 /// After this time the interval is [`LATER_INTERVAL`]: an inspection reads a file of every process.
-const EVERY_LOOK_FOR: Duration = Duration::from_secs(60);
+const RESCAN_INTERVAL: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reports descendants if their memory beyond the process's own anonymous memory exceeds that
@@ -40,7 +40,7 @@ impl Inspections {
 
     /// Counts as an inspection if true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        let due = now.since(self.began) < EVERY_LOOK_FOR
+        let due = now.since(self.began) < RESCAN_INTERVAL
             || self
                 .last
                 .is_none_or(|last| now.since(last) >= LATER_INTERVAL);

@@ -38,7 +38,7 @@ pub struct Report {
     pub ends: [(Reason, u64); 3],
     pub ended: Option<(ProcessId, Reason)>,
     /// `None` before the first search.
-    pub looked_at: Option<Stamp>,
+    pub searched_at: Option<Stamp>,
     pub took: Duration,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct State {
 impl Following {
     pub(super) fn new(looking_for: String) -> Self {
         let none = Reason::ALL.map(|reason| (reason, 0));
-        let (looked_at, took, ended) = (None, Duration::ZERO, None);
+        let (searched_at, took, ended) = (None, Duration::ZERO, None);
         let (restarts, ends) = (none, none);
         let report = Report {
             looking_for,
@@ -87,7 +87,7 @@ impl Following {
             restarts,
             ends,
             ended,
-            looked_at,
+            searched_at,
             took,
         };
         let process = channel::Sender::new(None);

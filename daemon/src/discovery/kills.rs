@@ -20,7 +20,7 @@ pub(super) struct Kills {
     process: ProcessId,
     events: Option<PathBuf>,
     /// `events`, kept open so that a check is one read.
-    held: Option<File>,
+    open_file: Option<File>,
     cgroup: Count,
     host: Count,
     rose: Option<Stamp>,
@@ -46,22 +46,22 @@ impl Kills {
         let mut kills = Kills {
             process,
             events: memory.ok().as_ref().map(events),
-            held: None,
+            open_file: None,
             cgroup,
             host,
             rose: None,
         };
-        kills.look(&OomKills::on_host(root), now);
+        kills.count(&OomKills::on_host(root), now);
         kills
     }
 
     /// If a tick finds the process in another cgroup, counting starts there anew.
-    pub(super) fn look(&mut self, ticks: &OomKills, now: Stamp) {
+    pub(super) fn count(&mut self, ticks: &OomKills, now: Stamp) {
         let found = ticks.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
             if self.events.as_ref() != Some(&events) {
-                (self.cgroup, self.held) = (Count(found.oom_kills), None);
+                (self.cgroup, self.open_file) = (Count(found.oom_kills), None);
                 self.events = Some(events);
             }
         }
@@ -84,18 +84,18 @@ impl Kills {
 
     fn in_cgroup(&mut self) -> Option<u64> {
         let mut text = [0; LONGEST_EVENTS];
-        let held = self
-            .held
+        let open_file = self
+            .open_file
             .as_ref()
             .and_then(|file| file.read_at(&mut text, 0).ok());
-        let length = match held {
+        let length = match open_file {
             Some(length) => length,
             // Not opened yet, or removed: another cgroup may have replaced it.
             None => {
-                self.held = None;
+                self.open_file = None;
                 let file = File::open(self.events.as_ref()?).ok()?;
                 let length = file.read_at(&mut text, 0).ok()?;
-                self.held = Some(file);
+                self.open_file = Some(file);
                 length
             }
         };

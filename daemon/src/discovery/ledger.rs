@@ -74,7 +74,7 @@ impl ByLedger {
             return None;
         };
         match listening {
-            Ok(Some(pid)) => match process::look(context.root, pid, "admin.rpc") {
+            Ok(Some(pid)) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
                     return Some(seen.target);

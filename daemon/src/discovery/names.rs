@@ -67,10 +67,10 @@ pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Na
 
 fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
     let mut path = [0; 24];
-    let room = path.len();
+    let available = path.len();
     let mut rest = &mut path[..];
     // Ten digits and the name always fit.
-    let length = write!(rest, "{pid}/comm").map_or(0, |()| room - rest.len());
+    let length = write!(rest, "{pid}/comm").map_or(0, |()| available - rest.len());
     let path = path.get(..length).unwrap_or_default();
     let file = rustix::fs::openat(
         procfs,

@@ -12,7 +12,7 @@ use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 pub(super) struct ByPid {
     pid: u32,
     pub(super) with_descendants: bool,
-    looked: bool,
+    has_searched: bool,
     given: Option<ProcessId>,
 }
 
@@ -21,14 +21,14 @@ impl ByPid {
         ByPid {
             pid,
             with_descendants,
-            looked: false,
+            has_searched: false,
             given: None,
         }
     }
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
-        let first = !std::mem::replace(&mut self.looked, true);
-        let seen = match process::look(context.root, self.pid, "pid") {
+        let first = !std::mem::replace(&mut self.has_searched, true);
+        let seen = match process::inspect(context.root, self.pid, "pid") {
             Ok(seen) => seen,
             Err(error) => return Err(vec![self.problem(context, &error)]),
         };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
 /// The kernel truncates a process name to this many bytes.
-const KEPT_OF_A_NAME: usize = 15;
+const COMM_LENGTH: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LiveProcess {
@@ -40,7 +40,7 @@ impl LiveProcess {
 /// # Errors
 /// `Gone` if there is no such process, all its threads have ended, or another process replaced it
 /// meanwhile. Any error of `stat` and `cmdline`.
-pub(super) fn look(
+pub(super) fn inspect(
     root: &HostRoot,
     pid: u32,
     found_by: &'static str,
@@ -86,7 +86,7 @@ pub(super) fn look(
 fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     let is_called_so = |argument: &&String| {
         let name = argument.rsplit('/').next().unwrap_or_default();
-        name.bytes().take(KEPT_OF_A_NAME).eq(comm.bytes())
+        name.bytes().take(COMM_LENGTH).eq(comm.bytes())
     };
     let (interpreter, others) = arguments.split_first()?;
     if is_called_so(&interpreter) {
@@ -138,7 +138,7 @@ impl Fingerprint {
     }
 
     /// Its current name and executable; `None` after its end.
-    pub(super) fn look(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+    pub(super) fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread(root) {
             Some(comm) => comm,
             None => living(root, self.id).ok()?.comm,

@@ -35,7 +35,7 @@ impl ByName {
             .into_iter()
             .filter(|&pid| pid != std::process::id())
         {
-            match process::look(context.root, pid, "process_name") {
+            match process::inspect(context.root, pid, "process_name") {
                 Ok(seen) if self.is_whole_name(&seen) => all.push(seen),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Gone => {}

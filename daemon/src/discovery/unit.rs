@@ -24,7 +24,7 @@ pub(super) struct ByUnit {
     name: String,
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
-    asked: Option<Stamp>,
+    requested_at: Option<Stamp>,
     shown: Option<UnitStatus>,
 }
 
@@ -43,7 +43,7 @@ impl ByUnit {
             name,
             folder: None,
             systemctl: "systemctl".into(),
-            asked: None,
+            requested_at: None,
             shown: None,
         }
     }
@@ -76,26 +76,26 @@ impl ByUnit {
                     .as_ref()
                     .and_then(|shown| shown.main_pid)
                     .filter(is_one);
-                match main.map(|main| process::look(context.root, main, "unit")) {
+                match main.map(|main| process::inspect(context.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
                     _ => problems.push(ambiguous(&found)),
                 }
             }
             Choice::None => problems.push(Problem::new(
                 Status::Absent,
-                self.nobody(context.root, &pids),
+                self.not_found(context.root, &pids),
             )),
         }
         Err(problems)
     }
 
-    fn nobody(&self, root: &HostRoot, pids: &[u32]) -> String {
+    fn not_found(&self, root: &HostRoot, pids: &[u32]) -> String {
         let name = &self.name;
         if self.folder.is_none() {
             return format!("the unit {name} has no cgroup: it does not run, or is not known here");
         }
         let describe = |&pid: &u32| {
-            let seen = process::look(root, pid, "unit").ok()?;
+            let seen = process::inspect(root, pid, "unit").ok()?;
             Some(format!("{pid} {}", seen.script.unwrap_or(seen.target.comm)))
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
@@ -142,12 +142,12 @@ impl ByUnit {
     /// valid in its own pid namespace.
     fn ask(&mut self, context: &SearchContext<'_>) -> bool {
         let lately = self
-            .asked
-            .is_some_and(|asked| context.now.since(asked) < ASK_EVERY);
+            .requested_at
+            .is_some_and(|requested_at| context.now.since(requested_at) < ASK_EVERY);
         if !context.own_procfs || lately {
             return false;
         }
-        self.asked = Some(context.now);
+        self.requested_at = Some(context.now);
         match systemctl::show(&self.systemctl, &self.name, context) {
             Ok(shown) => {
                 self.shown = Some(shown);
@@ -192,13 +192,13 @@ fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
         };
         let parents = entries
             .flatten()
-            .filter(|entry| entry.file_name().to_str().is_some_and(may_hold_units));
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_unit_folder));
         waiting.extend(parents.map(|entry| entry.path()));
     }
     None
 }
 
-fn may_hold_units(name: &str) -> bool {
+fn is_unit_folder(name: &str) -> bool {
     name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Poll interval without a pidfd.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(super) enum Watch {
@@ -57,7 +57,7 @@ impl Watch {
                 }
             }
         }
-        if !stop.sleep(LOOK.min(most)) && has_ended(root, id) {
+        if !stop.sleep(POLL_INTERVAL.min(most)) && has_ended(root, id) {
             WaitOutcome::FoundGone
         } else {
             WaitOutcome::Alive

@@ -18,7 +18,7 @@ const SUFFIX: &str = ".fltl";
 const PART: &str = ".part";
 
 /// Files that SQLite may leave beside a recording.
-const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Recordings with these reasons may be deleted to free space.
 const AUTOMATIC: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
@@ -110,9 +110,9 @@ pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> O
         number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
     };
     (1..=100).map(named).find(|path| {
-        !BESIDE
+        !SUFFIXES
             .iter()
-            .any(|end| fs::symlink_metadata(beside(path, end)).is_ok())
+            .any(|end| fs::symlink_metadata(with_suffix(path, end)).is_ok())
     })
 }
 
@@ -125,8 +125,8 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
         return Err(no_marker(folder));
     }
     let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
-    for end in BESIDE {
-        match fs::rename(beside(&folder.join(RING), end), beside(&to, end)) {
+    for end in SUFFIXES {
+        match fs::rename(with_suffix(&folder.join(RING), end), with_suffix(&to, end)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
             _ => {}
         }
@@ -147,11 +147,11 @@ struct Saved {
 ///
 /// # Errors
 /// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
-pub(super) fn make_room(
+pub(super) fn free_space(
     folder: &Path,
     limits: &Flight,
     bytes: u64,
-    wish: SaveOrigin,
+    origin: SaveOrigin,
 ) -> Result<usize, String> {
     let mut saved =
         list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
@@ -160,7 +160,7 @@ pub(super) fn make_room(
     let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| {
         (n + 1, one.bytes.saturating_add(sum))
     });
-    if wish == SaveOrigin::Page
+    if origin == SaveOrigin::Page
         && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
     {
         let shown = folder.display();
@@ -178,7 +178,7 @@ pub(super) fn make_room(
     let mut gone = Vec::new();
     for one in saved
         .iter()
-        .filter(|one| one.automatic && wish != SaveOrigin::Page)
+        .filter(|one| one.automatic && origin != SaveOrigin::Page)
     {
         if fits(count, total) {
             break;
@@ -201,7 +201,9 @@ pub(super) fn make_room(
     }
     for path in &gone {
         tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
-        let removed = BESIDE.iter().map(|end| fs::remove_file(beside(path, end)));
+        let removed = SUFFIXES
+            .iter()
+            .map(|end| fs::remove_file(with_suffix(path, end)));
         let failed = removed
             .filter_map(Result::err)
             .find(|error| error.kind() != ErrorKind::NotFound);
@@ -225,9 +227,9 @@ pub(super) fn sweep(folder: &Path) {
             .and_then(parts)
             .is_some();
         if part
-            && BESIDE
+            && SUFFIXES
                 .iter()
-                .any(|end| fs::remove_file(beside(&entry.path(), end)).is_ok())
+                .any(|end| fs::remove_file(with_suffix(&entry.path(), end)).is_ok())
         {
             tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
         }
@@ -251,13 +253,13 @@ fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
         };
         // The length of a link itself, not of its target.
         let length = |end: &str| {
-            fs::symlink_metadata(beside(&path, end))
+            fs::symlink_metadata(with_suffix(&path, end))
                 .ok()
                 .filter(fs::Metadata::is_file)
                 .map(|m| m.len())
         };
         if length("").is_some() {
-            let bytes = BESIDE.iter().filter_map(|end| length(end)).sum();
+            let bytes = SUFFIXES.iter().filter_map(|end| length(end)).sum();
             saved.push(Saved {
                 order: (time.to_owned(), path),
                 bytes,
@@ -280,7 +282,7 @@ fn parts(name: &str) -> Option<(&str, bool)> {
     fits.then(|| (time, AUTOMATIC.contains(&reason)))
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()

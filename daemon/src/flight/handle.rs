@@ -1,4 +1,4 @@
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Status};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Reason {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveOrigin {
-    Unasked,
+    Automatic,
     /// A signal to the daemon.
     Operator,
     /// An HTTP request.
@@ -53,7 +53,7 @@ pub(super) type Outcome = Result<PathBuf, String>;
 #[derive(Debug)]
 pub struct SaveRequest {
     pub text: String,
-    pub wish: SaveOrigin,
+    pub origin: SaveOrigin,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
@@ -66,13 +66,13 @@ struct Shared {
     saves: [AtomicU64; Reason::ALL.len()],
     failures: AtomicU64,
     problem: Mutex<Option<String>>,
-    under_way: Mutex<usize>,
+    in_progress: Mutex<usize>,
     all_done: Condvar,
 }
 
 impl Handle {
     /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
-    pub fn request(&self, text: &str, wish: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
+    pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
         let mut requests = self
             .0
             .requests
@@ -84,7 +84,7 @@ impl Handle {
         let (answer, answered) = oneshot::channel();
         requests.push(SaveRequest {
             text: text.to_owned(),
-            wish,
+            origin,
             answer,
         });
         Some(answered)
@@ -103,21 +103,21 @@ impl Handle {
     pub(super) fn begun(&self) {
         *self
             .0
-            .under_way
+            .in_progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     pub(super) fn wait(&self, patience: Duration) {
-        let under_way = self
+        let in_progress = self
             .0
-            .under_way
+            .in_progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .0
             .all_done
-            .wait_timeout_while(under_way, patience, |count| *count > 0);
+            .wait_timeout_while(in_progress, patience, |count| *count > 0);
         if waited.is_ok_and(|(count, _)| *count > 0) {
             tracing::warn!("the flight recorder's last save is still running");
         }
@@ -144,26 +144,26 @@ impl Handle {
             .problem
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = problem;
-        let mut under_way = self
+        let mut in_progress = self
             .0
-            .under_way
+            .in_progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *under_way = under_way.saturating_sub(1);
+        *in_progress = in_progress.saturating_sub(1);
         self.0.all_done.notify_all();
     }
 
-    pub fn tell(&self, finding: &mut Finding) {
+    pub fn report(&self, output: &mut SourceOutput) {
         for (reason, count) in Reason::ALL.iter().zip(&self.0.saves) {
             let count = count.load(Ordering::Relaxed);
-            finding.readings.push(Reading::counter(
+            output.readings.push(Reading::counter(
                 &d::FLIGHT_SAVES,
                 [reason.name().into()],
                 count,
             ));
         }
         let failures = self.0.failures.load(Ordering::Relaxed);
-        finding
+        output
             .readings
             .push(Reading::counter(&d::FLIGHT_FAILURES, [], failures));
         let problem = self
@@ -172,12 +172,12 @@ impl Handle {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        finding
+        output
             .problems
             .extend(problem.map(|what| Problem::new(Status::Broken, what)));
     }
 }
 
-pub fn readings(flight: Option<Handle>) -> impl Fn(&mut Finding) + Send {
-    move |finding| flight.iter().for_each(|flight| flight.tell(finding))
+pub fn readings(flight: Option<Handle>) -> impl Fn(&mut SourceOutput) + Send {
+    move |output| flight.iter().for_each(|flight| flight.report(output))
 }

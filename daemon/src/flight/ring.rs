@@ -136,7 +136,12 @@ impl Ring {
     }
 
     fn answer_requests(&mut self, now: Stamp) {
-        for SaveRequest { text, wish, answer } in self.handle.take_requests() {
+        for SaveRequest {
+            text,
+            origin,
+            answer,
+        } in self.handle.take_requests()
+        {
             let detail = json!({ "name": "saved on request", "text": text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
             let word = match word(&text).as_str() {
@@ -146,7 +151,7 @@ impl Ring {
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
             self.save(Job {
                 reason: Reason::Request,
-                wish,
+                origin,
                 word,
                 text,
                 at: now,
@@ -167,10 +172,10 @@ impl Ring {
             Trigger::Behind => Reason::Behind,
             Trigger::Stall => Reason::Stall,
         };
-        let (wish, word) = (SaveOrigin::Unasked, reason.name().to_owned());
+        let (origin, word) = (SaveOrigin::Automatic, reason.name().to_owned());
         self.save(Job {
             reason,
-            wish,
+            origin,
             word,
             text: String::new(),
             at: now,

@@ -1,5 +1,5 @@
 use super::Parts;
-use super::folder::{RING, free_name, make_room};
+use super::folder::{RING, free_name, free_space};
 use super::handle::{Handle, Outcome, Reason, SaveOrigin};
 use crate::clock::Clock;
 use crate::config;
@@ -16,7 +16,7 @@ const COPY_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Job {
     pub(super) reason: Reason,
-    pub(super) wish: SaveOrigin,
+    pub(super) origin: SaveOrigin,
     pub(super) word: String,
     pub(super) text: String,
     pub(super) at: Stamp,
@@ -77,11 +77,11 @@ impl Saver {
         let length = |end: &str| {
             fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len())
         };
-        make_room(
+        free_space(
             &self.folder,
             &self.limits,
             length("") + length("-wal"),
-            job.wish,
+            job.origin,
         )?;
         let path = free_name(&self.folder, &self.name, &job.word, job.at)
             .ok_or("too many saves in one second")?;

@@ -267,15 +267,15 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
     let [first, second] = asking.map(|mut answer| answer.try_recv().unwrap());
     assert!(first.is_ok(), "{first:?}");
     assert!(second.unwrap_err().contains("max_saved"));
-    let mut finding = crate::tick::Finding::default();
-    scene.handle.tell(&mut finding);
-    let counts: Vec<f64> = finding
+    let mut output = crate::tick::SourceOutput::default();
+    scene.handle.report(&mut output);
+    let counts: Vec<f64> = output
         .readings
         .iter()
         .filter_map(|reading| reading.value.number())
         .collect();
     assert_eq!(counts, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
-    assert_eq!(finding.problems.len(), 1);
+    assert_eq!(output.problems.len(), 1);
 }
 
 #[test]

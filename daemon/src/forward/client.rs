@@ -110,15 +110,15 @@ impl Upstream {
     }
 
     /// Sends it once; `timeout` covers everything.
-    pub(super) async fn send(&self, parcel: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
-        match tokio::time::timeout(timeout, self.attempt(parcel)).await {
+    pub(super) async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
+        match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
             Ok(attempt) => attempt,
             Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
         }
     }
 
-    async fn attempt(&self, parcel: &Arc<QueuedPush>) -> Attempt {
-        let request = match self.request(parcel) {
+    async fn attempt(&self, queued_push: &Arc<QueuedPush>) -> Attempt {
+        let request = match self.request(queued_push) {
             Ok(request) => request,
             Err(error) => return failed(error.to_string()),
         };
@@ -128,15 +128,18 @@ impl Upstream {
         }
     }
 
-    fn request(&self, parcel: &Arc<QueuedPush>) -> Result<Request<Sending>, hyper::http::Error> {
-        let mut request = Request::post(format!("{}{}", self.target, parcel.precision.word()));
-        if parcel.gzip {
+    fn request(
+        &self,
+        queued_push: &Arc<QueuedPush>,
+    ) -> Result<Request<Sending>, hyper::http::Error> {
+        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.word()));
+        if queued_push.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         request.body(Sending {
-            parcel: Arc::clone(parcel),
+            queued_push: Arc::clone(queued_push),
             next: 0,
-            left: parcel.bytes,
+            left: queued_push.bytes,
         })
     }
 
@@ -237,25 +240,25 @@ fn lower(escaped: &str) -> String {
 
 /// Removes text from a question mark to the next space or quote if it looks like a push's query.
 fn without_queries(text: &str) -> String {
-    let mut kept = String::new();
+    let mut retained = String::new();
     let mut rest = text;
     while let Some((before, query)) = rest.split_once('?') {
         let end = query
             .find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>'))
             .unwrap_or(query.len());
         let (query, after) = query.split_at(end);
-        kept += before;
-        kept += if query.contains("p=") {
+        retained += before;
+        retained += if query.contains("p=") {
             "?(hidden)"
         } else {
             "?"
         };
         if !query.contains("p=") {
-            kept += query;
+            retained += query;
         }
         rest = after;
     }
-    kept + rest
+    retained + rest
 }
 
 fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
@@ -302,10 +305,10 @@ fn failed(reason: String) -> Attempt {
 }
 
 fn too_long(retry_after: Option<Duration>) -> String {
-    let asked = retry_after.filter(|delay| *delay > LONGEST_WAIT);
-    asked.map_or_else(String::new, |asked| {
-        let [asked, longest] = [asked, LONGEST_WAIT].map(faultline_text::time);
-        format!("; it asks for no requests for {asked}, and is tried again in {longest}")
+    let requested_delay = retry_after.filter(|delay| *delay > LONGEST_WAIT);
+    requested_delay.map_or_else(String::new, |requested_delay| {
+        let [requested_delay, longest] = [requested_delay, LONGEST_WAIT].map(faultline_text::time);
+        format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
     })
 }
 
@@ -322,7 +325,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 struct Sending {
-    parcel: Arc<QueuedPush>,
+    queued_push: Arc<QueuedPush>,
     next: usize,
     left: u64,
 }
@@ -335,7 +338,7 @@ impl Body for Sending {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.parcel.pieces.get(self.next).cloned();
+        let piece = self.queued_push.pieces.get(self.next).cloned();
         self.next += 1;
         self.left -= piece
             .as_ref()
@@ -430,7 +433,7 @@ mod tests {
         c.credentials.password = "p+w=d/ %&\u{e9}'\"x".into();
         let upstream = Upstream::new(&c).ok().unwrap();
         let escaped = "p%2Bw%3Dd%2F%20%25%26%C3%A9%27%22x";
-        for said in [
+        for problem in [
             c.credentials.password.clone(),
             escaped.to_owned(),
             escaped.to_ascii_lowercase(),
@@ -439,9 +442,9 @@ mod tests {
             "p+w=d/ %&amp;\u{e9}&#39;&quot;x".to_owned(),
         ] {
             assert_eq!(
-                upstream.excerpt(format!("no {said} here").as_bytes()),
+                upstream.excerpt(format!("no {problem} here").as_bytes()),
                 "no (hidden) here",
-                "{said}"
+                "{problem}"
             );
         }
         let query = format!("no /x/write?db=d&u=u&p={escaped}&precision=n, sorry");

@@ -62,7 +62,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    parcels: VecDeque<Arc<QueuedPush>>,
+    queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
     /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
     sending: bool,
@@ -90,7 +90,7 @@ impl Queue {
     /// Count and bytes, including the one being sent.
     pub(super) fn waiting(&self) -> (u64, u64) {
         let waiting = self.lock();
-        (waiting.parcels.len() as u64, waiting.bytes)
+        (waiting.queued_pushes.len() as u64, waiting.bytes)
     }
 
     pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
@@ -104,8 +104,8 @@ impl Queue {
     /// Waits for the oldest item and marks it as being sent.
     pub(super) async fn first(&self) -> Arc<QueuedPush> {
         loop {
-            if let Some(parcel) = self.try_first() {
-                return parcel;
+            if let Some(queued_push) = self.try_first() {
+                return queued_push;
             }
             self.arrived.notified().await;
         }
@@ -113,17 +113,20 @@ impl Queue {
 
     pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
         let mut waiting = self.lock();
-        let parcel = waiting.parcels.front().cloned();
-        waiting.sending = parcel.is_some();
-        parcel
+        let queued_push = waiting.queued_pushes.front().cloned();
+        waiting.sending = queued_push.is_some();
+        queued_push
     }
 
     pub(super) fn done(&self, outcome: Outcome) {
         let mut waiting = self.lock();
         waiting.sending = false;
-        let parcel = waiting.drop_oldest();
+        let queued_push = waiting.drop_oldest();
         drop(waiting);
-        self.count(outcome, parcel.map_or(0, |parcel| parcel.bytes));
+        self.count(
+            outcome,
+            queued_push.map_or(0, |queued_push| queued_push.bytes),
+        );
     }
 
     /// The sent item waits again. Items older than `give_up_after` are lost.
@@ -132,9 +135,9 @@ impl Queue {
         let mut waiting = self.lock();
         waiting.sending = false;
         while waiting
-            .parcels
+            .queued_pushes
             .front()
-            .is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after)
+            .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived) >= give_up_after)
         {
             self.lose(&mut waiting);
         }
@@ -143,27 +146,27 @@ impl Queue {
     pub(super) fn clear(&self) -> (u64, u64) {
         let mut waiting = self.lock();
         waiting.sending = false;
-        let left = (waiting.parcels.len() as u64, waiting.bytes);
+        let left = (waiting.queued_pushes.len() as u64, waiting.bytes);
         while self.lose(&mut waiting) {}
         left
     }
 
-    fn add(&self, parcel: QueuedPush) {
+    fn add(&self, queued_push: QueuedPush) {
         let mut waiting = self.lock();
-        while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
+        while waiting.bytes.saturating_add(queued_push.bytes) > self.limit {
             if !self.lose(&mut waiting) {
                 drop(waiting);
-                return self.count(Outcome::Lost, parcel.bytes);
+                return self.count(Outcome::Lost, queued_push.bytes);
             }
         }
-        waiting.bytes += parcel.bytes;
-        waiting.parcels.push_back(Arc::new(parcel));
+        waiting.bytes += queued_push.bytes;
+        waiting.queued_pushes.push_back(Arc::new(queued_push));
         drop(waiting);
         self.arrived.notify_one();
     }
 
     /// Charges bytes for a growing copy. Drops older items if necessary.
-    fn room(&self, bytes: u32) -> Option<Permit> {
+    fn reserve(&self, bytes: u32) -> Option<Permit> {
         loop {
             if let Some(permit) = self.budget.copy(bytes) {
                 return Some(permit);
@@ -177,8 +180,8 @@ impl Queue {
     /// Drops and counts the oldest item that is not being sent; false if there is none.
     fn lose(&self, waiting: &mut Waiting) -> bool {
         let lost = waiting.drop_oldest();
-        if let Some(parcel) = &lost {
-            self.count(Outcome::Lost, parcel.bytes);
+        if let Some(queued_push) = &lost {
+            self.count(Outcome::Lost, queued_push.bytes);
         }
         lost.is_some()
     }
@@ -196,9 +199,9 @@ impl Queue {
 
 impl Waiting {
     fn drop_oldest(&mut self) -> Option<Arc<QueuedPush>> {
-        let parcel = self.parcels.remove(usize::from(self.sending))?;
-        self.bytes = self.bytes.saturating_sub(parcel.bytes);
-        Some(parcel)
+        let queued_push = self.queued_pushes.remove(usize::from(self.sending))?;
+        self.bytes = self.bytes.saturating_sub(queued_push.bytes);
+        Some(queued_push)
     }
 }
 
@@ -248,8 +251,8 @@ impl Copy {
                 continue;
             }
             let (now, later) = chunk.split_at(free.len().min(chunk.len()));
-            if let Some(place) = free.get_mut(..now.len()) {
-                place.copy_from_slice(now);
+            if let Some(slot) = free.get_mut(..now.len()) {
+                slot.copy_from_slice(now);
             }
             self.filled += now.len();
             chunk = later;
@@ -281,7 +284,7 @@ impl Copy {
     }
 
     fn next_piece(&mut self) {
-        let Some(permit) = self.handle.0.queue.room(PIECE) else {
+        let Some(permit) = self.handle.0.queue.reserve(PIECE) else {
             return self.give_up();
         };
         match &mut self.permit {

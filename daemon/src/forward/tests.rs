@@ -259,11 +259,11 @@ async fn a_pause_that_is_too_long_or_a_date_is_bounded_and_said() {
         forwarding.add(&body(0, 100));
         let problem = || forwarding.handle.problems().into_iter().next();
         until("it is seen to fail", || problem().is_some()).await;
-        let said = problem().unwrap().1;
+        let problem_text = problem().unwrap().1;
         assert!(
-            said.contains("busy; it asks for no requests for ")
-                && said.contains("and is tried again in 10 min"),
-            "{said}"
+            problem_text.contains("busy; it asks for no requests for ")
+                && problem_text.contains("and is tried again in 10 min"),
+            "{problem_text}"
         );
         forwarding.end().await;
     }

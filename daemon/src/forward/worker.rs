@@ -70,13 +70,13 @@ impl Forwarder {
     async fn work(&self, stop: &Stop) {
         let mut failures = 0;
         let mut stopping = false;
-        while let Some(parcel) = self.next(stop).await {
-            let Some(wait) = self.attempt(&parcel, failures).await else {
+        while let Some(push) = self.next(stop).await {
+            let Some(wait) = self.attempt(&push, failures).await else {
                 failures = 0;
                 continue;
             };
             // Released early: the queue may drop it during the pause.
-            drop(parcel);
+            drop(push);
             failures = failures.saturating_add(1);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
@@ -91,14 +91,14 @@ impl Forwarder {
     async fn next(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
         tokio::select! {
             biased;
-            parcel = self.shared.queue.first() => Some(parcel),
+            push = self.shared.queue.first() => Some(push),
             () = stop.wait() => None,
         }
     }
 
-    async fn attempt(&self, parcel: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
+    async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
-        match self.upstream.send(parcel, self.pace.attempt).await {
+        match self.upstream.send(push, self.pace.attempt).await {
             Attempt::Sent => {
                 self.becomes(Health::Well);
                 queue.done(Outcome::Sent);

@@ -79,9 +79,9 @@ async fn talk<I: Intake>(
         connection.answered(taken);
         Ok::<_, Infallible>(response)
     });
-    let farewell = WriteShutdown::of(&stream).ok();
+    let shutdown = WriteShutdown::of(&stream).ok();
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
-        connection.heard(bytes)
+        connection.received(bytes)
     }));
     // Without hyper's header timeout, which would run while the connection idles.
     let mut http = http1::Builder::new();
@@ -102,10 +102,10 @@ async fn talk<I: Intake>(
         }
     }
     // A push may be in transit: its sender sees the end, but its lines count.
-    if let Some(farewell) = farewell {
-        farewell.say();
+    if let Some(shutdown) = shutdown {
+        shutdown.say();
     }
-    let heard_on = async {
+    let read_request = async {
         tokio::time::sleep(LINGER).await;
         if !connection.is_idle() {
             connection.expired(timeouts).await;
@@ -114,7 +114,7 @@ async fn talk<I: Intake>(
     tokio::select! {
         biased;
         served = http.as_mut() => ended(served),
-        () = heard_on => {}
+        () = read_request => {}
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const LEAST: i32 = 19;
 
@@ -112,7 +112,7 @@ impl Follower {
         let mut followed: Option<Arc<First>> = None;
         let (mut binary, mut reported, mut published) = (None, Map::new(), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
-        while !stop.sleep(LOOK_EVERY) {
+        while !stop.sleep(POLL_INTERVAL) {
             let Some(first) = self.describer.first() else {
                 continue;
             };

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Environment variables whose values are kept: they affect measurements and contain no secrets.
-const KEPT_VALUES: [&str; 13] = [
+const RECORDED_VARIABLES: [&str; 13] = [
     "AGAVE_PROGRAM_CACHE_ENTRIES",
     "GLIBC_TUNABLES",
     "LD_PRELOAD",
@@ -53,7 +53,7 @@ pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
         Ok(files) if files.id() == target.process => {
-            look(root, target, &files, &mut out, &mut problems)
+            inspect(root, target, &files, &mut out, &mut problems)
         }
         Ok(files) => put_problems(
             &mut out,
@@ -65,7 +65,7 @@ pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     out
 }
 
-fn look(
+fn inspect(
     root: &HostRoot,
     target: &Target,
     files: &ProcessFiles,
@@ -79,13 +79,13 @@ fn look(
         (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
     );
     let environment = take(
-        files.environment(|name| KEPT_VALUES.contains(&name)),
+        files.environment(|name| RECORDED_VARIABLES.contains(&name)),
         problems,
     );
     put(out, "environment", environment.map(|found| {
         let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
-        let kept = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
-        json!({ "names": names, "values": kept.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
+        let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
+        json!({ "names": names, "values": recorded.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
     }));
     put(
         out,

@@ -1,7 +1,7 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::report::Check;
-use super::rights::{ProcessLook, as_owner};
+use super::rights::{ProcessInspection, as_owner};
 use crate::app;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Free share of AgaveDiskNearlyFull and AgaveDiskInodesLow.
 const NEARLY_FULL: f64 = 0.05;
 
-pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> Vec<Check> {
+pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Clock) -> Vec<Check> {
     let off = |why: &str| vec![Check::off(NAME, why)];
     if !config.host.enabled {
         return off("not checked: disabled (host.enabled)");
@@ -34,15 +34,15 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let (send, look) = tokio::sync::oneshot::channel();
+    let (send, inspect) = tokio::sync::oneshot::channel();
     let root = app::root(config);
     let mut stage = Stage::new("once", &Handle::current());
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {
-        drop(send.send(resources::look(&root, &target, clock).await));
+        drop(send.send(resources::inspect(&root, &target, clock).await));
     });
     let found = match started {
-        Ok(()) => tokio::time::timeout(PATIENCE, look)
+        Ok(()) => tokio::time::timeout(PATIENCE, inspect)
             .await
             .ok()
             .and_then(Result::ok),
@@ -56,13 +56,13 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
     };
     stage.end(GRACE).await;
     match found {
-        Some(Ok((held, lacking))) if held.is_empty() && lacking.is_empty() => {
+        Some(Ok((usage, lacking))) if usage.is_empty() && lacking.is_empty() => {
             off("the validator names no folder")
         }
-        Some(Ok((held, lacking))) => {
-            let known = held
+        Some(Ok((usage, lacking))) => {
+            let known = usage
                 .iter()
-                .filter_map(|held| Some(of_file_system(held, held.system.space?)));
+                .filter_map(|usage| Some(of_file_system(usage, usage.system.space?)));
             known
                 .chain(
                     lacking
@@ -78,12 +78,15 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
 
 const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
 
-fn of_file_system(held: &FileSystemUsage, space: Space) -> Check {
-    let mount = &held.system.mount;
-    let place = clean(&mount.mount_point.to_string_lossy());
+fn of_file_system(usage: &FileSystemUsage, space: Space) -> Check {
+    let mount = &usage.system.mount;
+    let mounted_at = clean(&mount.mount_point.to_string_lossy());
     if space.is_unlimited() {
         let fs_type = clean(&mount.fs_type);
-        return Check::off(NAME, format!("{place}: {fs_type} has no size: not judged"));
+        return Check::off(
+            NAME,
+            format!("{mounted_at}: {fs_type} has no size: not judged"),
+        );
     }
     let inodes = space.inodes.filter(|(all, _)| *all > 0);
     let of_inodes = inodes
@@ -97,9 +100,9 @@ fn of_file_system(held: &FileSystemUsage, space: Space) -> Check {
         share(avail, size)
     );
     let attention = |what: &str, remedy: &str| {
-        Check::attention(NAME, format!("{place} {what}: {left}"), remedy)
+        Check::attention(NAME, format!("{mounted_at} {what}: {left}"), remedy)
     };
-    let check = if held.system.of_process && mount.is_read_only() {
+    let check = if usage.system.of_process && mount.is_read_only() {
         attention(
             "is read-only",
             "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
@@ -115,14 +118,14 @@ fn of_file_system(held: &FileSystemUsage, space: Space) -> Check {
             "remove files: none can be added; see runbook AgaveDiskInodesLow",
         )
     } else {
-        Check::ok(NAME, format!("{place}: {left}"))
+        Check::ok(NAME, format!("{mounted_at}: {left}"))
     };
-    let holds: Vec<&str> = held.holds.iter().copied().collect();
+    let holds: Vec<&str> = usage.holds.iter().copied().collect();
     check
         .with("holds", Some(holds.join(", ")))
         .with(
             "mount",
-            Some(json!({"mount_point": place, "file_system": clean(&mount.fs_type)})),
+            Some(json!({"mount_point": mounted_at, "file_system": clean(&mount.fs_type)})),
         )
         .with("bytes", Some(json!({"size": size, "free": avail})))
         .with(

@@ -2,7 +2,7 @@
 //! Binds nothing: a daemon that starts at that moment could not bind the port.
 
 use super::report::Check;
-use super::rights::{METRICS_CONFIG, ProcessLook};
+use super::rights::{METRICS_CONFIG, ProcessInspection};
 use crate::config::{Config, Log};
 use crate::ingest;
 use crate::sources::rpc::reachable;
@@ -24,7 +24,7 @@ const MOST_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listener {
-    Nobody,
+    Closed,
     Faultlined,
     /// Another program, or one that does not identify itself.
     Other,
@@ -42,10 +42,10 @@ async fn listener(
     let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
         return Listener::Other;
     };
-    let asked = async {
+    let pollers = async {
         match TcpStream::connect(address).await {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Nobody,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Closed,
             // An address that this machine does not have.
             Err(_) => return Listener::Silent,
         }
@@ -68,7 +68,7 @@ async fn listener(
             Listener::Other
         }
     };
-    tokio::time::timeout(PATIENCE, asked)
+    tokio::time::timeout(PATIENCE, pollers)
         .await
         .unwrap_or(Listener::Silent)
 }
@@ -117,7 +117,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match found {
         _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
-        Listener::Nobody => Check::ok(
+        Listener::Closed => Check::ok(
             name,
             format!("{listen} is free; no faultlined listens there now"),
         ),
@@ -137,7 +137,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
     }
 }
 
-pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
+pub(super) async fn push(config: &Config, seen: &ProcessInspection) -> Check {
     let name = "push";
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
@@ -191,7 +191,7 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
         }
-        _ => Listener::Nobody,
+        _ => Listener::Closed,
     };
     let accepted = config
         .ingest

@@ -176,8 +176,8 @@ fn paragraph(out: &mut String, begin: &str, indent: usize, text: &str) {
     let mut line = begin.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
-        let room = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
-        if !empty && word.chars().count() > room {
+        let available = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
+        if !empty && word.chars().count() > available {
             let _ = writeln!(out, "{}", line.trim_end());
             (line, empty) = (" ".repeat(indent), true);
         }

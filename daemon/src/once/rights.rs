@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
-pub(super) struct ProcessLook {
+pub(super) struct ProcessInspection {
     pub(super) following: Following,
     pub(super) target: Option<Arc<Target>>,
     pub(super) owner: Option<u32>,
@@ -25,9 +25,9 @@ pub(super) struct ProcessLook {
     pub(super) rights: Vec<Check>,
 }
 
-impl ProcessLook {
+impl ProcessInspection {
     /// Finds the process and reads its files. Blocks while the kernel does.
-    pub(super) fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
+    pub(super) fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = app::root(config);
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
@@ -41,7 +41,7 @@ impl ProcessLook {
                 .filter(|batch| batch.source == Source::Host)
                 .map(|host| of_batch(host, None));
             let rights = rights.collect();
-            return Ok(ProcessLook {
+            return Ok(ProcessInspection {
                 following,
                 target: None,
                 owner: None,
@@ -64,7 +64,7 @@ impl ProcessLook {
         rights.extend(of_tick(&tick, owner));
         rights.extend(of_memory(&tick));
         let process = describe(&target, owner, &root);
-        Ok(ProcessLook {
+        Ok(ProcessInspection {
             following,
             target: Some(target),
             owner,
@@ -123,8 +123,8 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
         .with("cgroup", cgroup.map(|cgroup| cgroup.path))
 }
 
-fn found_by(way: &'static str) -> &'static str {
-    match way {
+fn found_by(method: &'static str) -> &'static str {
+    match method {
         "pid" => "its number (target.pid)",
         "descendant" => "a process above it (--process-tree)",
         "unit" => "its systemd unit (target.unit)",
@@ -293,7 +293,7 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
     let forbidden = all
         .iter()
         .any(|problem| problem.status == Status::Forbidden);
-    let told: Vec<&str> = all
+    let lines: Vec<&str> = all
         .iter()
         .map(|problem| problem.what.as_str())
         .take(3)
@@ -303,5 +303,5 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
     } else {
         AGAIN.to_owned()
     };
-    Check::attention(name, format!("{what}: {}", told.join("; ")), remedy)
+    Check::attention(name, format!("{what}: {}", lines.join("; ")), remedy)
 }

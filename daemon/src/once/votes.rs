@@ -1,8 +1,8 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::asked::{GRACE, MOST_TIMEOUT, wait_for, whom, words};
+use super::pollers::{GRACE, MOST_TIMEOUT, target_lookup, wait_for, words};
 use super::report::Check;
-use super::rights::ProcessLook;
+use super::rights::ProcessInspection;
 use crate::clock::Clock;
 use crate::config::{self, Config, MIN_INTERVAL};
 use crate::hub::Latest;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Call it only after JSON-RPC responded.
 pub(super) async fn check(
     config: &Config,
-    seen: &ProcessLook,
+    seen: &ProcessInspection,
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
     clock: Clock,
 ) -> Check {
@@ -28,8 +28,9 @@ pub(super) async fn check(
     if !config.validator.enabled {
         return Check::off(name, "not checked: disabled (validator.enabled)");
     }
-    let whom = whom(config, seen).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
-    let Some(whom) = whom else {
+    let target_lookup =
+        target_lookup(config, seen).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
+    let Some(target_lookup) = target_lookup else {
         return Check::off(name, "not asked: JSON-RPC does not answer");
     };
     let timeout = config.validator.timeout.min(MOST_TIMEOUT);
@@ -40,7 +41,7 @@ pub(super) async fn check(
     };
     let witnesses = Witnesses::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE);
     let is_far = witnesses.is_near_tip() == Some(false);
-    let endpoint = rpc::Endpoint::new(&config.rpc, whom, admin, rpc);
+    let endpoint = rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());

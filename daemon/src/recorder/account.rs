@@ -3,7 +3,7 @@
 use super::marks::Marks;
 use super::queue::{FollowedAtTick, Queue};
 use crate::discovery::Following;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Source, Status};
 use faultline_kernel::ProcessId;
@@ -73,7 +73,7 @@ pub(super) struct RecorderSource {
     pub(super) marks: Arc<Marks>,
     pub(super) following: Following,
     pub(super) seen: Arc<Mutex<FollowedAtTick>>,
-    pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
+    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last poll, and the uptime until which that is shown.
     pub(super) lost: (u64, Duration),
 }
@@ -91,9 +91,9 @@ impl RecorderSource {
         })
     }
 
-    fn note(&self, look: &Look<'_>) {
+    fn note(&self, context: &SampleContext<'_>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.target.as_deref() == look.target {
+        if seen.target.as_deref() == context.target {
             return;
         }
         let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
@@ -101,7 +101,7 @@ impl RecorderSource {
         seen.ended = ended
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
-        seen.target = look.target.map(|target| Arc::new(target.clone()));
+        seen.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 
@@ -110,36 +110,36 @@ impl Poll for RecorderSource {
         Source::Recorder
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        self.note(look);
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        self.note(context);
         // Problems of a file are a state, reported at every tick.
-        let mut finding = Finding {
+        let mut output = SourceOutput {
             repeated: true,
-            ..Finding::default()
+            ..SourceOutput::default()
         };
-        finding.problems = self
+        output.problems = self
             .accounts
             .iter()
             .filter_map(|account| account.problem())
             .collect();
-        finding.up = finding.problems.is_empty();
-        finding.problems.extend(self.overrun(look.now.uptime));
-        (self.more)(&mut finding);
-        finding.readings.extend(self.marks.readings());
+        output.up = output.problems.is_empty();
+        output.problems.extend(self.overrun(context.now.uptime));
+        (self.more)(&mut output);
+        output.readings.extend(self.marks.readings());
         let lost = self.queue.lost();
         for account in &self.accounts {
             let (rows, dropped) = account.counts();
-            finding.readings.push(Reading::counter(
+            output.readings.push(Reading::counter(
                 &d::RECORDER_ROWS,
                 [account.name.into()],
                 rows,
             ));
-            finding.readings.push(Reading::counter(
+            output.readings.push(Reading::counter(
                 &d::RECORDER_DROPPED,
                 [account.name.into()],
                 dropped + lost,
             ));
         }
-        finding
+        output
     }
 }

@@ -89,8 +89,8 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
         return Vec::new();
     };
     let sentence = |folder: &Folder| {
-        let place = FolderDisks::of(root, &folder.path, folder.pid)?;
-        let shared = own.shared(&place)?;
+        let folder_disks = FolderDisks::of(root, &folder.path, folder.pid)?;
+        let shared = own.shared(&folder_disks)?;
         let path = faultline_text::path(&folder.path);
         let (what, recording) = (folder.what, recording.display());
         Some(format!(

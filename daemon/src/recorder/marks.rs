@@ -16,10 +16,10 @@ pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = |kind: &&str| {
+        let is_counted = |kind: &&str| {
             SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
         };
-        let kind = kind.filter(has_room).unwrap_or(OTHER);
+        let kind = kind.filter(is_counted).unwrap_or(OTHER);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(counts.insert(kind.into(), 1)),

@@ -53,14 +53,14 @@ impl Queue {
             Message::Point(_) => (&mut waiting.points, MOST_POINTS, true),
             Message::Mark(..) => (&mut waiting.marks, MOST_MARKS, false),
         };
-        let room = *count < most;
-        if room {
+        let has_capacity = *count < most;
+        if has_capacity {
             *count += 1;
             waiting.messages.push_back(message);
         } else if counted {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
-        room
+        has_capacity
     }
 
     pub(super) fn take(&self) -> VecDeque<Message> {

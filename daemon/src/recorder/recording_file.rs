@@ -1,14 +1,14 @@
 //! One recording: a transaction per turn, and recovery from disk errors.
 
-mod kept;
-mod place;
+mod file_identity;
+mod retained;
 
 use super::account::{Account, SHOW_FOR};
 use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
-use kept::RetainedEntries;
-use place::FileIdentity;
+use file_identity::FileIdentity;
+use retained::RetainedEntries;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub struct RecordingFile {
     opening: Opening,
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
-    place: FileIdentity,
+    file_identity: FileIdentity,
     account: Arc<Account>,
     process: Option<Arc<Followed>>,
-    kept: RetainedEntries,
+    retained: RetainedEntries,
     lost: u64,
-    trouble: Option<WriteFailure>,
+    failure: Option<WriteFailure>,
     /// Uptime until which the removed file is shown.
     shown_until: Option<Duration>,
     written: Stamp,
@@ -68,12 +68,12 @@ impl RecordingFile {
             path: path.to_owned(),
             opening: opening.clone(),
             writer: None,
-            place: FileIdentity::of(path),
+            file_identity: FileIdentity::of(path),
             account,
             process: None,
-            kept: RetainedEntries::default(),
+            retained: RetainedEntries::default(),
             lost: 0,
-            trouble: None,
+            failure: None,
             shown_until: None,
             written: started,
             checkpointed: started,
@@ -98,8 +98,8 @@ impl RecordingFile {
     }
 
     /// Closes a file that is not at its path any more: the next attempt creates a new one.
-    fn look_for_the_file(&mut self, now: Stamp) {
-        let Some(what) = self.place.changed() else {
+    fn check_file(&mut self, now: Stamp) {
+        let Some(what) = self.file_identity.changed() else {
             return;
         };
         let Some(mut writer) = self.writer.take() else {
@@ -111,7 +111,7 @@ impl RecordingFile {
         );
         tracing::error!(recorder = self.account.name(), why);
         // Completes the moved file for its new owner.
-        let closed = if self.place.log_is_foreign() {
+        let closed = if self.file_identity.log_is_foreign() {
             writer.checkpoint()
         } else {
             writer.finish(now)
@@ -119,18 +119,18 @@ impl RecordingFile {
         if let Err(error) = closed {
             tracing::warn!(%error, "the end of the existing recording may be lost");
         }
-        self.place.remove_log();
-        self.kept.begin_with(self.process.as_ref());
+        self.file_identity.remove_log();
+        self.retained.begin_with(self.process.as_ref());
         self.account
             .say(Some(Problem::new(Status::Gone, why.clone())));
         self.shown_until = Some(now.uptime + SHOW_FOR);
-        let trouble = WriteFailure {
+        let failure = WriteFailure {
             since: self.written,
             pause: FIRST_PAUSE / 2,
             next: now.uptime,
             why,
         };
-        self.trouble.get_or_insert(trouble).next = now.uptime;
+        self.failure.get_or_insert(failure).next = now.uptime;
     }
 
     fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
@@ -139,14 +139,14 @@ impl RecordingFile {
             opening.session.started = now;
             let opened = Writer::append(&self.path, &opening);
             self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
-            self.place = FileIdentity::of(&self.path);
+            self.file_identity = FileIdentity::of(&self.path);
         }
-        let Some(trouble) = &self.trouble else {
+        let Some(failure) = &self.failure else {
             return self.write(entries, entries.len());
         };
-        let seconds = now.since(trouble.since).as_secs_f64();
-        let detail = json!({ "why": trouble.why, "entries": self.lost, "seconds": seconds });
-        let mut all = self.kept.take(self.process.as_ref());
+        let seconds = now.since(failure.since).as_secs_f64();
+        let detail = json!({ "why": failure.why, "entries": self.lost, "seconds": seconds });
+        let mut all = self.retained.take(self.process.as_ref());
         all.extend_from_slice(entries);
         let without_gap = all.len();
         all.push(Entry::event(now, EventKind::Gap, &detail));
@@ -181,31 +181,31 @@ impl RecordingFile {
 
     /// Keeps events and counts the rest as lost.
     fn lose(&mut self, entries: &[Entry]) {
-        let lost = self.kept.keep(entries);
+        let lost = self.retained.keep(entries);
         self.account.dropped(lost);
         self.lost += lost;
     }
 
     fn failed(&mut self, error: &Error, now: Stamp) {
         let (path, why) = (self.path.display(), error.to_string());
-        let pause = match &self.trouble {
+        let pause = match &self.failure {
             None => {
                 tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
                 FIRST_PAUSE
             }
-            Some(trouble) => (trouble.pause * 2).min(LONGEST_PAUSE),
+            Some(failure) => (failure.pause * 2).min(LONGEST_PAUSE),
         };
         self.account.say(Some(Problem::new(
             Status::Broken,
             format!("not recorded, tried again: {why}"),
         )));
-        let trouble = self.trouble.get_or_insert(WriteFailure {
+        let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
             pause,
             next: now.uptime,
             why,
         });
-        (trouble.pause, trouble.next) = (pause, now.uptime + pause);
+        (failure.pause, failure.next) = (pause, now.uptime + pause);
         self.shown_until = None;
     }
 
@@ -213,8 +213,8 @@ impl RecordingFile {
         self.account.wrote(rows);
         self.written = now;
         let lost = std::mem::take(&mut self.lost);
-        if let Some(trouble) = self.trouble.take() {
-            let seconds = now.since(trouble.since).as_secs();
+        if let Some(failure) = self.failure.take() {
+            let seconds = now.since(failure.since).as_secs();
             tracing::info!(
                 recorder = self.account.name(),
                 seconds,
@@ -235,7 +235,7 @@ impl RecordingFile {
     }
 
     fn checkpoint(&mut self, now: Stamp) {
-        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.trouble.is_some() {
+        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.failure.is_some() {
             return;
         }
         self.checkpointed = now;
@@ -278,14 +278,14 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
 
 impl RecordingSink for RecordingFile {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
-        self.look_for_the_file(now);
+        self.check_file(now);
         if self
-            .trouble
+            .failure
             .as_ref()
-            .is_some_and(|trouble| now.uptime < trouble.next)
+            .is_some_and(|failure| now.uptime < failure.next)
         {
             self.lose(entries);
-        } else if !entries.is_empty() || self.trouble.is_some() {
+        } else if !entries.is_empty() || self.failure.is_some() {
             match self.transact(entries, now) {
                 Ok(rows) => self.worked(rows, now),
                 Err(error) => self.failed(&error, now),
@@ -309,12 +309,12 @@ impl RecordingSink for RecordingFile {
 
     fn finish(mut self: Box<Self>, now: Stamp) {
         // The last attempt ignores the pause.
-        if let Some(trouble) = &mut self.trouble {
-            trouble.next = now.uptime;
+        if let Some(failure) = &mut self.failure {
+            failure.next = now.uptime;
         }
         self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
         let path = self.path.display();
-        let why = self.trouble.map(|trouble| trouble.why);
+        let why = self.failure.map(|failure| failure.why);
         match self.writer.map(|writer| writer.finish(now)) {
             Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
             Some(Err(error)) => {

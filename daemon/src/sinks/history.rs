@@ -83,7 +83,7 @@ struct Point {
     uptime: Duration,
     value: f64,
     /// Unix seconds of the source's sample.
-    heard: f64,
+    received: f64,
 }
 
 impl Point {
@@ -103,18 +103,19 @@ impl Point {
         let pushed = tick
             .number_of(&LAST_PUSH, &[])
             .filter(|_| batch.source == Source::Datapoints);
-        let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]));
+        let received =
+            pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
-            heard: heard.unwrap_or(tick.at.unix_seconds()),
+            received: received.unwrap_or(tick.at.unix_seconds()),
         })
     }
 
     /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
     /// meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
-        let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
+        let (growth, seconds) = (self.value - earlier.value, self.received - earlier.received);
         let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
             > CLOCK_MOVED;
         (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
@@ -160,7 +161,7 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     for point in points {
         match (before, point) {
             // The tick repeats the last sample: the growth stays.
-            (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
+            (Some(earlier), Some(later)) if later.received == earlier.received => {}
             (Some(earlier), Some(later)) => {
                 (before, growth) = (Some(later), later.growth(&earlier))
             }
@@ -244,7 +245,7 @@ mod tests {
     }
 
     /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
-    fn answered(second: u64, up: bool, heard: f64, transactions: u64) -> Arc<Tick> {
+    fn answered(second: u64, up: bool, received: f64, transactions: u64) -> Arc<Tick> {
         let at = stamp(second);
         let readings = vec![Reading::counter(
             &metrics::validator::TRANSACTIONS,
@@ -259,7 +260,7 @@ mod tests {
         let success = Reading::real(
             &SOURCE_LAST_SUCCESS,
             [Source::Rpc.name().into()],
-            1_700_000_000.0 + heard,
+            1_700_000_000.0 + received,
         );
         let own = Batch {
             readings: vec![success],
@@ -288,14 +289,15 @@ mod tests {
     #[test]
     fn an_answer_that_is_told_twice_is_no_second_without_growth() {
         // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
-        let heard = [
+        let received = [
             (1, 1.0, 100),
             (2, 1.9, 109),
             (3, 1.9, 109),
             (4, 3.9, 129),
             (5, 4.9, 139),
         ];
-        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
         assert_eq!(
             told,
             vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]
@@ -317,13 +319,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_makes_no_rate() {
-        let heard = [
+        let received = [
             (1, 1.0, 10),
             (2, 2.0, 20),
             (3, 3_603.0, 30),
             (4, 3_604.0, 40),
         ];
-        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
         assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
 

@@ -5,7 +5,7 @@ mod headroom;
 
 use super::host::{Memory, minor_faults, pressure};
 use crate::discovery::{Following, FoundCgroup};
-use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
+use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use counters::Counters;
 use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval to resolve the cgroup again without a move, because mounts may change.
-const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Cgroup {
@@ -63,21 +63,26 @@ impl Cgroup {
     }
 
     /// True if the files changed since the last tick.
-    fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) -> bool {
+    fn find(
+        &mut self,
+        context: &SampleContext<'_>,
+        process: ProcessId,
+        output: &mut SourceOutput,
+    ) -> bool {
         let locator = self
             .locator
-            .get_or_insert_with(|| CgroupLocator::new(look.root, process.pid));
-        let is_recent = |(at, ..): &(Stamp, _, _)| look.now.since(*at) < LOOK_UP_AGAIN;
+            .get_or_insert_with(|| CgroupLocator::new(context.root, process.pid));
+        let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < RETRY_INTERVAL;
         if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
             return false;
         }
-        let Some(cgroups) = finding.take(locator.locate()) else {
+        let Some(cgroups) = output.take(locator.locate()) else {
             self.followed = None;
             return false;
         };
         if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
             // The process is exiting: its memory stays in this cgroup until it is released.
-            *at = look.now;
+            *at = context.now;
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
@@ -86,7 +91,7 @@ impl Cgroup {
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
                 top.display()
             );
-            finding.problems.push(Problem::new(Status::Absent, what));
+            output.problems.push(Problem::new(Status::Absent, what));
             self.followed = None;
             return false;
         }
@@ -96,21 +101,21 @@ impl Cgroup {
             .is_ok_and(|unified| unified.folder != unified.top);
         match &mut self.followed {
             Some((at, before, _)) if *before == cgroups => {
-                *at = look.now;
+                *at = context.now;
                 false
             }
             followed => {
                 let files = CgroupFiles::new(&cgroups);
-                *followed = Some((look.now, cgroups, files));
+                *followed = Some((context.now, cgroups, files));
                 true
             }
         }
     }
 
-    fn pressures(&self, sample: &CgroupSample, finding: &mut Finding) {
+    fn pressures(&self, sample: &CgroupSample, output: &mut SourceOutput) {
         if !self.own_pressure {
             let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
-            finding.problems.push(Problem::new(Status::Absent, what));
+            output.problems.push(Problem::new(Status::Absent, what));
             return;
         }
         for (resource, result) in [
@@ -118,7 +123,7 @@ impl Cgroup {
             ("memory", &sample.memory_pressure),
             ("io", &sample.io_pressure),
         ] {
-            pressure(&c::PRESSURE, resource, result.clone(), finding);
+            pressure(&c::PRESSURE, resource, result.clone(), output);
         }
     }
 
@@ -126,18 +131,18 @@ impl Cgroup {
     /// files changed since the last tick.
     fn sample(
         &mut self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         found: Option<ProcessId>,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
-        let sample = if self.limits.is_due(look.now) {
+        let sample = if self.limits.is_due(context.now) {
             files.sample(&mut self.buffer)
         } else {
             files.sample_with_last_limits(&mut self.buffer)
         };
         let levels = files.levels(&sample, &mut self.buffer);
-        finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
+        output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let moved = found.is_some() && self.counted.as_ref() != Some(cgroups);
         if moved {
             self.counted = Some(cgroups.clone());
@@ -145,29 +150,34 @@ impl Cgroup {
         if let Some(process) = found {
             report(&self.following, process, cgroups, &sample);
         }
-        let frozen = finding.take(sample.frozen.clone()).flatten();
-        look.condition.frozen.set(frozen);
-        finding
+        let frozen = output.take(sample.frozen.clone()).flatten();
+        context.condition.frozen.set(frozen);
+        output
             .readings
             .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
-        self.pressures(&sample, finding);
+        self.pressures(&sample, output);
         let io = sample.io.clone();
-        read(sample, finding);
-        self.io(io, look, finding);
+        read(sample, output);
+        self.io(io, context, output);
         if moved {
-            self.counters.moved(&finding.readings);
+            self.counters.moved(&output.readings);
         }
-        self.counters.resume(&mut finding.readings);
-        finding.take(levels)
+        self.counters.resume(&mut output.readings);
+        output.take(levels)
     }
 
-    fn io(&mut self, io: Result<Vec<DeviceIo>, ReadError>, look: &Look<'_>, finding: &mut Finding) {
-        for device in finding.take(io).unwrap_or_default() {
-            let name = self.device(look.root, device.device);
+    fn io(
+        &mut self,
+        io: Result<Vec<DeviceIo>, ReadError>,
+        context: &SampleContext<'_>,
+        output: &mut SourceOutput,
+    ) {
+        for device in output.take(io).unwrap_or_default() {
+            let name = self.device(context.root, device.device);
             for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
                 let labels = [name.clone(), direction.into()];
                 let reading = Reading::counter(&c::IO_BYTES, labels, bytes);
-                finding.readings.push(reading);
+                output.readings.push(reading);
             }
         }
     }
@@ -215,9 +225,9 @@ impl Poll for Cgroup {
         Source::Cgroup
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::with_room(96);
-        let process = look.target.map(|target| target.process);
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(96);
+        let process = context.target.map(|target| target.process);
         if self.process != process {
             *self = Cgroup {
                 process,
@@ -227,28 +237,29 @@ impl Poll for Cgroup {
             };
         }
         let Some(process) = process else {
-            return finding;
+            return output;
         };
-        let found = self.find(look, process, &mut finding);
+        let found = self.find(context, process, &mut output);
         if let Some(path) = &self.path {
             // Set once: this source runs once per tick.
-            drop(look.condition.cgroup.set(Arc::clone(path)));
+            drop(context.condition.cgroup.set(Arc::clone(path)));
         }
-        let levels = self.sample(look, found.then_some(process), &mut finding);
-        self.headroom.read(look, process.pid, levels, &mut finding);
-        finding
+        let levels = self.sample(context, found.then_some(process), &mut output);
+        self.headroom
+            .read(context, process.pid, levels, &mut output);
+        output
     }
 }
 
-fn read(sample: CgroupSample, finding: &mut Finding) {
-    let usage = finding.take(sample.memory_usage);
-    finding.whole(&c::USAGE, [], usage);
-    let peak = finding.take(sample.memory_peak);
-    finding.whole(&c::PEAK, [], peak);
-    let max = finding.take(sample.memory_max);
-    finding.whole(&c::LIMIT, ["max"], max.and_then(Limit::bytes));
-    let high = finding.take(sample.memory_high);
-    finding.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
+fn read(sample: CgroupSample, output: &mut SourceOutput) {
+    let usage = output.take(sample.memory_usage);
+    output.whole(&c::USAGE, [], usage);
+    let peak = output.take(sample.memory_peak);
+    output.whole(&c::PEAK, [], peak);
+    let max = output.take(sample.memory_max);
+    output.whole(&c::LIMIT, ["max"], max.and_then(Limit::bytes));
+    let high = output.take(sample.memory_high);
+    output.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
@@ -259,17 +270,17 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
         // Each version lacks the other's file; the other error is the reason.
         (Err(error), Err(other)) => {
             let lacks = error.kind() == ErrorKind::Absent;
-            finding.problem(if lacks { &other } else { &error });
+            output.problem(if lacks { &other } else { &error });
             None
         }
     };
-    finding.whole(&c::LIMIT, ["swap_max"], swap_max);
-    let swap = finding.take(sample.swap_usage);
-    finding.whole(&c::SWAP, [], swap);
-    if let Some(stat) = finding.take(sample.memory_stat) {
-        read_stat(&stat, finding);
+    output.whole(&c::LIMIT, ["swap_max"], swap_max);
+    let swap = output.take(sample.swap_usage);
+    output.whole(&c::SWAP, [], swap);
+    if let Some(stat) = output.take(sample.memory_stat) {
+        read_stat(&stat, output);
     }
-    if let Some(events) = finding.take(sample.memory_events) {
+    if let Some(events) = output.take(sample.memory_events) {
         for (event, count) in [
             ("low", events.low),
             ("high", events.high),
@@ -277,14 +288,14 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
             ("oom", events.oom),
             ("oom_kill", events.oom_kill),
         ] {
-            finding.whole(&c::EVENTS, [event], count);
+            output.whole(&c::EVENTS, [event], count);
         }
     }
-    let throttled = finding.take(sample.cpu).and_then(|cpu| cpu.throttled);
-    finding.seconds(&c::CPU_THROTTLED, [], throttled);
+    let throttled = output.take(sample.cpu).and_then(|cpu| cpu.throttled);
+    output.seconds(&c::CPU_THROTTLED, [], throttled);
 }
 
-fn read_stat(stat: &MemoryStat, finding: &mut Finding) {
+fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
     for (kind, bytes) in [
         ("anon", stat.anon),
         ("file", stat.file),
@@ -302,12 +313,12 @@ fn read_stat(stat: &MemoryStat, finding: &mut Finding) {
         ("unevictable", stat.unevictable),
         ("swapcached", stat.swapcached),
     ] {
-        finding.whole(&c::STAT, [kind], bytes);
+        output.whole(&c::STAT, [kind], bytes);
     }
-    finding.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
-    finding.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
-    finding.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
-    finding.whole(
+    output.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
+    output.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    output.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
+    output.whole(
         &c::PAGE_FAULTS,
         ["minor"],
         minor_faults(stat.pgfault, stat.pgmajfault),
@@ -318,6 +329,6 @@ fn read_stat(stat: &MemoryStat, finding: &mut Finding) {
         ("steal", "kswapd", stat.pgsteal_kswapd),
         ("steal", "direct", stat.pgsteal_direct),
     ] {
-        finding.whole(&c::RECLAIM, [op, by], pages);
+        output.whole(&c::RECLAIM, [op, by], pages);
     }
 }

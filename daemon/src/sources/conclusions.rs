@@ -13,7 +13,7 @@ use crate::config;
 use crate::discovery::Target;
 use crate::hub::Latest;
 use crate::tail;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{of_log, of_start};
 use crate::validator::senders::Assumption;
@@ -38,7 +38,7 @@ const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 pub struct Conclusions {
     live: Latest<config::Config>,
     config: Arc<config::Config>,
-    told: Inputs,
+    inputs: Inputs,
     tracker: Tracker,
     slot_time: Latest<Duration>,
     slots: SlotSources,
@@ -76,14 +76,14 @@ impl SourceFacts {
 }
 
 impl Conclusions {
-    pub fn new(live: Latest<config::Config>, told: Inputs, slot_time: Latest<Duration>) -> Self {
+    pub fn new(live: Latest<config::Config>, inputs: Inputs, slot_time: Latest<Duration>) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
         let (slots, consensus, followed, followed_at, validator) = Default::default();
         Conclusions {
             live,
             config,
-            told,
+            inputs,
             tracker,
             slot_time,
             slots,
@@ -113,31 +113,34 @@ impl Conclusions {
     }
 
     /// Resets the state for a new process. Pushes are held back until it is a validator.
-    fn follow(&mut self, look: &Look<'_>) {
-        let process = look.target.map(|target| target.process);
+    fn follow(&mut self, context: &SampleContext<'_>) {
+        let process = context.target.map(|target| target.process);
         if process != self.followed {
             self.followed = process;
-            self.followed_at = look.now;
+            self.followed_at = context.now;
             self.slots = SlotSources::default();
             self.consensus = ConsensusState::default();
             if process.is_some() {
                 self.tracker.restart();
             }
-            if look.target.is_some_and(|target| target.validator.is_none()) {
-                self.told.intake.wait();
+            if context
+                .target
+                .is_some_and(|target| target.validator.is_none())
+            {
+                self.inputs.intake.wait();
             }
         }
         let is_validator = |target: &&Target| target.validator.is_some();
-        let validator = look.target.filter(is_validator).and(process);
+        let validator = context.target.filter(is_validator).and(process);
         if validator == self.validator {
             return;
         }
         self.validator = validator;
         if let Some(process) = validator {
-            self.told.intake.restart(startup_id(look.root));
-            self.told.intake.follows(process);
+            self.inputs.intake.restart(startup_id(context.root));
+            self.inputs.intake.follows(process);
         } else {
-            self.told.intake.gone();
+            self.inputs.intake.gone();
         }
     }
 
@@ -145,39 +148,39 @@ impl Conclusions {
         let validator = target.and_then(|target| target.validator.as_ref());
         SourceFacts {
             rpc: self
-                .told
+                .inputs
                 .rpc
                 .facts()
                 .filter(|facts| Some(facts.process) == self.followed),
             admin: self
-                .told
+                .inputs
                 .admin
                 .get()
                 .filter(|facts| Some(facts.process) == self.followed),
-            datapoints: self.told.intake.facts(),
+            datapoints: self.inputs.intake.facts(),
             health_distance: validator
                 .map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
         }
     }
 
-    fn identify(&self, look: &Look<'_>, target: &Target, known: &SourceFacts) {
-        let asked = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
+    fn identify(&self, context: &SampleContext<'_>, target: &Target, known: &SourceFacts) {
+        let requested = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
         let program = target.validator.as_ref().map(|validator| validator.program);
         if program == Some(Program::TestValidator)
-            && let Some(id) = startup_id(look.root)
+            && let Some(id) = startup_id(context.root)
         {
             // It pushes under its start-up name for all its life.
-            self.told.intake.add_host_id(&id, look.now);
+            self.inputs.intake.add_host_id(&id, context.now);
         }
-        match (asked, self.config.target.identity) {
+        match (requested, self.config.target.identity) {
             (Some(identity), _) => self
-                .told
+                .inputs
                 .intake
-                .set_reported_identity(&identity.to_string(), look.now),
+                .set_reported_identity(&identity.to_string(), context.now),
             (None, Some(identity)) => {
-                self.told
+                self.inputs
                     .intake
-                    .is_configured(&identity.to_string(), look.now);
+                    .is_configured(&identity.to_string(), context.now);
             }
             (None, None) => {}
         }
@@ -186,15 +189,15 @@ impl Conclusions {
                 .validator
                 .as_ref()
                 .is_some_and(|v| v.rpc_port.is_some());
-        let can_be_asked = (self.config.rpc.enabled && has_rpc)
+        let has_rpc_poller = (self.config.rpc.enabled && has_rpc)
             || known.admin.as_ref().is_some_and(|facts| facts.up);
-        if !can_be_asked {
-            log_assumption(self.told.intake.assume_identity(look.now));
+        if !has_rpc_poller {
+            log_assumption(self.inputs.intake.assume_identity(context.now));
         }
         if let Some(facts) = &known.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
         {
-            self.told
+            self.inputs
                 .intake
                 .rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
@@ -205,22 +208,22 @@ impl Conclusions {
         now: Stamp,
         process: ProcessId,
         known: &SourceFacts,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) -> Option<Consensus> {
-        let votes = self.told.votes.migration(process, now);
+        let votes = self.inputs.votes.migration(process, now);
         let consensus = self.consensus.update(now, known, &votes);
-        self.told.votes.set_consensus(process, consensus);
+        self.inputs.votes.set_consensus(process, consensus);
         let proven = consensus.as_ref();
-        proven.inspect(|consensus| consensus::readings(consensus, finding));
+        proven.inspect(|consensus| consensus::readings(consensus, output));
         if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
-            let balance = self.told.votes.vote_balance(process, now);
+            let balance = self.inputs.votes.vote_balance(process, now);
             let slot_time = self.tracker.slot_time();
-            consensus::admission_shortfall(now, known, balance.zip(slot_time), finding);
+            consensus::admission_shortfall(now, known, balance.zip(slot_time), output);
         }
         consensus
     }
 
-    fn evidence(&self, look: &Look<'_>, known: &SourceFacts) -> Evidence {
+    fn evidence(&self, context: &SampleContext<'_>, known: &SourceFacts) -> Evidence {
         let progress = known
             .admin
             .as_ref()
@@ -234,14 +237,14 @@ impl Conclusions {
         let start = progress.and_then(of_start);
         // The log reports a start, but not its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
-        let is_recent = |at: Stamp| look.now.since(at) < STAGE_MAX_AGE;
+        let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
-            .filter(|_| self.heard_at(known).is_some_and(is_recent));
-        let process = if look.target.is_none() {
+            .filter(|_| self.received_at(known).is_some_and(is_recent));
+        let process = if context.target.is_none() {
             Process::None
-        } else if is_stopped(look) {
+        } else if is_stopped(context) {
             Process::Stopped
         } else {
             Process::Alive
@@ -254,9 +257,9 @@ impl Conclusions {
     }
 
     /// The last sign of life of this process in any source.
-    fn heard_at(&self, known: &SourceFacts) -> Option<Stamp> {
+    fn received_at(&self, known: &SourceFacts) -> Option<Stamp> {
         let line = self
-            .told
+            .inputs
             .log
             .as_ref()
             .and_then(|log| log.snapshot().last_line);
@@ -271,13 +274,13 @@ impl Conclusions {
     }
 
     fn log_phase(&self) -> Option<Phase> {
-        let told = self.told.log.as_ref()?.snapshot().progress?;
-        of_log(told.progress).filter(|_| told.at >= self.followed_at)
+        let inputs = self.inputs.log.as_ref()?.snapshot().progress?;
+        of_log(inputs.progress).filter(|_| inputs.at >= self.followed_at)
     }
 
     fn info(
         &self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         target: &Target,
         known: &SourceFacts,
         version: Option<&str>,
@@ -286,7 +289,7 @@ impl Conclusions {
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
         let identity = known.datapoints.identity.clone().or(configured);
-        let cluster = self.told.votes.cluster(target.process);
+        let cluster = self.inputs.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         Reading::whole(
             &p::TARGET_INFO,
@@ -297,7 +300,8 @@ impl Conclusions {
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref().or(cluster.as_deref())),
                 text(identity.as_deref()),
-                look.condition
+                context
+                    .condition
                     .cgroup
                     .get()
                     .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
@@ -315,52 +319,54 @@ impl Poll for Conclusions {
         Source::Conclusions
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput {
             up: true,
-            ..Finding::with_room(48)
+            ..SourceOutput::with_capacity(48)
         };
         self.reconfigure();
-        self.follow(look);
-        let known = self.known(look.target);
-        let mut evidence = self.evidence(look, &known);
-        finding
+        self.follow(context);
+        let known = self.known(context.target);
+        let mut evidence = self.evidence(context, &known);
+        output
             .readings
-            .push(Reading::flag(&p::UP, [], look.target.is_some()));
-        if let Some(target) = look.target {
+            .push(Reading::flag(&p::UP, [], context.target.is_some()));
+        if let Some(target) = context.target {
             let version = known
                 .rpc
                 .as_ref()
                 .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
             let version = version.or_else(|| known.datapoints.version.clone());
-            finding
+            output
                 .readings
-                .push(self.info(look, target, &known, version.as_deref()));
+                .push(self.info(context, target, &known, version.as_deref()));
             if target.validator.is_some() {
-                self.identify(look, target, &known);
+                self.identify(context, target, &known);
                 capacity(
                     version.as_deref(),
                     self.config.target.program_cache_entries,
-                    &mut finding,
+                    &mut output,
                 );
-                let consensus = self.consensus(look.now, target.process, &known, &mut finding);
+                let consensus = self.consensus(context.now, target.process, &known, &mut output);
                 let protocol = consensus.map(|consensus| consensus.protocol);
                 self.slots
-                    .look((look.now, protocol), &known, &mut finding, &mut evidence);
+                    .sample((context.now, protocol), &known, &mut output, &mut evidence);
             }
         }
-        let is_other = look.target.is_some_and(|target| target.validator.is_none());
+        let is_other = context
+            .target
+            .is_some_and(|target| target.validator.is_none());
         if !is_other {
             let before = self.tracker.phase();
-            self.tracker.tick(look.now.uptime, &evidence);
+            self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
             if after != before {
                 tracing::info!(from = word(before), to = word(after), "phase");
             }
             self.publish_slot_time();
-            phases(&self.tracker, &evidence, &mut finding);
+            phases(&self.tracker, &evidence, &mut output);
         }
-        finding
+        output
     }
 }
 
@@ -391,15 +397,15 @@ fn rules(config: &config::Config) -> Rules {
 }
 
 /// By a signal, or its cgroup is frozen.
-fn is_stopped(look: &Look<'_>) -> bool {
-    let state = look.condition.state.get();
-    look.condition.frozen.get() == Some(true)
+fn is_stopped(context: &SampleContext<'_>) -> bool {
+    let state = context.condition.state.get();
+    context.condition.frozen.get() == Some(true)
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
 /// Exports the phase, the time in each, and the evidence, so that a report derives the same.
-fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
-    let readings = &mut finding.readings;
+fn phases(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+    let readings = &mut output.readings;
     for phase in Phase::ALL {
         let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
         let is_on = Some(phase) == tracker.phase();
@@ -416,9 +422,9 @@ fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     readings.extend(slot_time.map(|time| Reading::real(&v::SLOT_SECONDS, [], time.as_secs_f64())));
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
-        finding.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
-        finding.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
-        finding.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
+        output.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
+        output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }
 }
 
@@ -428,15 +434,15 @@ fn short(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Finding) {
+fn capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
     let stock = version
         .and_then(|version| Version::parse(version).ok())
         .map(|version| version.program_cache_capacity());
     let Some(capacity) = configured.or(stock) else {
         return;
     };
-    finding.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
-    finding.whole(
+    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
+    output.whole(
         &v::CACHE_SHRINK_TARGET,
         ["configured"],
         Some(shrink_target(capacity)),

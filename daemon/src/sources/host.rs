@@ -1,5 +1,5 @@
 use crate::discovery::Following;
-use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
+use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_catalog::metrics::host as h;
 use faultline_catalog::{Metric, Source, Stamp};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
@@ -23,13 +23,13 @@ impl Memory {
     ///
     /// # Errors
     /// Every caller gets the same read error.
-    pub fn at(&self, look: &Look<'_>) -> Result<Meminfo, ReadError> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, read)) = held.read.as_ref().filter(|(at, _)| *at == look.now) {
+    pub fn at(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, read)) = cache.read.as_ref().filter(|(at, _)| *at == context.now) {
             return read.clone();
         }
-        let read = held.read_anew(look.root);
-        held.read = Some((look.now, read.clone()));
+        let read = cache.read_anew(context.root);
+        cache.read = Some((context.now, read.clone()));
         read
     }
 }
@@ -72,16 +72,16 @@ impl Poll for Host {
         Source::Host
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::with_room(24);
-        let memory = self.memory.at(look);
-        let sample = if self.limits.is_due(look.now) {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(24);
+        let memory = self.memory.at(context);
+        let sample = if self.limits.is_due(context.now) {
             self.files.sample(&mut self.buffer)
         } else {
             self.files.sample_with_last_limits(&mut self.buffer)
         };
-        finding.up = memory.is_ok();
-        if let Some(memory) = finding.take(memory) {
+        output.up = memory.is_ok();
+        if let Some(memory) = output.take(memory) {
             for (kind, bytes) in [
                 ("total", memory.total),
                 ("available", memory.available),
@@ -91,7 +91,7 @@ impl Poll for Host {
                 ("swap_total", memory.swap_total),
                 ("swap_free", memory.swap_free),
             ] {
-                finding.whole(&h::MEMORY, [kind], bytes);
+                output.whole(&h::MEMORY, [kind], bytes);
             }
         }
         self.following.saw_host_oom_kills(
@@ -101,23 +101,23 @@ impl Poll for Host {
                 .ok()
                 .and_then(|vmstat| vmstat.oom_kill),
         );
-        if let Some(vmstat) = finding.take(sample.vmstat) {
-            finding.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
-            finding.whole(
+        if let Some(vmstat) = output.take(sample.vmstat) {
+            output.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
+            output.whole(
                 &h::PAGE_FAULTS,
                 ["minor"],
                 minor_faults(vmstat.pgfault, vmstat.pgmajfault),
             );
-            finding.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
-            finding.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
-            finding.whole(&h::OOM_KILLS, [], vmstat.oom_kill);
+            output.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
+            output.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
+            output.whole(&h::OOM_KILLS, [], vmstat.oom_kill);
         }
-        pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut finding);
-        pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut finding);
-        pressure(&h::PRESSURE, "io", sample.io_pressure, &mut finding);
-        let most = finding.take(sample.max_map_count);
-        finding.whole(&h::MAX_MAPS, [], most);
-        finding
+        pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
+        pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
+        pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
+        let most = output.take(sample.max_map_count);
+        output.whole(&h::MAX_MAPS, [], most);
+        output
     }
 }
 
@@ -130,10 +130,10 @@ pub(super) fn pressure(
     metric: &'static Metric,
     resource: &'static str,
     result: Result<Pressure, ReadError>,
-    finding: &mut Finding,
+    output: &mut SourceOutput,
 ) {
-    if let Some(pressure) = finding.take(result) {
-        finding.seconds(metric, [resource, "some"], pressure.some);
-        finding.seconds(metric, [resource, "full"], pressure.full);
+    if let Some(pressure) = output.take(result) {
+        output.seconds(metric, [resource, "some"], pressure.some);
+        output.seconds(metric, [resource, "full"], pressure.full);
     }
 }

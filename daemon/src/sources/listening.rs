@@ -8,7 +8,7 @@ use crate::forward;
 use crate::hub::Latest;
 use crate::ingest;
 use crate::tail;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::Intake;
 use faultline_catalog::{Problem, Source, Stamp};
 
@@ -23,33 +23,33 @@ impl Poll for Datapoints {
         Source::Datapoints
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         // Problems of the pushes are a state, reported at every tick.
-        let mut finding = Finding {
-            up: self.intake.up(look.now),
+        let mut output = SourceOutput {
+            up: self.intake.up(context.now),
             repeated: true,
-            ..Finding::with_room(128)
+            ..SourceOutput::with_capacity(128)
         };
-        self.intake.readings(look.now, &mut finding.readings);
-        finding.problems = self.intake.problems(look.now);
+        self.intake.readings(context.now, &mut output.readings);
+        output.problems = self.intake.problems(context.now);
         if let Some(meter) = &self.meter {
-            meter.readings(&mut finding.readings);
+            meter.readings(&mut output.readings);
         }
         if let Some(forward) = &self.forward {
-            forward.readings(&mut finding.readings);
+            forward.readings(&mut output.readings);
             let problems = forward.problems().into_iter();
-            finding
+            output
                 .problems
                 .extend(problems.map(|(status, what)| Problem { status, what }));
         }
-        finding
+        output
     }
 }
 
 pub struct Rpc {
     pub handle: rpc::Handle,
     /// Arrival of the response that was reported last.
-    pub told: Option<Stamp>,
+    pub last_reported: Option<Stamp>,
 }
 
 impl Poll for Rpc {
@@ -57,27 +57,27 @@ impl Poll for Rpc {
         Source::Rpc
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
-        let process = look.target.map(|target| target.process);
-        self.handle.readings(process, &mut finding.readings);
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let process = context.target.map(|target| target.process);
+        self.handle.readings(process, &mut output.readings);
         if let Some(facts) = self
             .handle
             .facts()
             .filter(|facts| Some(facts.process) == process)
         {
-            finding.repeated = self.told.replace(facts.at) == Some(facts.at);
-            finding.heard = Some(facts.at);
-            finding.up = facts.up;
-            finding.problems.clone_from(&facts.problems);
+            output.repeated = self.last_reported.replace(facts.at) == Some(facts.at);
+            output.received_at = Some(facts.at);
+            output.up = facts.up;
+            output.problems.clone_from(&facts.problems);
         }
-        finding
+        output
     }
 }
 
 pub struct Admin {
     pub facts: Latest<AdminFacts>,
-    pub told: Option<Stamp>,
+    pub last_reported: Option<Stamp>,
 }
 
 impl Poll for Admin {
@@ -85,21 +85,21 @@ impl Poll for Admin {
         Source::AdminRpc
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
-        let process = look.target.map(|target| target.process);
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let process = context.target.map(|target| target.process);
         if let Some(facts) = self
             .facts
             .get()
             .filter(|facts| Some(facts.process) == process)
         {
-            facts.readings(&mut finding.readings);
-            finding.repeated = self.told.replace(facts.at) == Some(facts.at);
-            finding.heard = Some(facts.at);
-            finding.up = facts.up;
-            finding.problems.clone_from(&facts.problems);
+            facts.readings(&mut output.readings);
+            output.repeated = self.last_reported.replace(facts.at) == Some(facts.at);
+            output.received_at = Some(facts.at);
+            output.up = facts.up;
+            output.problems.clone_from(&facts.problems);
         }
-        finding
+        output
     }
 }
 
@@ -110,21 +110,21 @@ impl Poll for Log {
         Source::Log
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
-        let unanswered = status.unanswered(look.now);
-        Finding {
+        let unanswered = status.unanswered(context.now);
+        SourceOutput {
             up: status.up && unanswered.is_none(),
             problems: unanswered.or(status.problem).into_iter().collect(),
             repeated: true,
-            ..Finding::default()
+            ..SourceOutput::default()
         }
     }
 }
 
 pub struct Target {
     pub following: Following,
-    pub told: Option<Stamp>,
+    pub last_reported: Option<Stamp>,
 }
 
 impl Poll for Target {
@@ -132,15 +132,16 @@ impl Poll for Target {
         Source::Target
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding {
-            up: look.target.is_some(),
-            ..Finding::default()
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput {
+            up: context.target.is_some(),
+            ..SourceOutput::default()
         };
-        self.following.readings(&mut finding.readings);
+        self.following.readings(&mut output.readings);
         let report = self.following.report();
-        finding.repeated = std::mem::replace(&mut self.told, report.looked_at) == report.looked_at;
-        finding.problems = report.problems;
-        finding
+        output.repeated =
+            std::mem::replace(&mut self.last_reported, report.searched_at) == report.searched_at;
+        output.problems = report.problems;
+        output
     }
 }

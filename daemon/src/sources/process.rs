@@ -1,6 +1,6 @@
 //! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
 
-use crate::tick::{CpuTime, Finding, LIMITS_EVERY, Look, Poll, Throttle};
+use crate::tick::{CpuTime, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_catalog::metrics::process as p;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::parse::pid_stat::State;
@@ -32,12 +32,12 @@ impl Process {
     fn files(
         &mut self,
         wanted: ProcessId,
-        look: &Look<'_>,
-        finding: &mut Finding,
+        context: &SampleContext<'_>,
+        output: &mut SourceOutput,
     ) -> Option<&mut ProcessFiles> {
         if self.files.as_ref().is_none_or(|files| files.id() != wanted) {
-            self.files = finding
-                .take(ProcessFiles::open(look.root, wanted.pid))
+            self.files = output
+                .take(ProcessFiles::open(context.root, wanted.pid))
                 .filter(|files| files.id() == wanted);
         }
         self.files.as_mut()
@@ -49,95 +49,97 @@ impl Poll for Process {
         Source::Process
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::with_room(32);
-        let Some(target) = look.target else {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(32);
+        let Some(target) = context.target else {
             self.files = None;
-            return finding;
+            return output;
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let limits = self.limits.is_due(look.now);
-        let sample = self.files(target.process, look, &mut finding).map(|files| {
-            if limits {
-                files.sample(&mut buffer)
-            } else {
-                files.sample_with_last_limits(&mut buffer)
-            }
-        });
+        let limits = self.limits.is_due(context.now);
+        let sample = self
+            .files(target.process, context, &mut output)
+            .map(|files| {
+                if limits {
+                    files.sample(&mut buffer)
+                } else {
+                    files.sample_with_last_limits(&mut buffer)
+                }
+            });
         self.buffer = buffer;
         if let Some(sample) = sample {
-            if let Err(error) = look.boot_time {
-                finding.problem(error);
+            if let Err(error) = context.boot_time {
+                output.problem(error);
             }
-            let start = look.start_time(target.process);
-            finding
+            let start = context.start_time(target.process);
+            output
                 .readings
                 .extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
             if let Some(state) = sample.state {
-                look.condition.state.set(Some(state));
-                read_state(state, &mut finding);
+                context.condition.state.set(Some(state));
+                read_state(state, &mut output);
             }
             if let Ok(stat) = &sample.stat {
                 let cpu = stat.utime_ticks.zip(stat.stime_ticks);
-                look.condition.cpu.set(cpu.map(|(user, system)| CpuTime {
-                    user: look.host.ticks(user),
-                    system: look.host.ticks(system),
+                context.condition.cpu.set(cpu.map(|(user, system)| CpuTime {
+                    user: context.host.ticks(user),
+                    system: context.host.ticks(system),
                 }));
-                look.condition.major_faults.set(stat.majflt);
+                context.condition.major_faults.set(stat.majflt);
             }
-            read(sample, look.host, &mut finding);
+            read(sample, context.host, &mut output);
         }
-        finding
+        output
     }
 }
 
 /// One series per state, so that a query can select any; none for an unknown letter.
-fn read_state(state: State, finding: &mut Finding) {
+fn read_state(state: State, output: &mut SourceOutput) {
     if state.name().is_some() {
         let names = State::NAMED
             .into_iter()
             .filter_map(|other| Some((other.name()?, other == state)));
-        finding
+        output
             .readings
             .extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
     }
 }
 
-fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
-    finding.up = sample.stat.is_ok() && sample.status.is_ok();
+fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
+    output.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has its numbers, but nothing else.
-    if let Some(stat) = finding.take(sample.stat) {
-        finding.whole(&p::VIRTUAL, [], stat.vsize);
-        finding.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
-        finding.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
+    if let Some(stat) = output.take(sample.stat) {
+        output.whole(&p::VIRTUAL, [], stat.vsize);
+        output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
+        output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
         for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
-            finding
+            output
                 .readings
                 .extend(time.map(|n| Reading::real(&p::CPU, [mode.into()], ticks(n))));
         }
-        finding.whole(&p::THREADS, [], Some(stat.num_threads));
+        output.whole(&p::THREADS, [], Some(stat.num_threads));
     }
-    if let Some(status) = finding.take(sample.status) {
-        finding.whole(&p::RESIDENT, ["anon"], status.rss_anon);
-        finding.whole(&p::RESIDENT, ["file"], status.rss_file);
-        finding.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
-        finding.whole(&p::SWAP, [], status.vm_swap);
-        finding.whole(&p::PAGE_TABLES, [], status.vm_pte);
+    if let Some(status) = output.take(sample.status) {
+        output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
+        output.whole(&p::RESIDENT, ["file"], status.rss_file);
+        output.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
+        output.whole(&p::SWAP, [], status.vm_swap);
+        output.whole(&p::PAGE_TABLES, [], status.vm_pte);
     }
-    if let Some(io) = finding.take(sample.io) {
-        finding.whole(&p::IO_BYTES, ["read"], io.read_bytes);
-        finding.whole(&p::IO_BYTES, ["write"], io.write_bytes);
+    if let Some(io) = output.take(sample.io) {
+        output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
+        output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    let score = finding.take(sample.oom_score);
-    finding.whole(&p::OOM_SCORE, [], score);
-    if let Some(adj) = finding.take(sample.oom_score_adj) {
-        finding
+    let score = output.take(sample.oom_score);
+    output.whole(&p::OOM_SCORE, [], score);
+    if let Some(adj) = output.take(sample.oom_score_adj) {
+        output
             .readings
             .push(Reading::real(&p::OOM_SCORE_ADJ, [], adj as f64));
     }
-    let open = finding.take(sample.open_fds);
-    finding.whole(&p::OPEN_FDS, [], open);
-    let max = finding.take(sample.max_fds).and_then(|limit| limit.soft);
-    finding.whole(&p::MAX_FDS, [], max);
+    let open = output.take(sample.open_fds);
+    output.whole(&p::OPEN_FDS, [], open);
+    let max = output.take(sample.max_fds).and_then(|limit| limit.soft);
+    output.whole(&p::MAX_FDS, [], max);
 }

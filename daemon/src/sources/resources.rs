@@ -8,14 +8,14 @@ mod growth;
 mod network;
 mod poller;
 
-pub(crate) use filesystems::{FileSystemUsage, Lacking, look};
+pub(crate) use filesystems::{FileSystemUsage, Lacking, inspect};
 #[cfg(test)]
 pub(crate) use folders::Folder;
 pub use poller::Poller;
 
 use crate::hub::Latest;
 use crate::sources::asking::life;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_catalog::{Problem, Reading, Source, Stamp};
 use faultline_kernel::ProcessId;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Handle(Latest<PollResult>);
 pub struct Resources {
     pub found: Handle,
     pub interval: Duration,
-    pub told: Option<Stamp>,
+    pub last_reported: Option<Stamp>,
 }
 
 impl Poll for Resources {
@@ -55,28 +55,28 @@ impl Poll for Resources {
         Some(self.interval.min(LONGEST))
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
         let known = self
             .found
             .0
             .get()
-            .filter(|known| look.now.since(known.at) <= life(self.interval));
-        let Some(known) = known else { return finding };
-        finding.readings.clone_from(&known.readings);
-        let process = look.target.map(|target| target.process);
+            .filter(|known| context.now.since(known.at) <= life(self.interval));
+        let Some(known) = known else { return output };
+        output.readings.clone_from(&known.readings);
+        let process = context.target.map(|target| target.process);
         if let Some((_, readings)) = known
             .of_process
             .as_ref()
             .filter(|(of, _)| Some(*of) == process)
         {
-            finding.readings.extend_from_slice(readings);
+            output.readings.extend_from_slice(readings);
         }
-        finding.repeated = self.told.replace(known.at) == Some(known.at);
-        finding.heard = Some(known.at);
-        finding.up = known.up;
-        finding.problems.clone_from(&known.problems);
-        finding
+        output.repeated = self.last_reported.replace(known.at) == Some(known.at);
+        output.received_at = Some(known.at);
+        output.up = known.up;
+        output.problems.clone_from(&known.problems);
+        output
     }
 }
 

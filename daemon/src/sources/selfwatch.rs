@@ -2,7 +2,7 @@
 
 use crate::auth_failures::AuthFailures;
 use crate::sinks::prometheus::DroppedSeries;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
@@ -44,53 +44,53 @@ impl Poll for Selfwatch {
         Some(EVERY)
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput {
             up: true,
-            ..Finding::default()
+            ..SourceOutput::default()
         };
-        finding.readings.push(Reading::whole(
+        output.readings.push(Reading::whole(
             &d::BUILD_INFO,
             [env!("CARGO_PKG_VERSION").into()],
             1,
         ));
         if self.demo {
-            finding.readings.push(Reading::flag(&d::DEMO, [], true));
+            output.readings.push(Reading::flag(&d::DEMO, [], true));
         }
         if let Some((auth_failures, dropped)) = &self.pages {
-            finding.readings.push(auth_failures.reading());
-            dropped.readings(&mut finding.readings);
+            output.readings.push(auth_failures.reading());
+            dropped.readings(&mut output.readings);
         }
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
-                finding.problem(error);
-                return finding;
+                output.problem(error);
+                return output;
             }
         };
-        let hertz = look.host.clock_ticks_per_second as f64;
-        let start = look.start_time(files.id());
-        finding
+        let hertz = context.host.clock_ticks_per_second as f64;
+        let start = context.start_time(files.id());
+        output
             .readings
             .extend(start.map(|start| Reading::real(&d::SELF_START_TIME, [], start)));
-        if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
+        if let Some(stat) = output.take(files.stat(&mut self.buffer)) {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
-            finding
+            output
                 .readings
                 .extend(cpu.map(|cpu| Reading::real(&d::SELF_CPU, [], cpu)));
-            finding.whole(&d::SELF_VIRTUAL, [], stat.vsize);
+            output.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
-        let resident = finding
+        let resident = output
             .take(files.status(&mut self.buffer))
             .and_then(|status| status.vm_rss);
-        finding.whole(&d::SELF_RESIDENT, [], resident);
-        let open = finding.take(files.open_fds());
-        finding.whole(&d::SELF_OPEN_FDS, [], open);
-        let most = finding
+        output.whole(&d::SELF_RESIDENT, [], resident);
+        let open = output.take(files.open_fds());
+        output.whole(&d::SELF_OPEN_FDS, [], open);
+        let most = output
             .take(files.max_fds(&mut self.buffer))
             .and_then(|limit| limit.soft);
-        finding.whole(&d::SELF_MAX_FDS, [], most);
-        finding
+        output.whole(&d::SELF_MAX_FDS, [], most);
+        output
     }
 }

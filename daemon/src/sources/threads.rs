@@ -4,7 +4,7 @@
 mod pools;
 
 use crate::config;
-use crate::tick::{CpuTime, Finding, Look, Poll};
+use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput};
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::{
@@ -68,14 +68,14 @@ impl Followed {
         Ok(self.reader.insert(reader))
     }
 
-    fn depth(&self, look: &Look<'_>, switches_interval: Duration) -> ReadDepth {
+    fn depth(&self, context: &SampleContext<'_>, switches_interval: Duration) -> ReadDepth {
         let is_due = |last: Option<Stamp>, interval| {
-            last.is_none_or(|last| look.now.since(last) >= interval)
+            last.is_none_or(|last| context.now.since(last) >= interval)
         };
         if is_due(self.switches_at, switches_interval) {
             ReadDepth::Switches
         } else if is_due(self.complete_at, COMPLETE_EVERY)
-            || look.condition.major_faults.get() != self.major_faults
+            || context.condition.major_faults.get() != self.major_faults
         {
             ReadDepth::Ran
         } else {
@@ -85,27 +85,28 @@ impl Followed {
 
     fn read(
         &mut self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         descriptors: usize,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        self.reopen(look.root, descriptors)?;
+        self.reopen(context.root, descriptors)?;
         let Some(reader) = &mut self.reader else {
             return Ok(());
         };
         let samples = reader.sample(depth)?;
-        self.pools.add(samples, look.condition.cpu.get(), look.host);
+        self.pools
+            .add(samples, context.condition.cpu.get(), context.host);
         let stat = self.files.stat(buffer)?;
         let complete = depth != ReadDepth::Busy;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
             self.pools.distribute_faults(minor, major, complete);
         }
         if depth == ReadDepth::Switches {
-            self.switches_at = Some(look.now);
+            self.switches_at = Some(context.now);
         }
         if complete {
-            self.complete_at = Some(look.now);
+            self.complete_at = Some(context.now);
             self.major_faults = stat.majflt;
         }
         Ok(())
@@ -126,26 +127,26 @@ impl Threads {
 
     fn read(
         &mut self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         process: ProcessId,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) -> Result<(), ReadError> {
         if self
             .followed
             .as_ref()
             .is_none_or(|followed| followed.process != process)
         {
-            self.followed = Some(Followed::open(look.root, process, self.descriptors)?);
+            self.followed = Some(Followed::open(context.root, process, self.descriptors)?);
         }
         let Some(followed) = &mut self.followed else {
             return Ok(());
         };
-        let depth = followed.depth(look, self.config.switches_interval);
-        let read = followed.read(look, self.descriptors, depth, &mut self.buffer);
+        let depth = followed.depth(context, self.config.switches_interval);
+        let read = followed.read(context, self.descriptors, depth, &mut self.buffer);
         if read.is_err() {
             followed.reader = None;
         }
-        finding.up = read.is_ok();
+        output.up = read.is_ok();
         read
     }
 }
@@ -167,74 +168,74 @@ impl Poll for Threads {
         Some(self.config.interval)
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
-        let Some(target) = look.target else {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let Some(target) = context.target else {
             self.followed = None;
-            return finding;
+            return output;
         };
-        if let Err(error) = self.read(look, target.process, &mut finding) {
-            finding.problem(&error);
-            return finding;
+        if let Err(error) = self.read(context, target.process, &mut output) {
+            output.problem(&error);
+            return output;
         }
         if let Some(followed) = &self.followed {
-            let delayacct = finding.take(look.root.task_delayacct());
+            let delayacct = output.take(context.root.task_delayacct());
             let delayacct = delayacct == Some(true);
-            readings(&followed.pools, look.host, delayacct, &mut finding);
+            readings(&followed.pools, context.host, delayacct, &mut output);
         }
-        finding
+        output
     }
 }
 
-fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, finding: &mut Finding) {
+fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut SourceOutput) {
     let mut all = Totals::default();
     for pool in pools.each() {
         all.add(&pool.totals);
-        of_pool(pool, finding);
+        of_pool(pool, output);
     }
     if all.run_queue.is_none() {
-        finding.problems.push(Problem::new(
+        output.problems.push(Problem::new(
             Status::Absent,
             "run-queue delay: this kernel has no schedstat",
         ));
     }
     let (majflt, minflt) = pools.exited();
-    finding.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
-    finding.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
+    output.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
+    output.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
     if let Some(cpu) = pools.exited_cpu() {
-        cpu_time("exited".into(), cpu, finding);
+        cpu_time("exited".into(), cpu, output);
     }
-    finding.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
-    finding.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
-    finding.whole(
+    output.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
+    output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
+    output.whole(
         &p::CONTEXT_SWITCHES,
         ["involuntary"],
         all.involuntary_switches,
     );
-    block_io_delay(pools, all.blkio_ticks, host, delayacct, finding);
+    block_io_delay(pools, all.blkio_ticks, host, delayacct, output);
 }
 
-fn of_pool(pool: &Pool, finding: &mut Finding) {
+fn of_pool(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
         let labels = [name.clone(), kind.into()];
         let reading = Reading::counter(&q::PAGE_FAULTS, labels, faults);
-        finding.readings.push(reading);
+        output.readings.push(reading);
     }
     let threads = Reading::whole(&q::THREADS, [name.clone()], pool.threads);
-    finding.readings.push(threads);
-    cpu_time(name.clone(), pool.cpu, finding);
+    output.readings.push(threads);
+    cpu_time(name.clone(), pool.cpu, output);
     if let Some(delay) = totals.run_queue {
         let reading = Reading::real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
-        finding.readings.push(reading);
+        output.readings.push(reading);
     }
 }
 
-fn cpu_time(pool: Text, cpu: CpuTime, finding: &mut Finding) {
+fn cpu_time(pool: Text, cpu: CpuTime, output: &mut SourceOutput) {
     for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
         let labels = [pool.clone(), mode.into()];
         let reading = Reading::real(&q::CPU, labels, time.as_secs_f64());
-        finding.readings.push(reading);
+        output.readings.push(reading);
     }
 }
 
@@ -244,24 +245,24 @@ fn block_io_delay(
     all: u64,
     host: &HostConstants,
     delayacct: bool,
-    finding: &mut Finding,
+    output: &mut SourceOutput,
 ) {
     let missing = if !delayacct {
         "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
     } else if all == 0 {
         "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
-        finding.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
+        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
         for pool in pools.each() {
             let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
             let labels = [Text::Shared(Arc::clone(&pool.name))];
             let reading = Reading::real(&q::BLOCK_IO_DELAY, labels, delay);
-            finding.readings.push(reading);
+            output.readings.push(reading);
         }
         return;
     };
     let problem = Problem::new(Status::Absent, missing);
-    finding.problems.push(problem);
+    output.problems.push(problem);
 }
 
 #[cfg(test)]

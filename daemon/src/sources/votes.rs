@@ -16,7 +16,7 @@ pub use poller::Poller;
 use super::distance::Witnesses;
 use super::rpc;
 use crate::hub::Latest;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::Intake;
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Protocol};
@@ -63,7 +63,7 @@ impl Handle {
     /// In lamports.
     pub fn vote_balance(&self, process: ProcessId, now: Stamp) -> Option<u64> {
         let known = self.of(process)?;
-        known.vote_balance.fresh(now, known.lives.often)
+        known.vote_balance.fresh(now, known.ttls.often)
     }
 
     pub fn set_consensus(&self, process: ProcessId, consensus: Option<Consensus>) {
@@ -83,7 +83,7 @@ impl Handle {
     /// The last round, or the first one so far; `None` before.
     pub(crate) fn standing(&self) -> Option<VoteStatus> {
         let known = self.known.get()?;
-        let own = known.own.fresh(known.at, known.lives.often);
+        let own = known.own.fresh(known.at, known.ttls.often);
         Some(VoteStatus {
             is_whole: known.whole,
             is_known: known.among_all.at().is_some(),
@@ -114,11 +114,11 @@ pub(crate) struct VoteStatus {
 }
 
 pub struct Votes {
-    pub heard: Handle,
+    pub handle: Handle,
     pub rpc: rpc::Handle,
     pub slot_time: Latest<Duration>,
     pub intake: Intake,
-    pub told: Option<Stamp>,
+    pub last_reported: Option<Stamp>,
     /// Arrival of the own votes that were reported last, and whether the node was near the tip
     /// then.
     pub judged: Option<(Stamp, Option<bool>)>,
@@ -142,7 +142,7 @@ impl Votes {
             && near_tip == Some(true)
             && self.requested_for.replace(answered) != Some(answered)
         {
-            self.heard.request_round();
+            self.handle.request_round();
         }
         was_near == Some(false)
     }
@@ -153,32 +153,33 @@ impl Poll for Votes {
         Source::Votes
     }
 
-    fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
-        let process = look.target.map(|target| target.process);
-        if let Some(known) = process.and_then(|process| self.heard.of(process)) {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let process = context.target.map(|target| target.process);
+        if let Some(known) = process.and_then(|process| self.handle.of(process)) {
             let newest = self
                 .rpc
                 .facts()
                 .filter(|facts| Some(facts.process) == process);
-            let validator = look.target.and_then(|target| target.validator.as_ref());
+            let validator = context.target.and_then(|target| target.validator.as_ref());
             let limit = validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance);
             let pushed = self.intake.newest_slots();
-            let near_tip = Witnesses::new(look.now, newest.as_deref(), pushed, limit).is_near_tip();
+            let near_tip =
+                Witnesses::new(context.now, newest.as_deref(), pushed, limit).is_near_tip();
             let vantage = ReadingContext {
                 newest: newest.and_then(|facts| facts.epoch_info),
                 is_near_tip: near_tip == Some(true),
                 slot_time: self.slot_time.get().map(|time| *time),
-                protocol: self.heard.protocol(known.process),
+                protocol: self.handle.protocol(known.process),
                 judged_from_behind: self.is_judged_from_behind(&known, near_tip),
             };
-            known.readings(vantage, look.now, &mut finding.readings);
-            finding.repeated = self.told.replace(known.at) == Some(known.at);
-            finding.heard = Some(known.at);
-            finding.up = known.up;
-            finding.problems.clone_from(&known.problems);
+            known.readings(vantage, context.now, &mut output.readings);
+            output.repeated = self.last_reported.replace(known.at) == Some(known.at);
+            output.received_at = Some(known.at);
+            output.up = known.up;
+            output.problems.clone_from(&known.problems);
         }
-        finding
+        output
     }
 }
 

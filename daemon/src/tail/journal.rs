@@ -167,7 +167,7 @@ impl JournalTail {
         let mut lines =
             AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
-        let mut said = [0; MOST_COMPLAINT];
+        let mut journal_output = [0; MOST_COMPLAINT];
         let (mut errors_open, mut settled) = (true, false);
         let quiet = sleep(self.pace.settled);
         tokio::pin!(quiet);
@@ -180,10 +180,10 @@ impl JournalTail {
                     }
                     Ok(_) | Err(_) => break,
                 },
-                count = errors.read(&mut said), if errors_open => {
+                count = errors.read(&mut journal_output), if errors_open => {
                     let count = count.unwrap_or(0);
                     errors_open = count > 0;
-                    complaint.hear(said.get(..count).unwrap_or_default());
+                    complaint.hear(journal_output.get(..count).unwrap_or_default());
                 }
                 () = &mut quiet, if !settled => {
                     settled = true;
@@ -281,18 +281,18 @@ impl JournalTail {
 struct Complaint(Vec<u8>);
 
 impl Complaint {
-    fn hear(&mut self, said: &[u8]) {
-        self.0.extend_from_slice(said);
+    fn hear(&mut self, journal_output: &[u8]) {
+        self.0.extend_from_slice(journal_output);
         let surplus = self.0.len().saturating_sub(MOST_COMPLAINT);
         self.0.drain(..surplus);
     }
 
     async fn hear_out(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
-        let mut said = [0; MOST_COMPLAINT];
-        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut said)).await
+        let mut journal_output = [0; MOST_COMPLAINT];
+        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut journal_output)).await
             && count > 0
         {
-            self.hear(said.get(..count).unwrap_or_default());
+            self.hear(journal_output.get(..count).unwrap_or_default());
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct SampleContext<'a> {
     pub now: Stamp,
     pub target: Option<&'a Target>,
     pub root: &'a HostRoot,
@@ -20,7 +20,7 @@ pub struct Look<'a> {
     pub condition: &'a ProcessState,
 }
 
-impl Look<'_> {
+impl SampleContext<'_> {
     /// A process's start in Unix seconds. `None` without a boot time.
     pub fn start_time(&self, process: ProcessId) -> Option<f64> {
         let boot = *self.boot_time.as_ref().ok()? as f64;
@@ -46,7 +46,7 @@ pub struct ProcessState {
 }
 
 #[derive(Debug, Default)]
-pub struct Finding {
+pub struct SourceOutput {
     pub readings: Vec<Reading>,
     pub problems: Vec<Problem>,
     /// The source did its main job.
@@ -55,12 +55,12 @@ pub struct Finding {
     pub repeated: bool,
     /// When a source with its own schedule received the data; `None` for one that reads within the
     /// tick.
-    pub heard: Option<Stamp>,
+    pub received_at: Option<Stamp>,
 }
 
-impl Finding {
-    pub(crate) fn with_room(readings: usize) -> Self {
-        Finding {
+impl SourceOutput {
+    pub(crate) fn with_capacity(readings: usize) -> Self {
+        SourceOutput {
             readings: Vec::with_capacity(readings),
             ..Self::default()
         }
@@ -138,5 +138,5 @@ pub trait Poll: Send {
     }
 
     /// Errors become problems of the result: it never fails.
-    fn look(&mut self, look: &Look<'_>) -> Finding;
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput;
 }

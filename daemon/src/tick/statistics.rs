@@ -22,7 +22,7 @@ struct Account {
 #[derive(Debug, Clone, Copy)]
 pub struct Freshness {
     pub repeated: bool,
-    pub heard: Stamp,
+    pub received_at: Stamp,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Statistics {
     /// Exports the clocks. True if the wall clock was set since the last tick, which is counted and
     /// logged.
     pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
-        let Some(step) = self.steps.look(at, suspended) else {
+        let Some(step) = self.steps.detect(at, suspended) else {
             return false;
         };
         self.clock_steps += 1;
@@ -75,7 +75,7 @@ impl Statistics {
     /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
     /// are events, counted each time unless the source repeats its result. A state that begins or
     /// ends is logged.
-    pub fn looked(&mut self, batch: &Batch, news: Freshness) {
+    pub fn sampled(&mut self, batch: &Batch, news: Freshness) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
             tracing::info!(
@@ -86,7 +86,7 @@ impl Statistics {
         }
         (account.up, account.took) = (batch.up, batch.took);
         if batch.up {
-            account.last_success = Some(news.heard);
+            account.last_success = Some(news.received_at);
         }
         for (index, problem) in batch.problems.iter().enumerate() {
             // Two requests may have the same problem.
@@ -200,7 +200,7 @@ mod tests {
 
     const NEW: Freshness = Freshness {
         repeated: false,
-        heard: Stamp {
+        received_at: Stamp {
             uptime: Duration::ZERO,
             unix: Duration::ZERO,
         },
@@ -218,7 +218,7 @@ mod tests {
     fn a_state_counts_when_it_begins_and_an_event_each_time() {
         let mut book = Statistics::default();
         for _ in 0..3 {
-            book.looked(
+            book.sampled(
                 &batch(&[
                     (Status::Absent, "memory.high"),
                     (Status::Broken, "memory.stat"),
@@ -230,8 +230,8 @@ mod tests {
             (count(&book, Status::Absent), count(&book, Status::Broken)),
             (1, 3)
         );
-        book.looked(&batch(&[]), NEW);
-        book.looked(&batch(&[(Status::Absent, "memory.high")]), NEW);
+        book.sampled(&batch(&[]), NEW);
+        book.sampled(&batch(&[(Status::Absent, "memory.high")]), NEW);
         assert_eq!(count(&book, Status::Absent), 2);
     }
 
@@ -239,7 +239,7 @@ mod tests {
     fn a_problem_of_two_questions_is_logged_once() {
         let mut book = Statistics::default();
         for _ in 0..2 {
-            book.looked(
+            book.sampled(
                 &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
                 NEW,
             );
@@ -276,7 +276,7 @@ mod tests {
     fn what_is_only_told_again_is_no_new_event() {
         let mut book = Statistics::default();
         for repeated in [false, true, true] {
-            book.looked(
+            book.sampled(
                 &batch(&[(Status::Broken, "no answer")]),
                 Freshness { repeated, ..NEW },
             );
@@ -291,13 +291,13 @@ mod tests {
             unix: Duration::from_secs(1_000 + seconds),
         };
         let mut book = Statistics::default();
-        book.looked(
+        book.sampled(
             &Batch {
                 at: at(9),
                 ..batch(&[])
             },
             Freshness {
-                heard: at(7),
+                received_at: at(7),
                 ..NEW
             },
         );

@@ -60,7 +60,7 @@ impl AllowList {
         let mut groups = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
-            let wants = by_name
+            let fields_of = by_name
                 .entry(name.as_bytes().into())
                 .or_insert_with(|| AllowedFields::new(name));
             let tags = allowed
@@ -68,7 +68,7 @@ impl AllowList {
                 .iter()
                 .map(|tag| label_name(tag).collect::<String>().into())
                 .collect();
-            wants.add(&allowed.field, allowed.kind, tags, &mut groups);
+            fields_of.add(&allowed.field, allowed.kind, tags, &mut groups);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         AllowList {
@@ -79,7 +79,7 @@ impl AllowList {
         }
     }
 
-    pub fn wants(&self, name: &[u8]) -> Option<&AllowedFields> {
+    pub fn fields_of(&self, name: &[u8]) -> Option<&AllowedFields> {
         if self.by_name.is_empty() {
             None
         } else {
@@ -143,16 +143,16 @@ impl AllowedFields {
         found.resize(self.fields_len, Found::Missing);
         let (mut left, mut any) = (self.fields_len, false);
         for field in point.fields().map_while(Result::ok) {
-            let place = self.field_at(field.key).and_then(|at| found.get_mut(at));
-            let Some(place) = place.filter(|place| matches!(place, Found::Missing)) else {
+            let cell = self.field_at(field.key).and_then(|at| found.get_mut(at));
+            let Some(cell) = cell.filter(|cell| matches!(cell, Found::Missing)) else {
                 continue;
             };
-            *place = field
+            *cell = field
                 .value()
                 .ok()
                 .and_then(number)
                 .map_or(Found::NoNumber, Found::Number);
-            any |= matches!(place, Found::Number(_));
+            any |= matches!(cell, Found::Number(_));
             left -= 1;
             if left == 0 {
                 break;

@@ -40,7 +40,7 @@ pub struct PushTimes {
 }
 
 impl PushTimes {
-    pub fn heard(made: i64, at: Stamp) -> Self {
+    pub fn of_log(made: i64, at: Stamp) -> Self {
         PushTimes {
             made,
             arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),

@@ -122,7 +122,7 @@ impl Intake {
         let mut state = self.lock();
         state.lines.bad += push.unknown_bad;
         if let Some(made) = push.newest_log_time
-            && state.coverage.log_reached(PushTimes::heard(made, at))
+            && state.coverage.log_reached(PushTimes::of_log(made, at))
         {
             state.values.forget_levels();
         }
@@ -260,7 +260,7 @@ impl State {
             self.coverage.adopt(sums.coverage);
             self.reported.merge(sums.reported);
             if let Some(recorder) = recorder {
-                recorder.add_kept(sums.kept);
+                recorder.add_retained(sums.retained);
             }
         }
         self.lines.foreign += settled.foreign;
@@ -358,8 +358,8 @@ impl State {
                 tally.add_job(active, time, now.uptime);
             }
         }
-        let wants = allow.wants(point.name().as_bytes());
-        let allowed = wants.is_some_and(|wants| values.add(allow, wants, point));
+        let fields_of = allow.fields_of(point.name().as_bytes());
+        let allowed = fields_of.is_some_and(|fields_of| values.add(allow, fields_of, point));
         if known.is_some() || allowed {
             lines.used += 1;
         } else {

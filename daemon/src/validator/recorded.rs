@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum points of a pending sender: some minutes of the usual load.
-const MOST_KEPT: usize = 1024;
+const MAX_RETAINED: usize = 1024;
 
 #[derive(Debug)]
 pub enum Recorded {
@@ -37,11 +37,12 @@ impl Points {
         (self.0)(Recorded::Point(point));
     }
 
-    pub fn add_kept(&self, kept: PendingPoints) {
-        kept.points
+    pub fn add_retained(&self, retained: PendingPoints) {
+        retained
+            .points
             .into_iter()
             .for_each(|point| self.add(Box::new(point)));
-        (self.0)(Recorded::Dropped(kept.lost));
+        (self.0)(Recorded::Dropped(retained.lost));
     }
 }
 
@@ -55,7 +56,7 @@ pub struct PendingPoints {
 impl PendingPoints {
     /// Only counts points beyond the limit.
     pub fn add(&mut self, point: Box<Point>) {
-        if self.points.len() < MOST_KEPT {
+        if self.points.len() < MAX_RETAINED {
             self.points.push(*point);
         } else {
             self.lost += 1;
@@ -130,9 +131,12 @@ mod tests {
     use faultline_agave::line::Point as Line;
     use std::sync::mpsc::{Receiver, channel};
 
-    fn heard() -> (Points, Receiver<Recorded>) {
-        let (sender, heard) = channel();
-        (Points::new(move |what| sender.send(what).unwrap()), heard)
+    fn receiver() -> (Points, Receiver<Recorded>) {
+        let (sender, receiver) = channel();
+        (
+            Points::new(move |what| sender.send(what).unwrap()),
+            receiver,
+        )
     }
 
     #[test]
@@ -152,17 +156,17 @@ mod tests {
 
     #[test]
     fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
-        let ((points, heard), mut kept) = (heard(), PendingPoints::default());
+        let ((points, receiver), mut retained) = (receiver(), PendingPoints::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
-        (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
-        points.add_kept(kept);
-        let dropped = heard
+        (0..MAX_RETAINED + 3).for_each(|_| retained.add(point()));
+        points.add_retained(retained);
+        let dropped = receiver
             .try_iter()
             .fold((0, 0), |(points, dropped), what| match what {
                 Recorded::Point(_) => (points + 1, dropped),
                 Recorded::Dropped(count) => (points, dropped + count),
             });
-        assert_eq!(dropped, (MOST_KEPT, 3));
+        assert_eq!(dropped, (MAX_RETAINED, 3));
     }
 
     #[test]
@@ -176,8 +180,10 @@ mod tests {
     fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
         use crate::validator::intake::Intake;
         use faultline_catalog::Stamp;
-        let ((points, heard), intake) =
-            (heard(), Intake::new(&crate::config::Datapoints::default()));
+        let ((points, receiver), intake) = (
+            receiver(),
+            Intake::new(&crate::config::Datapoints::default()),
+        );
         intake.record_to(points);
         intake.restart(None);
         let push = |host: &str, time: u64| {
@@ -186,7 +192,7 @@ mod tests {
             intake.commit(push, Stamp::default());
         };
         let times = || -> Vec<i64> {
-            let points = heard.try_iter().filter_map(|what| match what {
+            let points = receiver.try_iter().filter_map(|what| match what {
                 Recorded::Point(point) => Some(point),
                 Recorded::Dropped(_) => None,
             });

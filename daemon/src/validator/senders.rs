@@ -76,7 +76,7 @@ pub struct Sums {
     pub slots: Option<(Stamp, Slots)>,
     pub values: Values,
     pub lines: Lines,
-    pub kept: PendingPoints,
+    pub retained: PendingPoints,
     pub coverage: Coverage,
     pub reported: Reported,
 }
@@ -336,7 +336,7 @@ impl Senders {
         pending.next().is_none().then(|| sole.id.clone())
     }
 
-    fn last_heard(&self, id: &str) -> Option<Stamp> {
+    fn last_received_from(&self, id: &str) -> Option<Stamp> {
         let its = self.all.iter().filter(|sender| sender.id == id);
         its.map(|sender| sender.newest).max()
     }
@@ -345,7 +345,7 @@ impl Senders {
     /// stops to push under its old identity before it uses the new one: a sender that pushed in
     /// parallel is another one.
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
-        let last = self.last_heard(current);
+        let last = self.last_received_from(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
         let mut others = self.all.iter().filter(|sender| {
             let is_possible = sender.id != NO_ID && !is_other_user(sender.user, self.user);
@@ -373,7 +373,7 @@ impl Senders {
     fn drop_parallel(&mut self, now: Stamp) -> SenderOutcome {
         let mut settled = SenderOutcome::default();
         let current = self.carried.last().filter(|_| self.assumed);
-        let Some(last) = current.and_then(|current| self.last_heard(current)) else {
+        let Some(last) = current.and_then(|current| self.last_received_from(current)) else {
             return settled;
         };
         for sender in &mut self.all {
@@ -385,9 +385,13 @@ impl Senders {
         settled
     }
 
-    /// Merges senders with our identity. `told` is set if the validator reported it: the standing
+    /// Merges senders with our identity. `reported_state` is set if the validator reported it: the standing
     /// of the start-up name, and the time after which all others are foreign.
-    fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> SenderOutcome {
+    fn settle(
+        &mut self,
+        reported_state: Option<(SenderState, Duration)>,
+        now: Stamp,
+    ) -> SenderOutcome {
         let mut settled = SenderOutcome::default();
         for sender in &mut self.all {
             if is_other_user(sender.user, self.user) {
@@ -396,8 +400,10 @@ impl Senders {
             let standing = if self.carried.contains(&sender.id) {
                 SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
-                told.map_or(SenderState::Pending, |(startup, _)| startup)
-            } else if told.is_some_and(|(_, patience)| now.since(sender.first) >= patience) {
+                reported_state.map_or(SenderState::Pending, |(startup, _)| startup)
+            } else if reported_state
+                .is_some_and(|(_, patience)| now.since(sender.first) >= patience)
+            {
                 SenderState::Foreign
             } else {
                 sender.standing
@@ -438,11 +444,11 @@ impl Senders {
         now: Stamp,
         age: Duration,
     ) -> impl Iterator<Item = &str> {
-        let heard =
+        let last_received =
             move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
         self.all
             .iter()
-            .filter(heard)
+            .filter(last_received)
             .map(|sender| sender.id.as_str())
     }
 }

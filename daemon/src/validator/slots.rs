@@ -65,8 +65,8 @@ impl Slots {
     /// For a point of the same push: points may be out of order, so the highest counts.
     pub fn raise(&mut self, known: &KnownPoint) {
         if let Some((kind, slot)) = slot_of(known) {
-            let place = self.place(kind);
-            *place = (*place).max(Some(slot));
+            let pending = self.pending(kind);
+            *pending = (*pending).max(Some(slot));
         }
     }
 
@@ -80,13 +80,13 @@ impl Slots {
         self.is_proven = later.is_proven;
         for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
             let mut later = later;
-            if let Some(slot) = *later.place(kind) {
-                *self.place(kind) = Some(slot);
+            if let Some(slot) = *later.pending(kind) {
+                *self.pending(kind) = Some(slot);
             }
         }
     }
 
-    fn place(&mut self, kind: Kind) -> &mut Option<u64> {
+    fn pending(&mut self, kind: Kind) -> &mut Option<u64> {
         match kind {
             Kind::Frozen => &mut self.frozen,
             Kind::Root => &mut self.root,
@@ -117,14 +117,14 @@ impl SlotFilter {
         let can_be = slot <= highest_ever(now)
             && self.fits_rpc(kind, slot, now)
             && self.follows(kind, slot, now);
-        if can_be && let Some(place) = self.believed.get_mut(kind as usize) {
-            *place = Some((slot, now));
+        if can_be && let Some(pending) = self.believed.get_mut(kind as usize) {
+            *pending = Some((slot, now));
         }
         can_be
     }
 
     fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
-        let lowest = self.processed.and_then(|told| lowest(told, now));
+        let lowest = self.processed.and_then(|reported| lowest(reported, now));
         kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
@@ -132,15 +132,19 @@ impl SlotFilter {
     /// tip at once.
     fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
         let of_kind = self.believed.get(kind as usize).copied().flatten();
-        if of_kind.and_then(|told| highest(told, now)).is_none() {
+        if of_kind
+            .and_then(|reported| highest(reported, now))
+            .is_none()
+        {
             return true;
         }
-        let told = self
+        let reported = self
             .believed
             .into_iter()
             .chain([self.processed, self.received])
             .flatten();
-        told.filter_map(|told| highest(told, now))
+        reported
+            .filter_map(|reported| highest(reported, now))
             .max()
             .is_none_or(|highest| slot <= highest)
     }

@@ -176,9 +176,9 @@ impl Tally {
     }
 
     /// A background job of the accounts database began or ended at `time`, received at the uptime
-    /// `heard`.
-    pub fn add_job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
-        self.totals.job(active, time, heard);
+    /// `received_at`.
+    pub fn add_job(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+        self.totals.job(active, time, received_at);
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {
@@ -257,8 +257,8 @@ impl Tally {
     }
 
     fn level(&mut self, level: Level, value: Option<u64>) {
-        if let (Some(_), Some(place)) = (value, self.levels.get_mut(level as usize)) {
-            *place = value;
+        if let (Some(_), Some(cell)) = (value, self.levels.get_mut(level as usize)) {
+            *cell = value;
         }
     }
 
@@ -268,8 +268,8 @@ impl Tally {
         add_all(&mut self.stages_us, &other.stages_us);
         add_all(&mut self.read_cache, &other.read_cache);
         self.saw_stale |= other.saw_stale;
-        let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
-        self.evicting.extend(other.evicting.iter().take(room));
+        let capacity = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
+        self.evicting.extend(other.evicting.iter().take(capacity));
         self.cache_time.merge(&other.cache_time);
         if let Some(theirs) = &other.prune {
             self.prune

@@ -190,8 +190,8 @@ impl Reader {
         };
         Some(TlsFiles {
             config: self.path.clone(),
-            cert: self.beside(&cert),
-            key: self.beside(&key),
+            cert: self.relative_to_config(&cert),
+            key: self.relative_to_config(&key),
             clients: clients?,
             versions: versions?,
         })
@@ -237,15 +237,15 @@ impl Reader {
         None
     }
 
-    fn beside(&self, file: &Path) -> PathBuf {
+    fn relative_to_config(&self, file: &Path) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     fn clients(&mut self, kind: Option<&str>, ca: Option<PathBuf>) -> Option<ClientCertificates> {
         let key = "tls_server_config.client_auth_type";
-        let ca = ca.map(|file| self.beside(&file));
+        let ca = ca.map(|file| self.relative_to_config(&file));
         match (kind.unwrap_or("NoClientCert"), ca) {
-            ("NoClientCert" | "", None) => return Some(ClientCertificates::NotAsked),
+            ("NoClientCert" | "", None) => return Some(ClientCertificates::NotRequested),
             ("NoClientCert" | "", Some(_)) => self.wrong(
                 "tls_server_config.client_ca_file",
                 "has no effect without client_auth_type: set it to RequireAndVerifyClientCert, or remove client_ca_file",

@@ -71,7 +71,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
-        connection.heard(bytes)
+        connection.received(bytes)
     }));
     let service = service_fn(|request: Request<Incoming>| async move {
         connection.serving();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub(super) struct AllowedHosts {
     names: Vec<String>,
-    told: AtomicBool,
+    logged: AtomicBool,
 }
 
 impl AllowedHosts {
@@ -23,7 +23,7 @@ impl AllowedHosts {
             .filter(|name| !name.is_empty());
         AllowedHosts {
             names: configured.iter().cloned().chain(own).collect(),
-            told: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
         }
     }
 
@@ -43,7 +43,7 @@ impl AllowedHosts {
             .filter(|c| c.is_ascii_graphic())
             .take(100)
             .collect();
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 name,
                 "refused a request with an unknown Host header; if the name is yours, add it to metrics.hosts"

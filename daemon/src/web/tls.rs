@@ -30,7 +30,7 @@ pub(super) struct TlsFiles {
 /// The path is the CA file.
 #[derive(Debug)]
 pub(super) enum ClientCertificates {
-    NotAsked,
+    NotRequested,
     /// A client certificate is optional, but must be valid.
     IfGiven(PathBuf),
     Required(PathBuf),
@@ -39,7 +39,7 @@ pub(super) enum ClientCertificates {
 impl ClientCertificates {
     fn authorities(&self) -> Option<&Path> {
         match self {
-            ClientCertificates::NotAsked => None,
+            ClientCertificates::NotRequested => None,
             ClientCertificates::IfGiven(ca) | ClientCertificates::Required(ca) => Some(ca),
         }
     }
@@ -229,7 +229,7 @@ impl TlsFiles {
             .with_protocol_versions(&self.versions)
             .map_err(|error| self.wrong("min_version", error))?;
         let builder = match &self.clients {
-            ClientCertificates::NotAsked => builder.with_no_client_auth(),
+            ClientCertificates::NotRequested => builder.with_no_client_auth(),
             ClientCertificates::IfGiven(ca) => {
                 builder.with_client_cert_verifier(self.verifier(ca, provider, false)?)
             }

@@ -212,8 +212,8 @@ proptest! {
 #[test]
 fn native_histograms_are_off_unless_asked_for() {
     assert!(!Config::default().metrics.native_histograms);
-    let asked = parse("[metrics]\nnative_histograms = true\n").unwrap();
-    assert!(asked.metrics.native_histograms);
+    let configured = parse("[metrics]\nnative_histograms = true\n").unwrap();
+    assert!(configured.metrics.native_histograms);
 }
 
 #[test]
@@ -330,10 +330,10 @@ fn other_machines_may_push_only_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, "secret\n").unwrap();
-    let told = parse("[ingest]\nlisten = \"0.0.0.0:9913\"\nbeyond_loopback = true\n").unwrap_err();
+    let error = parse("[ingest]\nlisten = \"0.0.0.0:9913\"\nbeyond_loopback = true\n").unwrap_err();
     assert!(
-        told.len() == 1 && told[0].what.contains("password_file"),
-        "{told:?}"
+        error.len() == 1 && error[0].what.contains("password_file"),
+        "{error:?}"
     );
     let text = format!(
         "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sources::host::{Host, Memory};
-use crate::tick::{Look, Poll, ProcessState};
+use crate::tick::{Poll, ProcessState, SampleContext};
 use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::thread::JoinHandle;
@@ -56,9 +56,9 @@ impl AtWork {
     #[track_caller]
     fn wait_for_looks(&self) {
         for look in ["one that may have begun before", "another look"] {
-            let last = self.following.report().looked_at;
+            let last = self.following.report().searched_at;
             eventually(DEADLINE, look, || {
-                (self.following.report().looked_at > last).then_some(())
+                (self.following.report().searched_at > last).then_some(())
             });
         }
     }
@@ -146,7 +146,7 @@ fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
         kernel_release: String::new(),
     };
     let (now, condition) = (Stamp::default(), ProcessState::default());
-    source.look(&Look {
+    source.sample(&SampleContext {
         now,
         target: None,
         root: &root,
@@ -234,7 +234,7 @@ fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
     let following = finder.following();
     let before = following.report();
     assert_eq!(
-        (before.looking_for.as_str(), before.looked_at),
+        (before.looking_for.as_str(), before.searched_at),
         ("the validator of the unit sol", None)
     );
     assert_eq!(
@@ -245,7 +245,7 @@ fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
     );
     assert_eq!(finder.find_once(), None);
     let after = following.report();
-    assert!(after.looked_at.is_some());
+    assert!(after.searched_at.is_some());
     assert_eq!(after.problems.len(), 1);
     assert_eq!(after.problems[0].status, Status::Absent);
 }

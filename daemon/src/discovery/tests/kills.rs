@@ -35,14 +35,14 @@ fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
         host.write(events, "oom_kill 2\n").unwrap();
         let root = HostRoot::below(host.root());
         let mut kills = Kills::begin(&root, PROCESS, at(10));
-        kills.look(&OomKills::on_host(&root), at(11));
+        kills.count(&OomKills::on_host(&root), at(11));
         assert!(
             !kills.recent(at(11)),
             "kills before it was followed do not count: {events}"
         );
         host.write(events, "oom_kill 3\n").unwrap();
-        kills.look(&OomKills::on_host(&root), at(12));
-        kills.look(&OomKills::on_host(&root), at(40));
+        kills.count(&OomKills::on_host(&root), at(12));
+        kills.count(&OomKills::on_host(&root), at(40));
         assert!(kills.recent(at(72)), "{events}");
         assert!(!kills.recent(at(73)), "{events}");
     }
@@ -54,12 +54,12 @@ fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, PROCESS, at(1));
     host.write("proc/vmstat", "oom_kill 9\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(2));
+    kills.count(&OomKills::on_host(&root), at(2));
     assert!(!kills.recent(at(2)), "a count that appears has not risen");
     host.write("proc/vmstat", "oom_kill x\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(3));
+    kills.count(&OomKills::on_host(&root), at(3));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(4));
+    kills.count(&OomKills::on_host(&root), at(4));
     assert!(kills.recent(at(4)));
 }
 
@@ -74,15 +74,15 @@ fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_co
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, PROCESS, at(1));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(2));
+    kills.count(&OomKills::on_host(&root), at(2));
     assert!(!kills.recent(at(2)));
     // The held file of a cgroup that was removed tells nothing any more.
     host.write(events, "").unwrap();
     std::fs::remove_file(host.root().join(events)).unwrap();
-    kills.look(&OomKills::on_host(&root), at(3));
+    kills.count(&OomKills::on_host(&root), at(3));
     assert!(!kills.recent(at(3)), "seen before");
     host.write("proc/vmstat", "oom_kill 11\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(4));
+    kills.count(&OomKills::on_host(&root), at(4));
     assert!(kills.recent(at(4)));
 }
 
@@ -92,11 +92,11 @@ fn a_tick_that_is_older_than_the_start_makes_no_kill() {
     host.write("proc/vmstat", "oom_kill 6\n").unwrap();
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, PROCESS, at(1));
-    kills.look(&host_kills(Some(5)), at(2));
-    kills.look(&host_kills(None), at(3));
-    kills.look(&host_kills(Some(6)), at(4));
+    kills.count(&host_kills(Some(5)), at(2));
+    kills.count(&host_kills(None), at(3));
+    kills.count(&host_kills(Some(6)), at(4));
     assert!(!kills.recent(at(4)));
-    kills.look(&host_kills(Some(7)), at(5));
+    kills.count(&host_kills(Some(7)), at(5));
     assert!(kills.recent(at(5)));
 }
 
@@ -109,10 +109,10 @@ fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, PROCESS, at(1));
     host.write(events, "oom_kill 0\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(2));
+    kills.count(&OomKills::on_host(&root), at(2));
     assert!(!kills.recent(at(2)));
     host.write(events, "oom_kill 1\n").unwrap();
-    kills.look(&OomKills::on_host(&root), at(3));
+    kills.count(&OomKills::on_host(&root), at(3));
     assert!(kills.recent(at(3)));
 }
 
@@ -138,7 +138,7 @@ fn a_kill_in_a_cgroup_that_the_process_was_moved_to_counts_and_those_before_the_
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 8\n")
         .unwrap();
     ticks.cgroup = found(PROCESS);
-    kills.look(&ticks, at(2));
+    kills.count(&ticks, at(2));
     assert!(!kills.recent(at(2)));
     // The first look after the move may come after the kill.
     host.write("proc/77/cgroup", "0::/old\n").unwrap();
@@ -150,9 +150,9 @@ fn a_kill_in_a_cgroup_that_the_process_was_moved_to_counts_and_those_before_the_
         start_ticks: 1,
         ..PROCESS
     });
-    kills.look(&ticks, at(2));
+    kills.count(&ticks, at(2));
     assert!(!kills.recent(at(2)), "of another process");
     ticks.cgroup = found(PROCESS);
-    kills.look(&ticks, at(3));
+    kills.count(&ticks, at(3));
     assert!(kills.recent(at(3)));
 }

@@ -53,18 +53,18 @@ fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
     let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
     fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
     assert_eq!(
-        make_room(folder.path(), &limits(5, 1000), 10, SaveOrigin::Unasked),
+        free_space(folder.path(), &limits(5, 1000), 10, SaveOrigin::Automatic),
         Ok(0)
     );
     assert_eq!(
-        make_room(folder.path(), &limits(4, 1000), 10, SaveOrigin::Unasked),
+        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Automatic),
         Ok(1)
     );
     let mut left = [&[ASKED, TWICE, NEW][..], &others].concat();
     left.sort_unstable();
     assert_eq!(names(folder.path()), left);
     assert_eq!(
-        make_room(folder.path(), &limits(9, 30), 10, SaveOrigin::Unasked),
+        free_space(folder.path(), &limits(9, 30), 10, SaveOrigin::Automatic),
         Ok(1),
         "by bytes"
     );
@@ -74,29 +74,30 @@ fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
 #[test]
 fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
     let folder = folder(&[ASKED, NEW]);
-    let refused = make_room(folder.path(), &limits(1, 1000), 10, SaveOrigin::Unasked).unwrap_err();
+    let refused =
+        free_space(folder.path(), &limits(1, 1000), 10, SaveOrigin::Automatic).unwrap_err();
     assert!(refused.contains("max_saved (1)"), "{refused}");
     assert_eq!(names(folder.path()).len(), 2);
-    assert!(make_room(folder.path(), &limits(9, 5), 10, SaveOrigin::Unasked).is_err());
+    assert!(free_space(folder.path(), &limits(9, 5), 10, SaveOrigin::Automatic).is_err());
 }
 
 #[test]
 fn requests_of_pages_fill_half_of_the_room_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        make_room(folder.path(), &limits(4, 1000), 10, SaveOrigin::Page),
+        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Page),
         Ok(0)
     );
     assert!(
-        make_room(folder.path(), &limits(2, 1000), 10, SaveOrigin::Page)
+        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Page)
             .unwrap_err()
             .contains("half")
     );
-    assert!(make_room(folder.path(), &limits(9, 39), 10, SaveOrigin::Page).is_ok());
-    assert!(make_room(folder.path(), &limits(9, 38), 10, SaveOrigin::Page).is_err());
+    assert!(free_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Page).is_ok());
+    assert!(free_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Page).is_err());
     let full = folder_with_unasked();
     assert!(
-        make_room(full.path(), &limits(2, 1000), 10, SaveOrigin::Page)
+        free_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Page)
             .unwrap_err()
             .contains("is full")
     );
@@ -111,7 +112,7 @@ fn folder_with_unasked() -> tempfile::TempDir {
 fn a_signal_saves_also_where_pages_have_filled_their_half() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        make_room(folder.path(), &limits(2, 1000), 10, SaveOrigin::Operator),
+        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Operator),
         Ok(1)
     );
     assert_eq!(names(folder.path()), [ASKED]);
@@ -122,7 +123,7 @@ fn without_the_marker_nothing_is_removed_or_renamed() {
     let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
     assert!(
-        make_room(folder.path(), &limits(2, 1000), 10, SaveOrigin::Unasked)
+        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Automatic)
             .unwrap_err()
             .contains(MARKER)
     );
@@ -134,7 +135,7 @@ fn without_the_marker_nothing_is_removed_or_renamed() {
     sweep(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
     assert_eq!(
-        make_room(folder.path(), &limits(3, 1000), 10, SaveOrigin::Unasked),
+        free_space(folder.path(), &limits(3, 1000), 10, SaveOrigin::Automatic),
         Ok(0),
         "there is room as it is"
     );

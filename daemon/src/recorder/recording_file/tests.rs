@@ -146,12 +146,12 @@ fn pauses_grow_to_ten_seconds() {
     let pauses: Vec<u64> = (1..=6)
         .map(|_| {
             file.failed(&full, at(100));
-            file.trouble.as_ref().unwrap().pause.as_secs()
+            file.failure.as_ref().unwrap().pause.as_secs()
         })
         .collect();
     assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
     assert_eq!(
-        file.trouble.as_ref().map(|trouble| trouble.since),
+        file.failure.as_ref().map(|failure| failure.since),
         Some(at(100))
     );
 }

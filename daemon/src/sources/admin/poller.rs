@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
-const NOT_TOLD: i64 = -32602;
+const INVALID_PARAMS: i64 = -32602;
 
 /// The admission changes with transfers and with epochs.
 const ADMISSION_EVERY: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub struct Poller {
     timeout: Duration,
     pace: Pace,
     clock: Clock,
-    asked: PollTargetLookup,
+    target: PollTargetLookup,
     facts: Latest<AdminFacts>,
     memory: Option<ProcessCache>,
     standing: ProblemLog,
@@ -46,13 +46,13 @@ pub struct Poller {
 
 impl Poller {
     /// Does not connect.
-    pub fn new(config: &config::Admin, clock: Clock, asked: PollTargetLookup) -> Self {
+    pub fn new(config: &config::Admin, clock: Clock, target: PollTargetLookup) -> Self {
         let (facts, standing) = (Latest::default(), ProblemLog::default());
         Poller {
             timeout: config.timeout,
             pace: PACE,
             clock,
-            asked,
+            target,
             facts,
             memory: None,
             standing,
@@ -90,10 +90,10 @@ impl Poller {
                 continue;
             };
             let began = self.clock.now();
-            let Some(heard) = timer.during(question.ask(), || self.publish()).await else {
+            let Some(responses) = timer.during(question.ask(), || self.publish()).await else {
                 return;
             };
-            self.hear(question.process, heard, began);
+            self.receive(question.process, responses, began);
         }
     }
 
@@ -102,7 +102,7 @@ impl Poller {
         let now = self.clock.now();
         let Some(PollTarget {
             process, ledger, ..
-        }) = (self.asked)()
+        }) = (self.target)()
         else {
             self.memory = None;
             self.facts.set(None);
@@ -122,7 +122,7 @@ impl Poller {
         let Some(ledger) = ledger else {
             let unknown =
                 Problem::new(Status::Absent, "the validator's ledger folder is not known");
-            self.hear(
+            self.receive(
                 process,
                 PollResult {
                     problems: vec![unknown],
@@ -144,9 +144,9 @@ impl Poller {
     }
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
-    fn hear(&mut self, process: ProcessId, heard: PollResult, began: Stamp) {
+    fn receive(&mut self, process: ProcessId, responses: PollResult, began: Stamp) {
         let now = self.clock.now();
-        let same = (self.asked)().is_some_and(|asked| asked.process == process);
+        let same = (self.target)().is_some_and(|target| target.process == process);
         let Some(memory) = self
             .memory
             .as_mut()
@@ -154,7 +154,7 @@ impl Poller {
         else {
             return;
         };
-        memory.hear(heard, now, now.since(began));
+        memory.receive(responses, now, now.since(began));
         self.standing
             .say(Source::AdminRpc, memory.up, &memory.problems);
         self.publish();
@@ -195,44 +195,46 @@ struct PollResult {
 impl Question {
     /// Sends all requests on one connection; responses before a failure count.
     async fn ask(&self) -> PollResult {
-        let mut heard = PollResult::default();
-        if let Err(failure) = self.ask_all(&mut heard).await {
-            heard.problems.push(failure.problem(&self.path, self.seen));
+        let mut responses = PollResult::default();
+        if let Err(failure) = self.ask_all(&mut responses).await {
+            responses
+                .problems
+                .push(failure.problem(&self.path, self.seen));
         }
-        heard
+        responses
     }
 
-    async fn ask_all(&self, heard: &mut PollResult) -> Result<(), Failure> {
+    async fn ask_all(&self, responses: &mut PollResult) -> Result<(), Failure> {
         let mut socket =
             Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
-        heard.connected = true;
+        responses.connected = true;
         if let Answer::StartProgress(progress) = socket.ask(Method::StartProgress).await? {
-            heard.progress = Some(progress);
+            responses.progress = Some(progress);
         }
         if self.address {
             match socket.ask(Method::RpcAddress).await {
-                Ok(Answer::RpcAddress(address)) => heard.rpc_address = Some(address),
-                other => heard.miss(&self.path, other)?,
+                Ok(Answer::RpcAddress(address)) => responses.rpc_address = Some(address),
+                other => responses.miss(&self.path, other)?,
             }
         }
-        if heard.progress != Some(StartProgress::Running) {
+        if responses.progress != Some(StartProgress::Running) {
             return Ok(());
         }
         match socket.ask(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => responses.identity = Some(id),
             Err(Failure::Answer(Error::Rpc {
-                code: NOT_TOLD,
+                code: INVALID_PARAMS,
                 message,
             })) => {
                 let what = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                heard.problems.push(Problem::new(Status::Absent, what));
+                responses.problems.push(Problem::new(Status::Absent, what));
             }
-            other => heard.miss(&self.path, other)?,
+            other => responses.miss(&self.path, other)?,
         }
         if self.admission {
-            self.ask_admission(&mut socket, heard).await?;
+            self.ask_admission(&mut socket, responses).await?;
         }
         Ok(())
     }
@@ -241,14 +243,20 @@ impl Question {
     async fn ask_admission(
         &self,
         socket: &mut Socket,
-        heard: &mut PollResult,
+        responses: &mut PollResult,
     ) -> Result<(), Failure> {
         match socket.ask(Method::AdmissionStatus).await {
-            Ok(Answer::AdmissionStatus(status)) => heard.admission = Some(Some(status)),
-            Err(Failure::Answer(Error::NotOffered { .. } | Error::Rpc { code: NOT_TOLD, .. })) => {
-                heard.admission = Some(None);
+            Ok(Answer::AdmissionStatus(status)) => responses.admission = Some(Some(status)),
+            Err(Failure::Answer(
+                Error::NotOffered { .. }
+                | Error::Rpc {
+                    code: INVALID_PARAMS,
+                    ..
+                },
+            )) => {
+                responses.admission = Some(None);
             }
-            other => heard.miss(&self.path, other)?,
+            other => responses.miss(&self.path, other)?,
         }
         Ok(())
     }
@@ -271,7 +279,7 @@ struct ProcessCache {
     /// When the last poll ended; initially the start.
     at: Stamp,
     took: Duration,
-    asked: bool,
+    target: bool,
     seen: bool,
     running: bool,
     progress: Aged<StartProgress>,
@@ -288,7 +296,7 @@ impl ProcessCache {
             process,
             at,
             took: Duration::ZERO,
-            asked: false,
+            target: false,
             seen: false,
             running: false,
             progress: Aged::default(),
@@ -304,7 +312,7 @@ impl ProcessCache {
     fn rests(&self, now: Stamp, pace: Pace) -> bool {
         // Half an interval early counts: a poll ends after it was due, and the next one must not
         // wait a whole interval for that.
-        self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
+        self.target && self.running && now.since(self.at) + pace.starting / 2 < pace.running
     }
 
     fn admission_is_due(&self, now: Stamp) -> bool {
@@ -313,22 +321,22 @@ impl ProcessCache {
             .is_none_or(|at| now.since(at) >= ADMISSION_EVERY)
     }
 
-    fn hear(&mut self, heard: PollResult, at: Stamp, took: Duration) {
-        (self.at, self.took, self.asked) = (at, took, true);
-        self.seen |= heard.connected;
-        self.up = heard.progress.is_some();
-        self.running |= heard.progress == Some(StartProgress::Running);
-        if let Some(progress) = heard.progress {
+    fn receive(&mut self, responses: PollResult, at: Stamp, took: Duration) {
+        (self.at, self.took, self.target) = (at, took, true);
+        self.seen |= responses.connected;
+        self.up = responses.progress.is_some();
+        self.running |= responses.progress == Some(StartProgress::Running);
+        if let Some(progress) = responses.progress {
             self.progress.set(progress, at);
         }
-        if let Some(identity) = heard.identity {
+        if let Some(identity) = responses.identity {
             self.identity.set(identity, at);
         }
-        if let Some(admission) = heard.admission {
+        if let Some(admission) = responses.admission {
             self.admission.set(admission, at);
         }
-        self.rpc_address = self.rpc_address.or(heard.rpc_address);
-        self.problems = heard.problems;
+        self.rpc_address = self.rpc_address.or(responses.rpc_address);
+        self.problems = responses.problems;
     }
 
     fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {

@@ -104,10 +104,10 @@ impl Running {
     }
 }
 
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
-            match look() {
+            match context() {
                 Some(found) => return found,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
             }

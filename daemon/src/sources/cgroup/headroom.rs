@@ -1,5 +1,5 @@
 use super::super::host::Memory;
-use crate::tick::{Finding, LIMITS_EVERY, Look, Throttle};
+use crate::tick::{LIMITS_EVERY, SampleContext, SourceOutput, Throttle};
 use faultline_catalog::metrics::memory as m;
 use faultline_catalog::{Metric, Reading, Status, Text, Value};
 use faultline_kernel::headroom::binding;
@@ -32,27 +32,27 @@ impl Headroom {
     /// Without `cgroups`, or while a level is unreadable, no level binds.
     pub(super) fn read(
         &mut self,
-        look: &Look<'_>,
+        context: &SampleContext<'_>,
         pid: u32,
         cgroups: Option<CgroupLevels>,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) {
         let is_found = cgroups.is_some();
         let cgroups = cgroups.unwrap_or_default();
         for error in &cgroups.errors {
-            finding.problem(error);
+            output.problem(error);
         }
-        if finding
+        if output
             .problems
             .iter()
             .any(|problem| problem.status == Status::Gone)
         {
             return;
         }
-        if self.settings.is_due(look.now) {
-            self.read_settings(look, pid, finding);
+        if self.settings.is_due(context.now) {
+            self.read_settings(context, pid, output);
         }
-        let meminfo = finding.take(self.meminfo.at(look));
+        let meminfo = output.take(self.meminfo.at(context));
         let machine = meminfo
             .as_ref()
             .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
@@ -61,66 +61,66 @@ impl Headroom {
             Ok(None) => Ok(None),
             Err(error) => Err(error.clone()),
         };
-        let numa = finding.take(numa);
+        let numa = output.take(numa);
         let is_complete =
             is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
         let mut levels = cgroups.limits;
         levels.extend(numa.flatten());
         levels.extend(machine);
         for level in &levels {
-            write_level(level, cgroups.own_unreclaimable, finding);
+            write_level(level, cgroups.own_unreclaimable, output);
         }
         for high in &cgroups.high {
-            add(&m::HIGH_HEADROOM, high, Some(high.headroom()), finding);
+            add(&m::HIGH_HEADROOM, high, Some(high.headroom()), output);
             if levels.iter().all(|level| level.level != high.level) {
-                finding.readings.push(info(high));
+                output.readings.push(info(high));
             }
         }
         if is_complete {
-            write_binding(&levels, finding);
+            write_binding(&levels, output);
         }
         if let Some(meminfo) = meminfo {
-            self.write_machine(&meminfo, cgroups.swap, finding);
+            self.write_machine(&meminfo, cgroups.swap, output);
         }
     }
 
-    fn read_settings(&mut self, look: &Look<'_>, pid: u32, finding: &mut Finding) {
-        self.numa = NumaFiles::open(look.root, pid, look.host.page_size);
-        self.strict_overcommit = finding.take(look.root.has_strict_overcommit()) == Some(true);
-        self.oomd_running = look.root.runs_systemd_oomd();
+    fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
+        self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
+        self.strict_overcommit = output.take(context.root.has_strict_overcommit()) == Some(true);
+        self.oomd_running = context.root.runs_systemd_oomd();
     }
 
-    fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, finding: &mut Finding) {
+    fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, output: &mut SourceOutput) {
         let swap = meminfo.swap_free.zip(limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
-        finding.whole(&m::SWAP_HEADROOM, [], swap);
+        output.whole(&m::SWAP_HEADROOM, [], swap);
         if self.strict_overcommit {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let left = committed.map(|(limit, used)| limit.saturating_sub(used));
-            finding.whole(&m::COMMIT_HEADROOM, [], left);
+            output.whole(&m::COMMIT_HEADROOM, [], left);
         }
-        finding
+        output
             .readings
             .push(Reading::flag(&m::OOMD, [], self.oomd_running));
     }
 }
 
-fn write_level(level: &LevelMemory, own: Option<u64>, finding: &mut Finding) {
-    add(&m::HEADROOM, level, Some(level.headroom()), finding);
-    add(&m::LEVEL_LIMIT, level, Some(level.limit), finding);
+fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput) {
+    add(&m::HEADROOM, level, Some(level.headroom()), output);
+    add(&m::LEVEL_LIMIT, level, Some(level.limit), output);
     add(
         &m::LEVEL_UNRECLAIMABLE,
         level,
         Some(level.unreclaimable),
-        finding,
+        output,
     );
-    add(&m::LEVEL_DIRTY, level, level.dirty, finding);
+    add(&m::LEVEL_DIRTY, level, level.dirty, output);
     // The validator's own swap is part of memory with swap.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own.map(|own| level.unreclaimable.saturating_sub(own));
-        add(&m::LEVEL_OTHERS, level, others, finding);
+        add(&m::LEVEL_OTHERS, level, others, output);
     }
-    finding.readings.push(info(level));
+    output.readings.push(info(level));
 }
 
 fn info(level: &LevelMemory) -> Reading {
@@ -128,21 +128,26 @@ fn info(level: &LevelMemory) -> Reading {
     Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
 }
 
-fn write_binding(levels: &[LevelMemory], finding: &mut Finding) {
+fn write_binding(levels: &[LevelMemory], output: &mut SourceOutput) {
     let Some(binding) = binding(levels) else {
         return;
     };
     for level in levels {
         let binds = u64::from(level.level == binding.level);
-        add(&m::BINDING, level, Some(binds), finding);
+        add(&m::BINDING, level, Some(binds), output);
     }
-    finding.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
-    finding.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
+    output.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
+    output.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
 }
 
-fn add(metric: &'static Metric, level: &LevelMemory, value: Option<u64>, finding: &mut Finding) {
+fn add(
+    metric: &'static Metric,
+    level: &LevelMemory,
+    value: Option<u64>,
+    output: &mut SourceOutput,
+) {
     let reading = value.map(|value| Reading::whole(metric, [label(level)], value));
-    finding.readings.extend(reading);
+    output.readings.extend(reading);
 }
 
 fn label(level: &LevelMemory) -> Text {

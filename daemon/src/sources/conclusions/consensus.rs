@@ -1,7 +1,7 @@
 use super::SourceFacts;
 use crate::sources::rpc::RpcFacts;
 use crate::sources::votes::MigrationEvidence;
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_agave::admission;
 use faultline_agave::consensus::{Consensus, Evidence, Protocol};
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
@@ -60,7 +60,7 @@ pub(super) fn admission_shortfall(
     now: Stamp,
     known: &SourceFacts,
     balance: Option<(u64, Duration)>,
-    finding: &mut Finding,
+    output: &mut SourceOutput,
 ) {
     let reported = known.admin.as_ref();
     let reported = reported.and_then(|facts| facts.admission_shortfall());
@@ -72,7 +72,7 @@ pub(super) fn admission_shortfall(
         .or(by_balance)
         .map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
     let reading = sol.map(|sol| Reading::real(&ADMISSION_SHORTFALL, [], sol));
-    finding.readings.extend(reading);
+    output.readings.extend(reading);
 }
 
 #[derive(Debug, Default)]
@@ -116,8 +116,8 @@ impl ConsensusState {
     }
 }
 
-pub(super) fn readings(consensus: &Consensus, finding: &mut Finding) {
-    let readings = &mut finding.readings;
+pub(super) fn readings(consensus: &Consensus, output: &mut SourceOutput) {
+    let readings = &mut output.readings;
     for protocol in Protocol::ALL {
         let is_it = protocol == consensus.protocol;
         readings.push(Reading::flag(
@@ -131,8 +131,8 @@ pub(super) fn readings(consensus: &Consensus, finding: &mut Finding) {
         [consensus.sign.name().into()],
         1,
     ));
-    finding.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
-    finding.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
+    output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
+    output.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::SourceFacts;
 use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_agave::consensus::Protocol;
 use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
@@ -34,16 +34,16 @@ pub(super) struct SlotSources {
 
 impl SlotSources {
     /// Exports the slots, and adds those reported since the previous tick to `evidence`.
-    pub(super) fn look(
+    pub(super) fn sample(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
         known: &SourceFacts,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
         evidence: &mut Evidence,
     ) {
         self.report((now, protocol), known, evidence);
         if evidence.process != Process::Stopped {
-            self.show((now, protocol), known, finding);
+            self.show((now, protocol), known, output);
         }
     }
 
@@ -51,7 +51,7 @@ impl SlotSources {
         &self,
         (now, protocol): (Stamp, Option<Protocol>),
         known: &SourceFacts,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) {
         let rpc = known.rpc.as_deref();
         let (slot_at, distance_at) = (
@@ -86,13 +86,13 @@ impl SlotSources {
                 received.or(unless_recent(distance_at, points.shred)),
             ),
         ] {
-            finding.whole(&v::SLOT, [kind], slot);
+            output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
         let exists = tip.is_none_or(|tip| self.tip_exists(protocol, tip));
         let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
-        finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
+        output.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
     /// False if the highest slot with shreds was purged.
@@ -183,14 +183,14 @@ mod tests {
         answered: Option<(u64, Option<(u64, u64)>)>,
         push: Option<(u64, Slots)>,
     ) -> SourceFacts {
-        let rpc = answered.map(|(second, told)| RpcFacts {
+        let rpc = answered.map(|(second, inputs)| RpcFacts {
             process: ProcessId {
                 pid: 1,
                 start_ticks: 1,
             },
             at: at(second),
             took: Duration::ZERO,
-            epoch_info: told.map(|(processed, _)| EpochInfo {
+            epoch_info: inputs.map(|(processed, _)| EpochInfo {
                 absolute_slot: processed,
                 block_height: 0,
                 epoch: 0,
@@ -200,15 +200,15 @@ mod tests {
             }),
             confirmed: None,
             finalized: None,
-            health: told.map(|_| Health::Ok),
-            max_shred: told.map(|(_, shred)| shred),
-            slots_behind: told.map(|(processed, shred)| shred - processed),
+            health: inputs.map(|_| Health::Ok),
+            max_shred: inputs.map(|(_, shred)| shred),
+            slots_behind: inputs.map(|(processed, shred)| shred - processed),
             slot_at: Some(at(second)),
             distance_at: Some(at(second)),
             identity: None,
             version: None,
             problems: Vec::new(),
-            up: told.is_some(),
+            up: inputs.is_some(),
         });
         let slots = push.map(|(second, slots)| (at(second), slots));
         SourceFacts {
@@ -231,15 +231,15 @@ mod tests {
     }
 
     /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
-    fn look(
+    fn sample(
         sources: &mut SlotSources,
         now: u64,
         known: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
-        let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
-        sources.look((at(now), None), known, &mut finding, &mut evidence);
+        let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+        sources.sample((at(now), None), known, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
-            let of = finding.readings.iter().find(|reading| {
+            let of = output.readings.iter().find(|reading| {
                 reading.metric.name == name
                     && reading.labels.first().map(faultline_catalog::Text::as_str) == label
             });
@@ -257,25 +257,27 @@ mod tests {
         let mut sources = SlotSources::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) =
-            look(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
+            sample(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (Some(105.0), Some(15.0), Some(105), Some(120))
         );
-        let (processed, behind, evidence) = look(&mut sources, 14, &known(Some((10, None)), push));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 14, &known(Some((10, None)), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, None, None),
             "the push is older than the answer"
         );
         let later = Some((18, pushed(105, 150)));
-        let (processed, behind, evidence) = look(&mut sources, 18, &known(Some((10, None)), later));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 18, &known(Some((10, None)), later));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, Some(105), Some(150)),
             "not shown, but evidence of the phase"
         );
-        let (processed, behind, _) = look(
+        let (processed, behind, _) = sample(
             &mut sources,
             71,
             &known(Some((10, None)), Some((70, pushed(200, 204)))),
@@ -290,15 +292,15 @@ mod tests {
     #[test]
     fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
         let mut sources = SlotSources::default();
-        look(
+        sample(
             &mut sources,
             10,
             &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
         let answer = known(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
-        let (.., evidence) = look(&mut sources, 20, &answer);
+        let (.., evidence) = sample(&mut sources, 20, &answer);
         assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
-        let (.., evidence) = look(&mut sources, 21, &answer);
+        let (.., evidence) = sample(&mut sources, 21, &answer);
         assert_eq!((evidence.slot, evidence.tip), (None, None));
     }
 
@@ -308,9 +310,9 @@ mod tests {
         let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
-        assert_eq!(look(&mut sources, 10, &answer).1, None);
+        assert_eq!(sample(&mut sources, 10, &answer).1, None);
         answer.datapoints.slots = Some((at(9), pushed(100, 104)));
-        assert_eq!(look(&mut sources, 10, &answer).1, Some(4.0));
+        assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
     }
 
     #[test]
@@ -324,10 +326,10 @@ mod tests {
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
         let mut sources = SlotSources::default();
-        let (_, behind, evidence) = look(&mut sources, 10, &answer);
+        let (_, behind, evidence) = sample(&mut sources, 10, &answer);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
         answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
-        let (_, behind, evidence) = look(&mut sources, 20, &answer);
+        let (_, behind, evidence) = sample(&mut sources, 20, &answer);
         assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
     }
 
@@ -336,7 +338,7 @@ mod tests {
         let mut sources = SlotSources::default();
         for second in 10..15 {
             assert!(
-                look(
+                sample(
                     &mut sources,
                     second,
                     &known(Some((second, Some((second, 40)))), None)
@@ -346,11 +348,11 @@ mod tests {
             );
         }
         assert_eq!(
-            look(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
+            sample(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
             None
         );
         assert_eq!(
-            look(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
+            sample(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
             Some(44.0)
         );
     }
@@ -358,17 +360,17 @@ mod tests {
     #[test]
     fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
         let mut sources = SlotSources::default();
-        let mut look = |second, protocol, answer: (u64, u64), push: Slots| {
-            let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
+        let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
+            let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
             let known = known(Some((second, Some(answer))), Some((second, push)));
-            sources.look(
+            sources.sample(
                 (at(second), Some(protocol)),
                 &known,
-                &mut finding,
+                &mut output,
                 &mut evidence,
             );
             let value = |name: &str, label: &str| {
-                let of = finding.readings.iter().find(|reading| {
+                let of = output.readings.iter().find(|reading| {
                     reading.metric.name == name
                         && reading
                             .labels
@@ -383,26 +385,26 @@ mod tests {
         };
         let push = pushed(1_300, 999);
         assert_eq!(
-            look(1, Protocol::Migrating, (1_300, 1_301), push),
+            sample(1, Protocol::Migrating, (1_300, 1_301), push),
             (Some(1_301), Some(1.0), [Some(999.0), None])
         );
         let purged = pushed(1_002, 999);
         assert_eq!(
-            look(2, Protocol::Migrating, (1_000, 1_301), purged).0,
+            sample(2, Protocol::Migrating, (1_000, 1_301), purged).0,
             None,
             "before a sign of its end"
         );
         assert_eq!(
-            look(3, Protocol::Alpenglow, (1_002, 1_301), purged),
+            sample(3, Protocol::Alpenglow, (1_002, 1_301), purged),
             (None, None, [None, Some(1_002.0)])
         );
         assert_eq!(
-            look(61, Protocol::Migrating, (1_280, 1_302), purged).0,
+            sample(61, Protocol::Migrating, (1_280, 1_302), purged).0,
             Some(1_302),
             "it was another node's answer, or new slots have passed the old ones"
         );
         assert_eq!(
-            look(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
+            sample(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
             Some(1_303),
             "new slots have passed it"
         );
@@ -424,15 +426,15 @@ mod tests {
 
     #[test]
     fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
-        let (mut finding, mut evidence) = (
-            Finding::default(),
+        let (mut output, mut evidence) = (
+            SourceOutput::default(),
             Evidence {
                 process: Process::Stopped,
                 ..Evidence::default()
             },
         );
         let answer = known(Some((10, Some((105, 106)))), None);
-        SlotSources::default().look((at(10), None), &answer, &mut finding, &mut evidence);
-        assert!(finding.readings.is_empty());
+        SlotSources::default().sample((at(10), None), &answer, &mut output, &mut evidence);
+        assert!(output.readings.is_empty());
     }
 }

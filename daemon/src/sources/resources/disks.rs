@@ -66,8 +66,8 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    pub(super) fn under(root: &HostRoot, held: &[FileSystemUsage]) -> Self {
-        let mounts = held.iter().map(|held| held.system.mount.clone());
+    pub(super) fn under(root: &HostRoot, usages: &[FileSystemUsage]) -> Self {
+        let mounts = usages.iter().map(|usages| usages.system.mount.clone());
         Disks {
             under: mounts
                 .map(|mount| (mount.clone(), block::under(root, &mount, MOST)))
@@ -86,7 +86,7 @@ impl Disks {
     fn chosen(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
         let (mut chosen, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
             Default::default();
-        let mut room = MOST_SERIES;
+        let mut remaining = MOST_SERIES;
         // Disks directly below a file system come first, then their members level by level.
         let direct = self
             .under
@@ -104,9 +104,9 @@ impl Disks {
                 continue;
             }
             let part = DiskRole::of(disk, is_direct);
-            match room.checked_sub(part.series()) {
+            match remaining.checked_sub(part.series()) {
                 Some(rest) => {
-                    room = rest;
+                    remaining = rest;
                     chosen.push((disk, part));
                 }
                 None => left_out.push(disk),

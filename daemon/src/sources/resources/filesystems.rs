@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
-    asked: Vec<FolderPoll>,
+    polls: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
@@ -55,11 +55,11 @@ pub(crate) struct Lacking {
 impl FileSystems {
     /// Replaces the folders. A pending call is not repeated.
     pub(super) fn take(&mut self, folders: Vec<Folder>) {
-        let mut before = std::mem::take(&mut self.asked);
-        self.asked = folders
+        let mut before = std::mem::take(&mut self.polls);
+        self.polls = folders
             .into_iter()
             .map(|folder| {
-                let same = before.iter().position(|asked| asked.folder == folder);
+                let same = before.iter().position(|polls| polls.folder == folder);
                 same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
                     folder,
                     running: None,
@@ -76,51 +76,51 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for asked in self
-            .asked
+        for polls in self
+            .polls
             .iter_mut()
-            .filter(|asked| asked.running.is_none())
+            .filter(|polls| polls.running.is_none())
         {
             let (root, mounts, path) =
-                (root.clone(), Arc::clone(mounts), asked.folder.path.clone());
+                (root.clone(), Arc::clone(mounts), polls.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
-            asked.running = Some(tokio::task::spawn_blocking(call));
+            polls.running = Some(tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        for asked in &mut self.asked {
-            let Some(running) = &mut asked.running else {
+        for polls in &mut self.polls {
+            let Some(running) = &mut polls.running else {
                 continue;
             };
             let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
                 continue;
             };
-            asked.running = None;
-            asked.answer = done
+            polls.running = None;
+            polls.answer = done
                 .unwrap_or(Err(FileSystemError::Absent))
                 .map(|system| (system, clock.now()));
         }
     }
 
     /// Each file system once, in the order of the folders.
-    pub(super) fn held(&self) -> Vec<FileSystemUsage> {
+    pub(super) fn usages(&self) -> Vec<FileSystemUsage> {
         let mut all: Vec<FileSystemUsage> = Vec::new();
-        for asked in &self.asked {
-            let Ok((system, at)) = &asked.answer else {
+        for polls in &self.polls {
+            let Ok((system, at)) = &polls.answer else {
                 continue;
             };
             let more = all.len() < MOST;
             match all
                 .iter_mut()
-                .find(|held| held.system.mount.device == system.mount.device)
+                .find(|usages| usages.system.mount.device == system.mount.device)
             {
-                Some(held) => {
-                    held.holds.insert(asked.folder.what);
-                    if *at > held.at {
-                        (held.system.space, held.at) = (system.space, *at);
+                Some(usages) => {
+                    usages.holds.insert(polls.folder.what);
+                    if *at > usages.at {
+                        (usages.system.space, usages.at) = (system.space, *at);
                     }
                 }
                 None if more => {
-                    let holds = BTreeSet::from([asked.folder.what]);
+                    let holds = BTreeSet::from([polls.folder.what]);
                     all.push(FileSystemUsage {
                         system: system.clone(),
                         holds,
@@ -135,21 +135,26 @@ impl FileSystems {
 
     pub(super) fn readings(
         &mut self,
-        held: &[FileSystemUsage],
+        usages: &[FileSystemUsage],
         disk: impl Fn(&Mount) -> Option<String>,
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
     ) {
-        self.growth
-            .retain(|device, _| held.iter().any(|held| held.system.mount.device == *device));
-        for held in held {
-            let mount = &held.system.mount;
+        self.growth.retain(|device, _| {
+            usages
+                .iter()
+                .any(|usages| usages.system.mount.device == *device)
+        });
+        for usages in usages {
+            let mount = &usages.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
-            let place: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let holds: Arc<str> = Vec::from_iter(held.holds.iter().copied()).join(",").into();
+            let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
+            let holds: Arc<str> = Vec::from_iter(usages.holds.iter().copied())
+                .join(",")
+                .into();
             let labels = || {
                 [
-                    Text::Shared(Arc::clone(&place)),
+                    Text::Shared(Arc::clone(&mounted_at)),
                     Text::Shared(Arc::clone(&holds)),
                 ]
             };
@@ -163,13 +168,13 @@ impl FileSystems {
                 [mountpoint, purpose, kind, disk],
                 true,
             ));
-            let age = now.since(held.at);
+            let age = now.since(usages.at);
             out.push(Reading::real(
                 &m::FILESYSTEM_AGE,
                 labels(),
                 age.as_secs_f64(),
             ));
-            let Some(space) = held
+            let Some(space) = usages
                 .system
                 .space
                 .filter(|space| !space.is_unlimited() && age <= life(interval))
@@ -177,7 +182,7 @@ impl FileSystems {
                 continue;
             };
             if age < interval {
-                growth.saw(held.at.uptime, space.avail, space.size);
+                growth.saw(usages.at.uptime, space.avail, space.size);
             }
             out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), space.size));
             out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), space.avail));
@@ -191,7 +196,7 @@ impl FileSystems {
                 out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
-            if held.system.of_process {
+            if usages.system.of_process {
                 out.push(Reading::flag(
                     &m::FILESYSTEM_READ_ONLY,
                     labels(),
@@ -203,7 +208,7 @@ impl FileSystems {
 
     /// True if each folder that the daemon may read is known and responds.
     pub(super) fn is_up(&self) -> bool {
-        let seen = self.asked.is_empty() || self.asked.iter().any(|asked| asked.answer.is_ok());
+        let seen = self.polls.is_empty() || self.polls.iter().any(|polls| polls.answer.is_ok());
         seen && self
             .problems()
             .all(|problem| problem.status == Status::Forbidden)
@@ -232,8 +237,8 @@ impl FileSystems {
     }
 
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
-        self.asked.iter().filter_map(|asked| {
-            let (status, why, remedy) = match (&asked.running, &asked.answer) {
+        self.polls.iter().filter_map(|polls| {
+            let (status, why, remedy) = match (&polls.running, &polls.answer) {
                 (Some(_), _) => (Status::Broken, UNANSWERED, None),
                 (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
@@ -253,7 +258,7 @@ impl FileSystems {
                 _ => return None,
             };
             Some(Lacking {
-                folder: asked.folder.clone(),
+                folder: polls.folder.clone(),
                 status,
                 why,
                 remedy,
@@ -266,7 +271,7 @@ impl FileSystems {
 ///
 /// # Errors
 /// The process's arguments or mounts are unreadable, as after its end.
-pub(crate) async fn look(
+pub(crate) async fn inspect(
     root: &HostRoot,
     target: &Target,
     clock: Clock,
@@ -276,7 +281,7 @@ pub(crate) async fn look(
     let mut systems = FileSystems::default();
     systems.take(places.folders);
     systems.ask(root, pid, &Arc::new(mounts), clock).await;
-    Ok((systems.held(), systems.lacking().collect()))
+    Ok((systems.usages(), systems.lacking().collect()))
 }
 
 #[cfg(test)]
@@ -300,6 +305,6 @@ impl FileSystems {
         reason = "a call that never comes back, without a thread"
     )]
     pub(super) fn hang(&mut self, which: usize) {
-        self.asked[which].running = Some(tokio::spawn(std::future::pending()));
+        self.polls[which].running = Some(tokio::spawn(std::future::pending()));
     }
 }

@@ -1,7 +1,7 @@
 //! The validator's UDP sockets and network interfaces.
 
 use crate::discovery::{Target, user};
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Reading, Text};
 use faultline_kernel::parse::net_dev::{self, InterfaceTraffic};
@@ -36,7 +36,7 @@ impl Network {
         root: &HostRoot,
         target: &Target,
         ports: Option<&[RangeInclusive<u16>]>,
-        finding: &mut Finding,
+        output: &mut SourceOutput,
     ) {
         if self.process != Some(target.process) {
             *self = Network {
@@ -46,7 +46,7 @@ impl Network {
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
-            let v4 = finding.take(root.read_proc(&file("udp"), udp_sockets::parse));
+            let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
             let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
             // A kernel without IPv6 has none.
             let v6 = if v6
@@ -57,18 +57,18 @@ impl Network {
             } else {
                 v6
             };
-            if let (Some(mut sockets), Some(v6)) = (v4, finding.take(v6)) {
+            if let (Some(mut sockets), Some(v6)) = (v4, output.take(v6)) {
                 sockets.extend(v6);
                 sockets.retain(|one| {
                     one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
                 });
-                self.sockets(sockets, &mut finding.readings);
+                self.sockets(sockets, &mut output.readings);
             }
         }
-        if let Some(counters) = finding.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
-            count(counters, finding);
+        if let Some(counters) = output.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
+            count(counters, output);
         }
-        if let Some(interfaces) = finding.take(root.read_proc(&file("dev"), net_dev::parse)) {
+        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), net_dev::parse)) {
             let physical = |one: &InterfaceTraffic| {
                 root.sysfs
                     .join("class/net")
@@ -79,7 +79,7 @@ impl Network {
             let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
             self.carrying(&interfaces)
                 .into_iter()
-                .for_each(|one| interface(one, &mut finding.readings));
+                .for_each(|one| interface(one, &mut output.readings));
         }
     }
 
@@ -95,9 +95,13 @@ impl Network {
         others.sort_by_key(|one| {
             std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
         });
-        let room = MOST_INTERFACES.saturating_sub(self.interfaces.len());
-        self.interfaces
-            .extend(others.into_iter().take(room).map(|one| one.name.clone()));
+        let remaining = MOST_INTERFACES.saturating_sub(self.interfaces.len());
+        self.interfaces.extend(
+            others
+                .into_iter()
+                .take(remaining)
+                .map(|one| one.name.clone()),
+        );
         self.interfaces.iter().filter_map(there).collect()
     }
 
@@ -137,17 +141,17 @@ impl Network {
     }
 }
 
-fn count(counters: UdpCounters, finding: &mut Finding) {
-    finding.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
-    finding.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
-    finding.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
-    finding.whole(
+fn count(counters: UdpCounters, output: &mut SourceOutput) {
+    output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
+    output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
+    output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
+    output.whole(
         &m::UDP_ERRORS,
         ["receive_buffer"],
         counters.receive_buffer_errors,
     );
-    finding.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
-    finding.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
+    output.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
+    output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
 fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {

@@ -9,7 +9,7 @@ use crate::discovery::{Following, Target};
 use crate::hub::Latest;
 use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
-use crate::tick::Finding;
+use crate::tick::SourceOutput;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Reading, Status, Text};
 use faultline_kernel::cpus::Speed;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Polls per sample of the processors: on some kernels it interrupts each of them.
-const SELDOM: u64 = 4;
+const SLOW_FACTOR: u64 = 4;
 
 pub struct Poller {
     interval: Duration,
@@ -76,73 +76,73 @@ impl Poller {
     }
 
     async fn poll(&mut self) {
-        let mut finding = Finding::with_room(128);
+        let mut output = SourceOutput::with_capacity(128);
         let target = self.following.current();
         if let Some(target) = target
             .as_ref()
             .filter(|target| is_other(self.target.as_deref(), target))
-            && let Some(places) = finding.take(FolderPaths::of(&self.root, target))
+            && let Some(places) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
             self.file_systems.take(places.folders.clone());
             self.places = places;
         }
-        self.file_systems(target.as_deref(), &mut finding).await;
-        if self.polls.is_multiple_of(SELDOM) {
+        self.file_systems(target.as_deref(), &mut output).await;
+        if self.polls.is_multiple_of(SLOW_FACTOR) {
             self.processors = processors(&Speed::read(&self.root));
         }
         self.polls += 1;
-        finding.readings.extend_from_slice(&self.processors);
-        let readings = std::mem::take(&mut finding.readings);
+        output.readings.extend_from_slice(&self.processors);
+        let readings = std::mem::take(&mut output.readings);
         if let Some(target) = &target {
             self.network.poll(
                 &self.root,
                 target,
                 self.places.udp_ports.as_deref(),
-                &mut finding,
+                &mut output,
             );
         }
-        let of_process = target.map(|target| (target.process, finding.readings));
+        let of_process = target.map(|target| (target.process, output.readings));
         let known = PollResult {
             at: self.clock.now(),
             readings,
             of_process,
-            problems: finding.problems,
-            up: finding.up,
+            problems: output.problems,
+            up: output.up,
         };
         self.found.set(Some(Arc::new(known)));
     }
 
     /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
-    async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
+    async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let pid = target.map(|target| target.process.pid);
         let mounts = self
             .mounted
             .read(&self.root, target.map(|target| target.process));
-        let Some(mounts) = finding.take(mounts) else {
+        let Some(mounts) = output.take(mounts) else {
             return;
         };
         self.file_systems
             .ask(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
-        let held = self.file_systems.held();
-        let disks = Disks::under(&self.root, &held);
+        let usages = self.file_systems.usages();
+        let disks = Disks::under(&self.root, &usages);
         let when = (self.clock.now(), self.interval);
         self.file_systems
-            .readings(&held, |mount| disks.of(mount), when, &mut finding.readings);
-        finding.problems.extend(self.file_systems.problems());
-        finding.problems.extend(disks.problem());
+            .readings(&usages, |mount| disks.of(mount), when, &mut output.readings);
+        output.problems.extend(self.file_systems.problems());
+        output.problems.extend(disks.problem());
         let counted = disks.readings(
             &self.root,
             (&mut self.busy, self.clock),
-            &mut finding.readings,
+            &mut output.readings,
         );
-        finding.take(counted);
-        let broken = finding
+        output.take(counted);
+        let broken = output
             .problems
             .iter()
             .any(|problem| problem.status == Status::Broken);
-        finding.up = self.file_systems.is_up() && !broken;
+        output.up = self.file_systems.is_up() && !broken;
     }
 }
 

@@ -36,8 +36,8 @@ fn number(readings: &[Reading], metric: &Metric) -> Option<f64> {
 
 fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
-    let held = systems.held();
-    systems.readings(&held, |_| None, (now, INTERVAL), &mut out);
+    let usages = systems.usages();
+    systems.readings(&usages, |_| None, (now, INTERVAL), &mut out);
     out
 }
 
@@ -57,7 +57,7 @@ async fn folders_on_one_file_system_are_one_series_with_what_it_holds() {
     systems
         .ask(&root, Some(std::process::id()), &mounts(), clock)
         .await;
-    assert_eq!(systems.held().len(), 1);
+    assert_eq!(systems.usages().len(), 1);
     let out = readings(&mut systems, clock.now());
     let labels: Vec<&str> = out[0].labels.iter().map(|text| text.as_str()).collect();
     assert_eq!(
@@ -88,16 +88,16 @@ async fn a_file_system_that_hangs_keeps_nothing_else_and_grows_old() {
         folder("ledger", place.path()),
     ]);
     systems.ask(&root, None, &mounts(), clock).await;
-    let answered = systems.held()[0].at;
+    let answered = systems.usages()[0].at;
     systems.hang(0);
     systems.ask(&root, None, &mounts(), clock).await;
-    let held = systems.held();
+    let usages = systems.usages();
     assert_eq!(
-        (held.len(), held[0].at),
+        (usages.len(), usages[0].at),
         (2, answered),
         "the call that hangs is not made again"
     );
-    assert!(held[1].at > answered, "the other one is");
+    assert!(usages[1].at > answered, "the other one is");
     let problems: Vec<Problem> = systems.problems().collect();
     assert_eq!(
         (problems.len(), problems[0].status),
@@ -253,11 +253,11 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     let mut systems = FileSystems::default();
     systems.take(vec![folder("ledger", &mount.mount_point)]);
     systems.ask(&root, None, &own, Clock::start()).await;
-    let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.held()));
+    let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.usages()));
     disks
         .readings(&root, (&mut Busy::default(), Clock::start()), &mut out)
         .unwrap();
-    let name = disks.of(&systems.held()[0].system.mount).unwrap();
+    let name = disks.of(&systems.usages()[0].system.mount).unwrap();
     let text = std::fs::read_to_string("/sys/class/block/".to_owned() + &name + "/stat").unwrap();
     let stat: Vec<f64> = text
         .split_whitespace()
@@ -293,7 +293,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
     let mut source = Resources {
         found,
         interval: INTERVAL,
-        told: None,
+        last_reported: None,
     };
     let host = faultline_kernel::HostConstants {
         page_size: 4096,
@@ -306,7 +306,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
             uptime: Duration::from_secs(seconds),
             ..Stamp::default()
         };
-        let finding = source.look(&Look {
+        let output = source.sample(&SampleContext {
             now,
             target: None,
             root: &root,
@@ -314,7 +314,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
             boot_time: &Ok(0),
             condition: &condition,
         });
-        (finding.up, finding.repeated, finding.readings.len())
+        (output.up, output.repeated, output.readings.len())
     };
     assert_eq!(
         [at(1), at(45), at(46)],

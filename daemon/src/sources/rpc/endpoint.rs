@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub struct Endpoint {
     url: Option<String>,
-    asked: PollTargetLookup,
+    target: PollTargetLookup,
     admin: Latest<AdminFacts>,
     pub(super) handle: Handle,
 }
@@ -20,13 +20,13 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        asked: PollTargetLookup,
+        target: PollTargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {
         Endpoint {
             url: config.url.clone(),
-            asked,
+            target,
             admin,
             handle,
         }
@@ -35,14 +35,14 @@ impl Endpoint {
     /// `None` before its JSON-RPC first responded to the poller, so that a validator's start is no
     /// failure.
     pub(crate) fn current(&self) -> Option<(ProcessId, Uri)> {
-        let asked = (self.asked)()?;
+        let target = (self.target)()?;
         let facts = self
             .handle
             .facts()
-            .filter(|facts| facts.process == asked.process)?;
+            .filter(|facts| facts.process == target.process)?;
         facts.slot_at?;
-        let url = address(self.url.as_deref(), &asked, self.admin.get().as_deref()).ok()?;
-        Some((asked.process, url))
+        let url = address(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
+        Some((target.process, url))
     }
 
     pub(crate) fn identity(&self, process: ProcessId) -> Option<PublicKey> {
@@ -54,8 +54,8 @@ impl Endpoint {
     }
 
     pub(crate) fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
-        let asked = (self.asked)().filter(|asked| asked.process == process);
-        asked?.vote_account
+        let target = (self.target)().filter(|target| target.process == process);
+        target?.vote_account
     }
 
     pub(crate) fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {

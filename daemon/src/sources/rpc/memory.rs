@@ -8,7 +8,7 @@ use faultline_kernel::ProcessId;
 use std::time::Duration;
 
 /// Identity and version are requested in every fifth poll.
-const SELDOM: u32 = 5;
+const SLOW_FACTOR: u32 = 5;
 
 #[derive(Debug)]
 pub(super) struct ResponseCache {
@@ -61,7 +61,7 @@ impl ResponseCache {
         if !self.minimal {
             calls.push(Call::MaxShredInsertSlot);
         }
-        if self.answered.is_multiple_of(SELDOM.into()) {
+        if self.answered.is_multiple_of(SLOW_FACTOR.into()) {
             calls.extend([Call::Version, Call::Identity]);
         }
         calls
@@ -71,7 +71,7 @@ impl ResponseCache {
         (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
     }
 
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         calls: &[Call],
         answers: Vec<Result<Answer, Error>>,
@@ -120,7 +120,10 @@ impl ResponseCache {
 
     /// Facts that have not expired, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
-        let (often, seldom) = (slot_life(interval), life(interval.saturating_mul(SELDOM)));
+        let (often, slow) = (
+            slot_life(interval),
+            life(interval.saturating_mul(SLOW_FACTOR)),
+        );
         RpcFacts {
             process: self.process,
             at: self.at,
@@ -133,8 +136,8 @@ impl ResponseCache {
             slots_behind: self.slots_behind.fresh(now, often),
             slot_at: self.epoch_info.at(),
             distance_at: self.slots_behind.at(),
-            identity: self.identity.fresh(now, seldom),
-            version: self.version.fresh(now, seldom),
+            identity: self.identity.fresh(now, slow),
+            version: self.version.fresh(now, slow),
             problems: self.problems.clone(),
             up: self.up,
         }

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    asked: PollTargetLookup,
+    target: PollTargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
     /// Of the current process: the next process gets a new connection.
@@ -35,13 +35,13 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        asked: PollTargetLookup,
+        target: PollTargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             config: config.clone(),
             clock,
-            asked,
+            target,
             admin,
             handle: Handle::default(),
             client: Client::new(),
@@ -62,16 +62,16 @@ impl Poller {
             };
             let began = self.clock.now();
             let aged = || drop(self.publish());
-            let Some(heard) = timer.during(question.ask(), aged).await else {
+            let Some(responses) = timer.during(question.ask(), aged).await else {
                 return;
             };
-            self.hear(&question, heard, began);
+            self.receive(&question, responses, began);
         }
     }
 
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
-        let Some(asked) = (self.asked)() else {
+        let Some(target) = (self.target)() else {
             self.memory = None;
             self.handle.publish(None);
             return None;
@@ -79,20 +79,20 @@ impl Poller {
         if self
             .memory
             .as_ref()
-            .is_none_or(|memory| memory.process != asked.process)
+            .is_none_or(|memory| memory.process != target.process)
         {
-            self.memory = Some(ResponseCache::new(asked.process, now));
+            self.memory = Some(ResponseCache::new(target.process, now));
             self.client = Client::new();
         }
         let address = address(
             self.config.url.as_deref(),
-            &asked,
+            &target,
             self.admin.get().as_deref(),
         );
         let memory = self.memory.as_mut()?;
         match address {
             Ok(url) => Some(Question {
-                process: asked.process,
+                process: target.process,
                 client: self.client.clone(),
                 url,
                 batch: Batch::new(memory.calls()),
@@ -107,14 +107,14 @@ impl Poller {
     }
 
     /// Ignores responses after the process was replaced: they may be the other's.
-    fn hear(
+    fn receive(
         &mut self,
         question: &Question,
-        heard: Result<Vec<Result<Answer, Error>>, Failure>,
+        responses: Result<Vec<Result<Answer, Error>>, Failure>,
         began: Stamp,
     ) {
         let process = question.process;
-        if (self.asked)().is_none_or(|asked| asked.process != process) {
+        if (self.target)().is_none_or(|target| target.process != process) {
             return;
         }
         let Some(memory) = self
@@ -126,13 +126,13 @@ impl Poller {
         };
         let at = self.clock.now();
         let took = at.since(began);
-        match heard {
+        match responses {
             Ok(answers) => {
                 let count = answers.iter().find_map(|answer| match answer {
                     Ok(Answer::EpochInfo(info)) => info.transaction_count,
                     _ => None,
                 });
-                memory.hear(question.batch.calls(), answers, at, took);
+                memory.receive(question.batch.calls(), answers, at, took);
                 if let Some(count) = count {
                     self.handle.count(process, count);
                 }
@@ -180,18 +180,19 @@ impl Question {
 /// arguments.
 pub(super) fn address(
     url: Option<&str>,
-    asked: &PollTarget,
+    target: &PollTarget,
     admin: Option<&AdminFacts>,
 ) -> Result<Uri, Problem> {
     if let Some(url) = url {
         return configured(url);
     }
-    let told = admin
-        .filter(|facts| facts.process == asked.process)
+    let admin_facts = admin
+        .filter(|facts| facts.process == target.process)
         .and_then(|facts| facts.rpc_address)
         .map(|address| reachable(address).to_string());
-    let by_arguments = || Some(authority(asked.rpc_host.as_deref(), asked.rpc_port?));
-    told.or_else(by_arguments)
+    let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
+    admin_facts
+        .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
         .ok_or_else(|| {
             Problem::new(
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    fn asked(rpc_port: Option<u16>) -> PollTarget {
+    fn target(rpc_port: Option<u16>) -> PollTarget {
         PollTarget {
             process: process(1),
             rpc_port,
@@ -274,7 +275,7 @@ mod tests {
         }
     }
 
-    fn told(pid: u32, address: &str) -> AdminFacts {
+    fn admin_facts(pid: u32, address: &str) -> AdminFacts {
         AdminFacts {
             process: process(pid),
             at: Stamp::default(),
@@ -291,20 +292,20 @@ mod tests {
     #[test]
     fn the_configured_url_comes_first_then_the_validators_word_then_its_port() {
         let at = |url, port, admin: Option<&AdminFacts>| {
-            address(url, &asked(port), admin).unwrap().to_string()
+            address(url, &target(port), admin).unwrap().to_string()
         };
-        let admin = told(1, "192.0.2.7:7000");
+        let admin = admin_facts(1, "192.0.2.7:7000");
         assert_eq!(
             at(Some("http://node:1/key"), Some(5), Some(&admin)),
             "http://node:1/key"
         );
         assert_eq!(at(None, Some(5), Some(&admin)), "http://192.0.2.7:7000/");
         assert_eq!(
-            at(None, None, Some(&told(1, "0.0.0.0:7000"))),
+            at(None, None, Some(&admin_facts(1, "0.0.0.0:7000"))),
             "http://127.0.0.1:7000/"
         );
         assert_eq!(
-            at(None, None, Some(&told(1, "[::]:7000"))),
+            at(None, None, Some(&admin_facts(1, "[::]:7000"))),
             "http://[::1]:7000/"
         );
         assert_eq!(at(None, Some(5), None), "http://127.0.0.1:5/");
@@ -313,11 +314,11 @@ mod tests {
     #[test]
     fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
         let at = |host: &str, admin: Option<&AdminFacts>| {
-            let asked = PollTarget {
+            let target = PollTarget {
                 rpc_host: Some(host.to_owned()),
-                ..asked(Some(5))
+                ..target(Some(5))
             };
-            address(None, &asked, admin).unwrap().to_string()
+            address(None, &target, admin).unwrap().to_string()
         };
         assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");
         assert_eq!(at("0.0.0.0", None), "http://127.0.0.1:5/");
@@ -325,29 +326,29 @@ mod tests {
         assert_eq!(at("2001:db8::7", None), "http://[2001:db8::7]:5/");
         assert_eq!(at("localhost", None), "http://localhost:5/");
         assert_eq!(
-            at("192.0.2.9", Some(&told(1, "192.0.2.7:7000"))),
+            at("192.0.2.9", Some(&admin_facts(1, "192.0.2.7:7000"))),
             "http://192.0.2.7:7000/"
         );
     }
 
     #[test]
     fn the_address_of_another_process_is_not_believed() {
-        let admin = told(2, "192.0.2.7:7000");
+        let admin = admin_facts(2, "192.0.2.7:7000");
         assert_eq!(
-            address(None, &asked(Some(5)), Some(&admin)).unwrap(),
+            address(None, &target(Some(5)), Some(&admin)).unwrap(),
             "http://127.0.0.1:5/"
         );
     }
 
     #[test]
     fn without_port_and_url_the_operator_is_told_what_to_do() {
-        let problem = address(None, &asked(None), None).unwrap_err();
+        let problem = address(None, &target(None), None).unwrap_err();
         assert_eq!(
             problem.to_string(),
             "absent: no --rpc-port on the command line; set rpc.url"
         );
         assert_eq!(
-            address(Some("https://node"), &asked(None), None)
+            address(Some("https://node"), &target(None), None)
                 .unwrap_err()
                 .status,
             Status::Broken

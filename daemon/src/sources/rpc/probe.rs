@@ -121,9 +121,9 @@ impl Probe {
                 match answered.as_ref().map_err(kind) {
                     Ok(()) => counted.time.observe(took.as_secs_f64()),
                     Err(kind) => {
-                        let place = KINDS.iter().position(|known| *known == kind);
-                        place
-                            .and_then(|place| counted.failures.get_mut(place))
+                        let index = KINDS.iter().position(|known| *known == kind);
+                        index
+                            .and_then(|index| counted.failures.get_mut(index))
                             .into_iter()
                             .for_each(|count| *count += 1);
                     }

@@ -80,10 +80,10 @@ impl Running {
     }
 }
 
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
-            match look() {
+            match context() {
                 Some(found) => return found,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
             }
@@ -566,7 +566,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
         Ok(Answer::Identity(IDENTITY.parse().unwrap())),
         Ok(Answer::MaxShredInsertSlot(0)),
     ];
-    memory.hear(&calls, answers, at(100), Duration::ZERO);
+    memory.receive(&calls, answers, at(100), Duration::ZERO);
     let facts = |seconds| memory.facts(at(seconds), Duration::from_secs(4));
     assert_eq!(
         (facts(109).finalized, facts(110).finalized),

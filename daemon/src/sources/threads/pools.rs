@@ -112,7 +112,7 @@ pub(super) struct Pool {
     /// `totals.cpu` by mode.
     pub(super) cpu: CpuTime,
     /// Faults (major, minor) reported by the threads and not yet exported.
-    held_back: [u64; 2],
+    uncounted: [u64; 2],
 }
 
 /// Thread id and start time: ids are reused.
@@ -166,8 +166,8 @@ impl Pools {
             let index = self.index_of(thread.comm);
             if let Some(pool) = self.pools.get_mut(index) {
                 pool.threads += 1;
-                pool.held_back[0] += gained.majflt;
-                pool.held_back[1] += gained.minflt;
+                pool.uncounted[0] += gained.majflt;
+                pool.uncounted[1] += gained.minflt;
                 pool.totals.add(&Totals {
                     majflt: 0,
                     minflt: 0,
@@ -264,15 +264,15 @@ impl Pools {
                 .map(|pool| pool.faults(which))
                 .sum::<u64>()
                 + self.exited[which];
-            let mut room = process.saturating_sub(exported);
+            let mut remaining = process.saturating_sub(exported);
             for pool in &mut self.pools {
-                let granted = pool.held_back[which].min(room);
-                pool.held_back[which] -= granted;
-                room -= granted;
+                let granted = pool.uncounted[which].min(remaining);
+                pool.uncounted[which] -= granted;
+                remaining -= granted;
                 pool.grant(which, granted);
             }
             if complete {
-                self.exited[which] += room;
+                self.exited[which] += remaining;
             }
         }
     }
@@ -307,7 +307,7 @@ impl Pools {
             threads: 0,
             totals: Totals::default(),
             cpu: CpuTime::default(),
-            held_back: [0; 2],
+            uncounted: [0; 2],
         });
         self.by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1

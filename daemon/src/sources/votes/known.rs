@@ -23,8 +23,8 @@ const LATE_SLOTS: u64 = 16;
 pub(super) struct CacheTtls {
     pub(super) often: Duration,
     /// All vote accounts and block production.
-    pub(super) seldom: Duration,
-    pub(super) rarely: Duration,
+    pub(super) slow: Duration,
+    pub(super) slowest: Duration,
     pub(super) scanned: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct ReadingContext {
 pub(super) struct VoteFacts {
     pub(super) process: ProcessId,
     pub(super) identity: PublicKey,
-    pub(super) lives: CacheTtls,
+    pub(super) ttls: CacheTtls,
     pub(super) at: Stamp,
     /// That round returned the own vote account, or proved that it does not exist.
     pub(super) up: bool,
@@ -100,14 +100,14 @@ impl VoteFacts {
     pub(super) fn new(
         process: ProcessId,
         identity: PublicKey,
-        lives: CacheTtls,
+        ttls: CacheTtls,
         vote_account: Option<PublicKey>,
         at: Stamp,
     ) -> VoteFacts {
         VoteFacts {
             process,
             identity,
-            lives,
+            ttls,
             at,
             up: false,
             whole: false,
@@ -134,8 +134,8 @@ impl VoteFacts {
         }
     }
 
-    pub(super) fn wants_scan(&self) -> bool {
-        let has_epoch = self.epoch.fresh(self.at, self.lives.often).is_some();
+    pub(super) fn needs_scan(&self) -> bool {
+        let has_epoch = self.epoch.fresh(self.at, self.ttls.often).is_some();
         self.vote_account.is_some()
             && has_epoch
             && self.scan_due.is_none_or(|due| self.at.uptime >= due)
@@ -145,10 +145,7 @@ impl VoteFacts {
         if !is_configured {
             self.vote_account = votes.of_identity(self.identity, self.started_with);
         }
-        let epoch = self
-            .epoch
-            .fresh(at, self.lives.often)
-            .map(|info| info.epoch);
+        let epoch = self.epoch.fresh(at, self.ttls.often).map(|info| info.epoch);
         let migrated_in = self.migrated_in(at);
         let all = VoteRanking::new(votes, self.vote_account, epoch, migrated_in);
         self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
@@ -156,12 +153,12 @@ impl VoteFacts {
     }
 
     pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
-        let all = self.among_all.fresh(now, self.lives.seldom);
+        let all = self.among_all.fresh(now, self.ttls.slow);
         let slots = self
             .epoch
-            .fresh(now, self.lives.often)
+            .fresh(now, self.ttls.often)
             .map(|bank| bank.slots_in_epoch);
-        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own = self.own.fresh(now, self.ttls.often).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         MigrationEvidence {
             certificate: self.certificate,
@@ -174,8 +171,8 @@ impl VoteFacts {
 
     /// An active gate is a sign only if the node responded that there is no certificate yet.
     fn gate(&self, now: Stamp) -> Option<FeatureGate> {
-        let has_none = self.has_no_certificate.fresh(now, self.lives.often);
-        let gate = self.gate.fresh(now, self.lives.often)?;
+        let has_none = self.has_no_certificate.fresh(now, self.ttls.often);
+        let gate = self.gate.fresh(now, self.ttls.often)?;
         let is_sign = has_none.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
         is_sign.then_some(gate)
     }
@@ -183,7 +180,7 @@ impl VoteFacts {
     pub(super) fn consensus(&self) -> Option<Consensus> {
         let slot = self
             .epoch
-            .fresh(self.at, self.lives.often)
+            .fresh(self.at, self.ttls.often)
             .map(|bank| bank.absolute_slot);
         let signs = self.migration(self.at);
         let evidence = Evidence {
@@ -195,7 +192,7 @@ impl VoteFacts {
 
     fn migrated_in(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
-            let bank = self.epoch.fresh(now, self.lives.often)?;
+            let bank = self.epoch.fresh(now, self.ttls.often)?;
             // A cluster that started with Alpenglow has slot 0: nothing migrated.
             let genesis = self.certificate.filter(|slot| *slot > 0)?;
             let before = first_slot(&bank).saturating_sub(genesis);
@@ -204,7 +201,7 @@ impl VoteFacts {
                     .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
             )
         };
-        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own = self.own.fresh(now, self.ttls.often).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         self.marker_epoch.or(own_marker).or_else(by_genesis)
     }
@@ -220,7 +217,7 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts: then each round
     /// requests all.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let all = self.among_all.fresh(self.at, self.lives.seldom);
+        let all = self.among_all.fresh(self.at, self.ttls.slow);
         let distance = all.and_then(|all| all.vote_distance);
         protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
@@ -235,10 +232,10 @@ impl VoteFacts {
     pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
         let CacheTtls {
             often,
-            seldom,
-            rarely,
+            slow,
+            slowest,
             scanned,
-        } = self.lives;
+        } = self.ttls;
         if let Some(genesis) = &self.genesis {
             let labels = [
                 Text::from(cluster::name(genesis).to_owned()),
@@ -248,9 +245,9 @@ impl VoteFacts {
         }
         let bank = vantage.newest.or_else(|| self.epoch.fresh(now, often));
         bank.into_iter()
-            .for_each(|bank| self.tell_epoch(bank, &vantage, out));
+            .for_each(|bank| self.epoch_readings(bank, &vantage, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.tell_votes(&own, &vantage, now, out);
+            self.vote_readings(&own, &vantage, now, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
@@ -278,21 +275,21 @@ impl VoteFacts {
                 sol(moving.deactivating),
             ));
         }
-        if let Some(all) = self.among_all.fresh(now, seldom) {
-            self.tell_among_all(&all, (now, vantage.protocol), out);
+        if let Some(all) = self.among_all.fresh(now, slow) {
+            self.ranking_readings(&all, (now, vantage.protocol), out);
         }
-        let production = self.production.fresh(now, seldom);
+        let production = self.production.fresh(now, slow);
         if let Some((_, own, all)) =
             production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
         {
-            let told = [
+            let handle = [
                 (&m::LEADER_SLOTS, own),
                 (&m::CLUSTER_LEADER_SLOTS, Some(all)),
             ];
-            let told = told
+            let handle = handle
                 .into_iter()
                 .filter_map(|(metric, slots)| Some((metric, slots?)));
-            for (metric, slots) in told {
+            for (metric, slots) in handle {
                 out.push(Reading::whole(metric, ["passed".into()], slots.passed));
                 out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
             }
@@ -301,7 +298,7 @@ impl VoteFacts {
             (&m::VERSION_STAKE, &self.versions),
             (&m::FEATURE_SET_STAKE, &self.feature_sets),
         ] {
-            let shares = shares.fresh(now, rarely).into_iter().flatten();
+            let shares = shares.fresh(now, slowest).into_iter().flatten();
             out.extend(
                 shares
                     .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
@@ -309,7 +306,7 @@ impl VoteFacts {
         }
     }
 
-    fn tell_among_all(
+    fn ranking_readings(
         &self,
         all: &VoteRanking,
         (now, protocol): (Stamp, Option<Protocol>),
@@ -340,7 +337,7 @@ impl VoteFacts {
         }
     }
 
-    fn tell_epoch(&self, info: EpochInfo, vantage: &ReadingContext, out: &mut Vec<Reading>) {
+    fn epoch_readings(&self, info: EpochInfo, vantage: &ReadingContext, out: &mut Vec<Reading>) {
         let slot = info.absolute_slot;
         let in_seconds = |metric, slots: Option<u64>| {
             let (slots, slot_time) = slots.zip(vantage.slot_time)?;
@@ -386,7 +383,7 @@ impl VoteFacts {
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn tell_votes(
+    fn vote_readings(
         &self,
         own: &OwnVoteAccount,
         vantage: &ReadingContext,

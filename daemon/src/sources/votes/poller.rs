@@ -26,9 +26,9 @@ use std::time::Duration;
 /// mainnet-beta's vote accounts are about one million bytes, its nodes about two.
 const ANSWER_BYTES: usize = 16 << 20;
 /// Rounds per request of all vote accounts and of block production.
-const SELDOM: u64 = 5;
-/// Rounds per request of the cluster's nodes, a multiple of [`SELDOM`].
-const RARELY: u64 = 10;
+const SLOW_FACTOR: u64 = 5;
+/// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
+const SLOWEST_FACTOR: u64 = 10;
 /// Interval of stake account scans, if enabled.
 const SCAN: Duration = Duration::from_secs(30 * 60);
 /// The same after a failure: a node that times out still scans its accounts.
@@ -39,13 +39,13 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
 /// Interval of checks for another process or identity, which starts a round at once.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
-    told: super::Handle,
+    votes_handle: super::Handle,
     /// Methods that the current process does not offer; not requested again.
     missing: Vec<&'static str>,
     known: Option<VoteFacts>,
@@ -81,7 +81,7 @@ impl Poller {
             config: config.clone(),
             clock,
             endpoint,
-            told: super::Handle::default(),
+            votes_handle: super::Handle::default(),
             missing: Vec::new(),
             known: None,
             standing: ProblemLog::default(),
@@ -89,14 +89,14 @@ impl Poller {
     }
 
     pub fn handle(&self) -> super::Handle {
-        self.told.clone()
+        self.votes_handle.clone()
     }
 
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub async fn run(mut self, stop: Stop) {
-        let look = self.config.interval.min(LOOK);
-        let mut timer = PollTimer::new(self.clock, look, stop);
-        let mut asked_at: Option<Stamp> = None;
+        let context = self.config.interval.min(CHECK_INTERVAL);
+        let mut timer = PollTimer::new(self.clock, context, stop);
+        let mut requested_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
         while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else {
@@ -110,12 +110,13 @@ impl Poller {
                 .known
                 .as_ref()
                 .is_some_and(|known| known.process == process && known.identity == identity);
-            let due = self.told.take_request()
-                || asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
+            let due = self.votes_handle.take_request()
+                || requested_at
+                    .is_none_or(|at| now.since(at) + context / 2 >= self.config.interval);
             if same && !due {
                 continue;
             }
-            asked_at = Some(now);
+            requested_at = Some(now);
             if client.as_ref().is_none_or(|(known, _)| *known != process) {
                 client = Some((process, Client::with_limit(ANSWER_BYTES)));
                 self.missing.clear();
@@ -128,14 +129,14 @@ impl Poller {
             };
             let mut known = self.begin(process, identity);
             known.started_with = self.endpoint.vote_account(process);
-            let (missing, told) = (&mut self.missing, &self.told);
+            let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
             let round = Round {
                 known: &mut known,
                 exchange,
                 config: &self.config,
                 clock: self.clock,
                 missing,
-                told,
+                votes_handle,
             };
             let version = self.endpoint.version(process);
             if timer.during(round.ask(version), || {}).await.is_none() {
@@ -144,20 +145,20 @@ impl Poller {
             if !self.publish(&known) {
                 continue;
             }
-            if self.config.activating_stake && known.wants_scan() && self.is_near_tip(process) {
+            if self.config.activating_stake && known.needs_scan() && self.is_near_tip(process) {
                 let exchange = Exchange {
                     client: client.clone(),
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, told) = (&mut self.missing, &self.told);
+                let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
                 let round = Round {
                     known: &mut known,
                     exchange,
                     config: &self.config,
                     clock: self.clock,
                     missing,
-                    told,
+                    votes_handle,
                 };
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
@@ -177,15 +178,15 @@ impl Poller {
     }
 
     fn publish(&mut self, known: &VoteFacts) -> bool {
-        let lives = self
+        let ttls = self
             .endpoint
             .current()
             .is_some_and(|(now, _)| now == known.process);
-        if lives {
+        if ttls {
             self.standing.say(Source::Votes, known.up, &known.problems);
-            self.told.known.set(Some(Arc::new(known.clone())));
+            self.votes_handle.known.set(Some(Arc::new(known.clone())));
         }
-        lives
+        ttls
     }
 
     fn begin(&mut self, process: ProcessId, identity: PublicKey) -> VoteFacts {
@@ -198,14 +199,14 @@ impl Poller {
                         .saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)),
                 )
             };
-            let lives = CacheTtls {
+            let ttls = CacheTtls {
                 often: every(1),
-                seldom: every(SELDOM),
-                rarely: every(RARELY),
+                slow: every(SLOW_FACTOR),
+                slowest: every(SLOWEST_FACTOR),
                 scanned: life(SCAN),
             };
             let vote_account = self.config.vote_account;
-            VoteFacts::new(process, identity, lives, vote_account, self.clock.now())
+            VoteFacts::new(process, identity, ttls, vote_account, self.clock.now())
         });
         known.problems.clear();
         known.up = false;
@@ -220,14 +221,14 @@ struct Round<'a> {
     config: &'a config::Validator,
     clock: Clock,
     missing: &'a mut Vec<&'static str>,
-    told: &'a super::Handle,
+    votes_handle: &'a super::Handle,
 }
 
 impl Round<'_> {
     async fn ask(mut self, version: Option<rpc::NodeVersion>) {
         let first = self.known.rounds == 1;
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
-        let (seldom, rarely) = (every(SELDOM), every(RARELY));
+        let (slow, slowest) = (every(SLOW_FACTOR), every(SLOWEST_FACTOR));
         if self.known.genesis.is_none() {
             // A hash has the format of an address.
             let genesis: Option<PublicKey> = self.question("getGenesisHash", json!([])).await;
@@ -236,23 +237,25 @@ impl Round<'_> {
         self.epoch().await;
         self.alpenglow_genesis().await;
         let mut all = None;
-        let protocol = self.told.protocol(self.known.process);
+        let protocol = self.votes_handle.protocol(self.known.process);
         let has_answer = self.known.among_all.at().is_some();
-        if seldom || !has_answer || self.known.is_late(protocol) {
+        if slow || !has_answer || self.known.is_late(protocol) {
             all = self.all_votes().await;
         }
         self.own_votes().await;
         if first {
             // A slow node takes long for the rest.
             self.known.at = self.clock.now();
-            self.told.known.set(Some(Arc::new(self.known.clone())));
+            self.votes_handle
+                .known
+                .set(Some(Arc::new(self.known.clone())));
         }
         self.balances().await;
         self.schedule().await;
-        if seldom {
+        if slow {
             self.production().await;
         }
-        if let (true, Some(all), Some(version)) = (rarely, all, version) {
+        if let (true, Some(all), Some(version)) = (slowest, all, version) {
             let nodes: Option<ClusterNodes> = self.question("getClusterNodes", json!([])).await;
             let running = nodes.and_then(|ClusterNodes(nodes)| {
                 cluster::running(&all, &nodes, (self.known.identity, &version))
@@ -271,7 +274,7 @@ impl Round<'_> {
         let bank = self
             .known
             .epoch
-            .fresh(self.clock.now(), self.known.lives.often);
+            .fresh(self.clock.now(), self.known.ttls.often);
         let Some((account, bank)) = self.known.vote_account.zip(bank) else {
             return;
         };
@@ -366,7 +369,7 @@ impl Round<'_> {
             self.known.up = self
                 .known
                 .among_all
-                .fresh(self.clock.now(), self.known.lives.seldom)
+                .fresh(self.clock.now(), self.known.ttls.slow)
                 .is_some();
             return;
         };
@@ -377,8 +380,9 @@ impl Round<'_> {
         else {
             return;
         };
-        let mut told = votes.all();
-        let Some((own, delinquent)) = told.find(|(known, _)| known.vote_pubkey == Some(account))
+        let mut votes_handle = votes.all();
+        let Some((own, delinquent)) =
+            votes_handle.find(|(known, _)| known.vote_pubkey == Some(account))
         else {
             let unnamed = votes.all().any(|(known, _)| known.vote_pubkey.is_none());
             let what = if unnamed {
@@ -437,7 +441,7 @@ impl Round<'_> {
         let Some(info) = self
             .known
             .epoch
-            .fresh(self.clock.now(), self.known.lives.often)
+            .fresh(self.clock.now(), self.known.ttls.often)
         else {
             return;
         };
@@ -474,12 +478,12 @@ impl Round<'_> {
         let Some(InContext { value }) = produced else {
             return;
         };
-        let told = (
+        let votes_handle = (
             value.range.first_slot,
             value.of(self.known.identity),
             value.of_all(),
         );
-        self.known.production.set(told, self.clock.now());
+        self.known.production.set(votes_handle, self.clock.now());
     }
 }
 

@@ -197,7 +197,7 @@ fn bank(slot: u64) -> EpochInfo {
 }
 
 /// Name, labels and value of each reading.
-fn told(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+fn votes_handle(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
     told_where(known, newest, true)
 }
 
@@ -241,8 +241,9 @@ fn told_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
         .collect()
 }
 
-fn of(told: &[(String, f64)], name: &str) -> Option<f64> {
-    told.iter()
+fn of(votes_handle: &[(String, f64)], name: &str) -> Option<f64> {
+    votes_handle
+        .iter()
         .find(|(known, _)| known.trim_end() == name)
         .map(|(_, value)| *value)
 }
@@ -253,7 +254,7 @@ async fn a_voting_validator_is_told_whole() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(2).await;
-    let told = told(&known, Some(bank(2_170)));
+    let votes_handle = votes_handle(&known, Some(bank(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -288,7 +289,11 @@ async fn a_voting_validator_is_told_whole() {
         ("cluster_version_stake_ratio unknown", 0.25),
         ("cluster_feature_set_stake_ratio same", 0.5),
     ] {
-        assert_eq!(of(&told, name), Some(value), "{name}: {told:#?}");
+        assert_eq!(
+            of(&votes_handle, name),
+            Some(value),
+            "{name}: {votes_handle:#?}"
+        );
     }
     assert!(
         known.up && known.problems.is_empty(),
@@ -296,7 +301,7 @@ async fn a_voting_validator_is_told_whole() {
         known.problems
     );
     assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
-    let next = self::told(&known, Some(bank(2_440)));
+    let next = self::votes_handle(&known, Some(bank(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -395,12 +400,15 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
     .await;
     let running = Running::start(server.port(), None);
     let known = running.known(6).await;
-    let told = told(&known, None);
+    let votes_handle = votes_handle(&known, None);
     assert_eq!(
-        (of(&told, "epoch"), of(&told, "balance_sol identity")),
+        (
+            of(&votes_handle, "epoch"),
+            of(&votes_handle, "balance_sol identity")
+        ),
         (Some(5.0), Some(1.5))
     );
-    assert_eq!(of(&told, "leader_slots assigned"), Some(0.0));
+    assert_eq!(of(&votes_handle, "leader_slots assigned"), Some(0.0));
     let not = [
         "delinquent",
         "vote_credits this_epoch",
@@ -409,8 +417,8 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
         "next_leader_slot_seconds",
     ];
     assert!(
-        not.iter().all(|name| of(&told, name).is_none()),
-        "{told:#?}"
+        not.iter().all(|name| of(&votes_handle, name).is_none()),
+        "{votes_handle:#?}"
     );
     assert!(known.up);
     let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
@@ -434,16 +442,16 @@ async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
     };
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), Some(key("other")));
-    let told = told(&running.known(1).await, None);
+    let votes_handle = votes_handle(&running.known(1).await, None);
     assert_eq!(
         (
-            of(&told, "delinquent"),
-            of(&told, "vote_credits this_epoch")
+            of(&votes_handle, "delinquent"),
+            of(&votes_handle, "vote_credits this_epoch")
         ),
         (Some(1.0), Some(0.0))
     );
     assert_eq!(
-        of(&told, "vote_credits_rank"),
+        of(&votes_handle, "vote_credits_rank"),
         None,
         "nobody earned anything"
     );
@@ -461,7 +469,7 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
     let server = serve(odd, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let fresh = told(&known, None);
+    let fresh = votes_handle(&known, None);
     assert_eq!(
         (of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")),
         (Some(0.0), None)
@@ -515,9 +523,17 @@ async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_argume
     ] {
         let server = serve(moved, &[]).await;
         let running = Running::start_with(server.port(), None, argument);
-        let told = told(&running.known(1).await, None);
-        assert_eq!(of(&told, "delinquent"), Some(delinquent), "{argument:?}");
-        assert_eq!(of(&told, "stake_sol active"), Some(stake), "{argument:?}");
+        let votes_handle = votes_handle(&running.known(1).await, None);
+        assert_eq!(
+            of(&votes_handle, "delinquent"),
+            Some(delinquent),
+            "{argument:?}"
+        );
+        assert_eq!(
+            of(&votes_handle, "stake_sol active"),
+            Some(stake),
+            "{argument:?}"
+        );
         running.end().await;
     }
 }
@@ -531,20 +547,20 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
         judged_from_behind: true,
         ..ReadingContext::default()
     };
-    let told = told_from(&known, vantage);
+    let votes_handle = told_from(&known, vantage);
     let judged = [
         "delinquent",
         "vote_distance_slots last_vote",
         "vote_distance_slots root",
     ];
-    assert_eq!(judged.map(|name| of(&told, name)), [None; 3]);
-    assert_eq!(of(&told, "vote_slot last_vote"), Some(2_158.0));
+    assert_eq!(judged.map(|name| of(&votes_handle, name)), [None; 3]);
+    assert_eq!(of(&votes_handle, "vote_slot last_vote"), Some(2_158.0));
     let mut votes = Votes {
-        heard: running.handle.clone(),
+        handle: running.handle.clone(),
         slot_time: Latest::default(),
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
-        told: None,
+        last_reported: None,
         judged: None,
         requested_for: None,
     };
@@ -554,7 +570,7 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
         "the answer is the same"
     );
     let mut later = known.clone();
-    let own = known.own.fresh(known.at, known.lives.often).unwrap();
+    let own = known.own.fresh(known.at, known.ttls.often).unwrap();
     later.own.set(
         own,
         Stamp {
@@ -589,7 +605,7 @@ async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_it
     let server = serve(without("others"), &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let all = told(&known, None);
+    let all = votes_handle(&known, None);
     assert!(known.problems.is_empty(), "{:?}", known.problems);
     assert_eq!(of(&all, "vote_commission_ratio"), Some(0.07));
     assert_eq!(of(&all, "vote_credits_rank"), Some(2.0));
@@ -597,7 +613,7 @@ async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_it
     let server = serve(without("own"), &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let all = told(&known, None);
+    let all = votes_handle(&known, None);
     assert_eq!(of(&all, "vote_commission_ratio"), None);
     assert_eq!(of(&all, "vote_credits this_epoch"), Some(300.0));
     let words: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
@@ -630,7 +646,7 @@ async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are
     );
     let known = running.known(3).await;
     assert!(
-        known.up && of(&told(&known, None), "delinquent") == Some(0.0),
+        known.up && of(&votes_handle(&known, None), "delinquent") == Some(0.0),
         "{:?}",
         known.problems
     );
@@ -651,7 +667,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
     let running = Running::start(server.port(), VOTE.parse().ok());
     let known = running.known(1).await;
     assert!(
-        known.up && of(&told(&known, None), "delinquent") == Some(0.0),
+        known.up && of(&votes_handle(&known, None), "delinquent") == Some(0.0),
         "{:?}",
         known.problems
     );
@@ -797,7 +813,7 @@ async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compar
         !problems.contains("getAgGenesisCert") && !problems.contains("getAccountInfo"),
         "{problems}"
     );
-    let told = told_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
+    let votes_handle = told_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
     for (name, value) in [
         ("vote_credits this_epoch", None),
         ("vote_credits previous_epoch", Some(300.0)),
@@ -813,7 +829,7 @@ async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compar
         ("certificate_distance_slots reward", Some(8.0)),
         ("certificate_distance_slots finalization", Some(8.0)),
     ] {
-        assert_eq!(of(&told, name), value, "{name}: {told:#?}");
+        assert_eq!(of(&votes_handle, name), value, "{name}: {votes_handle:#?}");
     }
     running.end().await;
 }
@@ -824,14 +840,17 @@ async fn while_the_consensus_is_not_known_credits_have_no_unit_and_the_gate_prov
     let running = Running::start(server.port(), None);
     let known = running.known(2).await;
     assert_eq!(known.consensus(), None, "a certificate of null is no proof");
-    let told = told_with(&known, (Some(bank(2_170)), true), None);
+    let votes_handle = told_with(&known, (Some(bank(2_170)), true), None);
     let credits = [
         "vote_credits this_epoch",
         "vote_credits_rank",
         "vote_reward_lamports this_epoch",
     ];
-    assert_eq!(credits.map(|name| of(&told, name)), [None; 3]);
-    assert_eq!(of(&told, "vote_distance_slots last_vote"), Some(2.0));
+    assert_eq!(credits.map(|name| of(&votes_handle, name)), [None; 3]);
+    assert_eq!(
+        of(&votes_handle, "vote_distance_slots last_vote"),
+        Some(2.0)
+    );
     running.end().await;
     let server = serve(voting, &["getAgGenesisCert"]).await;
     let running = Running::start(server.port(), None);

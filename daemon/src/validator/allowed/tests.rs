@@ -43,8 +43,8 @@ fn series(values: &Values) -> Vec<Shown> {
 
 fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
     let point = Point::parse(line.as_bytes()).unwrap();
-    list.wants(point.name().as_bytes())
-        .is_some_and(|wants| values.add(list, wants, &point))
+    list.fields_of(point.name().as_bytes())
+        .is_some_and(|fields_of| values.add(list, fields_of, &point))
 }
 
 /// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.

@@ -63,16 +63,16 @@ struct Row {
 }
 
 impl Values {
-    pub fn add(&mut self, list: &AllowList, wants: &AllowedFields, point: &Point<'_>) -> bool {
+    pub fn add(&mut self, list: &AllowList, fields_of: &AllowedFields, point: &Point<'_>) -> bool {
         let mut found = std::mem::take(&mut self.found);
-        let used = wants.read(point, &mut found);
+        let used = fields_of.read(point, &mut found);
         if used {
             if self.list != list.id {
                 (self.list, self.rows) = (list.id, Vec::new());
             }
             self.rows.resize(list.groups, Vec::new());
-            for group in &wants.groups {
-                self.add_group(list.max_series, &wants.name, group, point, &found);
+            for group in &fields_of.groups {
+                self.add_group(list.max_series, &fields_of.name, group, point, &found);
             }
         }
         self.found = found;
@@ -106,7 +106,7 @@ impl Values {
             .and_then(|at| rows.get_mut(at))
             .map(|row| std::mem::take(&mut row.places));
         let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
-        for (entry, place) in group.entries.iter().zip(&mut places) {
+        for (entry, cell) in group.entries.iter().zip(&mut places) {
             let Some(Found::Number(value)) = found.get(entry.field_at) else {
                 continue;
             };
@@ -114,10 +114,10 @@ impl Values {
             if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
                 continue;
             }
-            if place.is_none() {
-                *place = self.find_or_make(most, Key::new(name, group, entry, &tags));
+            if cell.is_none() {
+                *cell = self.find_or_make(most, Key::new(name, group, entry, &tags));
             }
-            match place.and_then(|at| self.series.get_mut(at)) {
+            match cell.and_then(|at| self.series.get_mut(at)) {
                 Some(series) => series.take(*value),
                 None => self.overflow += 1,
             }

@@ -55,7 +55,7 @@ impl Push {
             self.unknown_bad += 1;
             return;
         };
-        let wanted = Kind::of_name(name).is_some() || self.allow.wants(name).is_some();
+        let wanted = Kind::of_name(name).is_some() || self.allow.fields_of(name).is_some();
         // Agave always writes host_id first. A line without it is another tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
@@ -120,7 +120,7 @@ impl Push {
                 sums.coverage.push(end);
             }
             if let Some((_, point)) = recorded {
-                sums.kept.add(point);
+                sums.retained.add(point);
             }
             return;
         }
@@ -138,7 +138,7 @@ impl Push {
         let KnownPoint::Agent(agent) = known else {
             return None;
         };
-        let at = PushTimes::heard(made, self.now);
+        let at = PushTimes::of_log(made, self.now);
         Some(PushEnd {
             at,
             since: agent.secs_since_last_write.unwrap_or(10),

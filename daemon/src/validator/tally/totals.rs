@@ -92,14 +92,14 @@ struct Job {
 }
 
 impl Job {
-    fn told(&mut self, count: u64, time: i64, heard: Duration) {
+    fn count_job(&mut self, count: u64, time: i64, received_at: Duration) {
         let before = self.count.replace(count);
         let began = self.began.take();
         if count > 0 {
             // With overlapping jobs the first start counts, also after one of two ends. The end of
             // one may be lost.
             let goes_on = count > 1 || before > Some(count);
-            self.began = began.filter(|_| goes_on).or(Some((time, heard)));
+            self.began = began.filter(|_| goes_on).or(Some((time, received_at)));
             return;
         }
         let Some((began, first)) = began else { return };
@@ -108,7 +108,7 @@ impl Job {
             .and_then(|took| u64::try_from(took).ok())
             .map(Duration::from_nanos);
         // The clock may have been set meanwhile.
-        let took = took.filter(|took| took.abs_diff(heard.saturating_sub(first)) <= APART);
+        let took = took.filter(|took| took.abs_diff(received_at.saturating_sub(first)) <= APART);
         self.took = self.took.saturating_add(took.unwrap_or_default());
     }
 }
@@ -182,25 +182,25 @@ impl Totals {
     }
 
     /// A background job began or ended at `time`, in Unix nanoseconds, received at the uptime
-    /// `heard`.
-    pub(super) fn job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
+    /// `received_at`.
+    pub(super) fn job(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
         for (job, (_, count)) in self.jobs.iter_mut().zip(JOBS) {
             if let Some(count) = count(active) {
-                job.told(count, time, heard);
+                job.count_job(count, time, received_at);
             }
         }
     }
 
     fn sum(&mut self, total: Total, more: Option<u64>) {
-        if let (Some(more), Some(place)) = (more, self.sums.get_mut(total as usize)) {
-            add(place.get_or_insert(0), delta(Some(more)));
+        if let (Some(more), Some(cell)) = (more, self.sums.get_mut(total as usize)) {
+            add(cell.get_or_insert(0), delta(Some(more)));
         }
     }
 
     fn sum_us(&mut self, total: Total, more: Option<u64>) {
         let ns = more.map(|us| delta(Some(us)).saturating_mul(1_000));
-        if let (Some(ns), Some(place)) = (ns, self.sums.get_mut(total as usize)) {
-            add(place.get_or_insert(0), ns);
+        if let (Some(ns), Some(cell)) = (ns, self.sums.get_mut(total as usize)) {
+            add(cell.get_or_insert(0), ns);
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// Name, label, value.
-    fn told(totals: &Totals) -> Vec<(&'static str, String, f64)> {
+    fn count_job(totals: &Totals) -> Vec<(&'static str, String, f64)> {
         let mut readings = Vec::new();
         totals.readings(false, &mut readings);
         let label = |reading: &Reading| {
@@ -331,7 +331,7 @@ mod tests {
                 ("agave_read_cache_seconds_total", label.to_owned(), seconds)
             };
             assert_eq!(
-                told(&totals),
+                count_job(&totals),
                 [
                     read_cache("load", 1.5),
                     read_cache("store", 0.000_25),
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_total_is_absent_until_its_datapoint_came_and_no_repair_is_zero_requests() {
         let mut totals = Totals::default();
-        assert!(told(&totals).is_empty());
+        assert!(count_job(&totals).is_empty());
         // 2.1 does not say how many bytes a flush wrote.
         totals.add(&known(
             "accounts_db-flush_accounts_cache,host_id=A flush_roots_elapsed=1500000i,num_accounts_saved=4i 1",
@@ -366,7 +366,7 @@ mod tests {
             ("agave_udp_buffer_errors_total", "receive", 5.0),
         ];
         assert_eq!(
-            told(&totals),
+            count_job(&totals),
             expected.map(|(name, label, value)| (name, label.to_owned(), value))
         );
     }
@@ -382,7 +382,7 @@ mod tests {
             ("agave_accounts_index_lookups_total", "missing", 2.0),
         ];
         assert_eq!(
-            told(&totals),
+            count_job(&totals),
             in_memory.map(|(name, label, value)| (name, label.to_owned(), value))
         );
         totals.add(&known(
@@ -396,7 +396,7 @@ mod tests {
             ("agave_accounts_index_scan_seconds_total", 1.5),
         ];
         assert_eq!(
-            told(&totals)[2..],
+            count_job(&totals)[2..],
             scans.map(|(name, value)| (name, String::new(), value))
         );
     }
@@ -415,7 +415,7 @@ mod tests {
             ("agave_write_cache_flushed_bytes_total", 7.0),
         ];
         assert_eq!(
-            told(&totals),
+            count_job(&totals),
             flushed.map(|(name, value)| (name, String::new(), value))
         );
     }
@@ -442,7 +442,7 @@ mod tests {
             ("agave_repair_requests_total", "orphan", 6.0),
         ];
         assert_eq!(
-            told(&totals),
+            count_job(&totals),
             expected.map(|(name, label, value)| (name, label.to_owned(), value))
         );
     }
@@ -450,7 +450,7 @@ mod tests {
     /// Field, count, second by the validator's clock, second at which it was heard.
     fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
         let mut totals = Totals::default();
-        for (field, count, second, heard) in points {
+        for (field, count, second, received_at) in points {
             let time = second * 1_000_000_000;
             let KnownPoint::AccountsActive(active) = known(&format!(
                 "accounts_db_active,host_id=A {field}={count}i {time}"
@@ -460,10 +460,10 @@ mod tests {
             totals.job(
                 &active,
                 i64::try_from(time).unwrap(),
-                Duration::from_secs(*heard),
+                Duration::from_secs(*received_at),
             );
         }
-        told(&totals).iter().map(|(.., seconds)| seconds).sum()
+        count_job(&totals).iter().map(|(.., seconds)| seconds).sum()
     }
 
     #[test]

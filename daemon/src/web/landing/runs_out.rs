@@ -20,7 +20,8 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         .number_of(&p::OPEN_FDS, &[])
         .zip(tick.number_of(&p::MAX_FDS, &[]));
     let read_only = all(tick, &m::FILESYSTEM_READ_ONLY).find(|(_, value)| *value == 1.0);
-    let silent = silent(tick).map(|place| format!("{} does not answer", escaped(place)));
+    let silent =
+        silent(tick).map(|mount_point| format!("{} does not answer", escaped(mount_point)));
     let parts: Vec<String> = [
         silent.clone(),
         tightest.as_ref().map(Tightest::words),
@@ -72,8 +73,8 @@ struct Tightest<'a> {
 
 impl Tightest<'_> {
     fn words(&self) -> String {
-        let (place, share) = (escaped(self.mountpoint), count(self.share * 100.0));
-        let left = format!("{place} has {} ({share} %) left", bytes(self.avail));
+        let (mount_point, share) = (escaped(self.mountpoint), count(self.share * 100.0));
+        let left = format!("{mount_point} has {} ({share} %) left", bytes(self.avail));
         match self.full {
             Some((first, seconds)) if first == self.mountpoint => {
                 format!("{left}, full in {}", within(seconds))
@@ -114,11 +115,11 @@ fn tightest(tick: &Tick) -> Option<Tightest<'_>> {
 
 fn silent(tick: &Tick) -> Option<&str> {
     let known: Vec<&str> = all(tick, &m::FILESYSTEM_SIZE)
-        .map(|(place, _)| place)
+        .map(|(mount_point, _)| mount_point)
         .collect();
     all(tick, &m::FILESYSTEM_AGE)
-        .map(|(place, _)| place)
-        .find(|place| !known.contains(place))
+        .map(|(mount_point, _)| mount_point)
+        .find(|mount_point| !known.contains(mount_point))
 }
 
 fn largest<'a>(tick: &'a Tick, metric: &'static Metric) -> Option<(&'a str, f64)> {

@@ -188,7 +188,7 @@ fn sources(
         forward: None,
     };
     let mut sources = sources::polled(config, root, &finder.following());
-    sources.extend(sources::told(config, datapoints, told, live));
+    sources.extend(sources::with_inputs(config, datapoints, told, live));
     // Its own process is the real one.
     sources.push(Box::new(selfwatch::Selfwatch::new(
         &HostRoot::default(),

@@ -9,7 +9,7 @@ use crate::config::Find;
 use faultline_catalog::{Problem, Status};
 
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum Method {
     Scan(Scan),
     Pid(ByPid),
     Ledger(ByLedger),
@@ -17,15 +17,15 @@ pub(super) enum Way {
     Name(ByName),
 }
 
-impl Way {
+impl Method {
     pub(super) fn new(find: &Find) -> Self {
         match find {
-            Find::Scan => Way::Scan(Scan::default()),
-            Find::Pid(pid) => Way::Pid(ByPid::new(*pid, false)),
-            Find::ProcessTree(pid) => Way::Pid(ByPid::new(*pid, true)),
-            Find::Ledger(folder) => Way::Ledger(ByLedger::new(folder)),
-            Find::Unit(name) => Way::Unit(ByUnit::new(name)),
-            Find::ProcessName(name) => Way::Name(ByName::new(name)),
+            Find::Scan => Method::Scan(Scan::default()),
+            Find::Pid(pid) => Method::Pid(ByPid::new(*pid, false)),
+            Find::ProcessTree(pid) => Method::Pid(ByPid::new(*pid, true)),
+            Find::Ledger(folder) => Method::Ledger(ByLedger::new(folder)),
+            Find::Unit(name) => Method::Unit(ByUnit::new(name)),
+            Find::ProcessName(name) => Method::Name(ByName::new(name)),
         }
     }
 
@@ -45,32 +45,32 @@ impl Way {
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
         match self {
-            Way::Scan(scan) => scan.find(context),
-            Way::Pid(pid) => pid.find(context),
-            Way::Ledger(ledger) => ledger.find(context),
-            Way::Unit(unit) => unit.find(context),
-            Way::Name(name) => name.find(context),
+            Method::Scan(scan) => scan.find(context),
+            Method::Pid(pid) => pid.find(context),
+            Method::Ledger(ledger) => ledger.find(context),
+            Method::Unit(unit) => unit.find(context),
+            Method::Name(name) => name.find(context),
         }
     }
 
     /// True if a process still matches the search after an exec.
     pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
         match self {
-            Way::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
-            Way::Pid(_) => true,
-            Way::Name(name) => name.is_still(now),
-            Way::Scan(_) | Way::Ledger(_) | Way::Unit(_) => {
+            Method::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
+            Method::Pid(_) => true,
+            Method::Name(name) => name.is_still(now),
+            Method::Scan(_) | Method::Ledger(_) | Method::Unit(_) => {
                 now.validator.is_some() || before.validator.is_none()
             }
         }
     }
 
     pub(super) fn follows_descendants(&self) -> bool {
-        matches!(self, Way::Pid(pid) if pid.with_descendants)
+        matches!(self, Method::Pid(pid) if pid.with_descendants)
     }
 
     pub(super) fn doubts(&self, target: &Target) -> Vec<Problem> {
-        if target.validator.is_some() || matches!(self, Way::Name(_)) {
+        if target.validator.is_some() || matches!(self, Method::Name(_)) {
             return Vec::new();
         }
         let (pid, comm) = (target.process.pid, &target.comm);

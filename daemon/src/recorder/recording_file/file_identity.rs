@@ -17,7 +17,7 @@ impl FileIdentity {
         FileIdentity {
             path: path.to_owned(),
             file: inode(path).ok(),
-            log: inode(&beside(path, "-wal")).ok(),
+            log: inode(&with_suffix(path, "-wal")).ok(),
         }
     }
 
@@ -33,7 +33,7 @@ impl FileIdentity {
 
     /// True if the log beside the path belongs to another file and must stay.
     pub(super) fn log_is_foreign(&self) -> bool {
-        inode(&beside(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
+        inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
     }
 
     /// Removes our remaining log: a file that replaced ours must not be read with it. Close the
@@ -42,7 +42,7 @@ impl FileIdentity {
         if !self.log_is_foreign() {
             for end in ["-wal", "-shm"] {
                 // Usually none is left.
-                let _ = fs::remove_file(beside(&self.path, end));
+                let _ = fs::remove_file(with_suffix(&self.path, end));
             }
         }
     }
@@ -52,7 +52,7 @@ fn inode(path: &Path) -> std::io::Result<Inode> {
     fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()

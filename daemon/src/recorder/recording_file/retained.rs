@@ -19,13 +19,13 @@ impl RetainedEntries {
     }
 
     fn add(&mut self, entry: &Entry) -> bool {
-        let room =
+        let free =
             !self.lost_track && self.entries.iter().filter(|entry| !is_known(entry)).count() < MOST;
         match entry {
             Entry::Tick(_) | Entry::Point(_) => return false,
-            Entry::Event(_) if !room => return false,
+            Entry::Event(_) if !free => return false,
             // It needs no row of its own: `take` appends the last process.
-            Entry::Process(_) if !room => self.lost_track = true,
+            Entry::Process(_) if !free => self.lost_track = true,
             Entry::Manifest(more) => self.know(entry, more.target.process),
             Entry::Event(_) | Entry::Process(_) => self.entries.push(entry.clone()),
         }

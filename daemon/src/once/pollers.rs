@@ -1,7 +1,7 @@
 //! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
 use super::report::Check;
-use super::rights::{ProcessLook, as_owner};
+use super::rights::{ProcessInspection, as_owner};
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find, Log, MIN_INTERVAL};
@@ -24,15 +24,15 @@ pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_PATIENCE: Duration = Duration::from_secs(4);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option<T>) -> Option<T> {
     let found = async {
         loop {
-            match look() {
+            match inspect() {
                 Some(found) => return found,
-                None => tokio::time::sleep(LOOK_EVERY).await,
+                None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     };
@@ -43,7 +43,7 @@ pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(
     config: &Config,
-    seen: &ProcessLook,
+    seen: &ProcessInspection,
     clock: Clock,
 ) -> (Check, Latest<AdminFacts>) {
     let name = "admin";
@@ -77,26 +77,26 @@ pub(super) async fn admin(
             ..config.admin
         },
         clock,
-        app::whom(&seen.following),
+        app::target_lookup(&seen.following),
     );
     let facts = poller.facts();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("admin", |stop| poller.at_once().run(stop));
-    let told = wait_for(PATIENCE, || {
+    let reported = wait_for(PATIENCE, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     })
     .await;
     stage.end(GRACE).await;
-    let Some(told) = told else {
+    let Some(reported) = reported else {
         return (
             Check::attention(name, "no answer within 3 s", SEE_LOG),
             facts,
         );
     };
-    let problems = words(&told.problems);
-    let check = match &told.progress {
+    let problems = words(&reported.problems);
+    let check = match &reported.progress {
         Some(StartProgress::Running) => {
             Check::ok(name, "it answers: the validator runs").with("lacks", problems)
         }
@@ -107,7 +107,7 @@ pub(super) async fn admin(
                 progress.name()
             ),
         ),
-        None if told
+        None if reported
             .problems
             .iter()
             .any(|problem| problem.status == Status::Forbidden) =>
@@ -135,13 +135,13 @@ pub(super) fn words(problems: &[Problem]) -> Option<String> {
 }
 
 /// The JSON-RPC target; without a process, the configured one.
-pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<PollTargetLookup> {
+pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option<PollTargetLookup> {
     let validator = seen
         .target
         .as_ref()
         .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
-        (_, Some(_)) => Some(app::whom(&seen.following)),
+        (_, Some(_)) => Some(app::target_lookup(&seen.following)),
         (Some(_), None) => {
             let process = ProcessId {
                 pid: 0,
@@ -164,7 +164,7 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<PollTargetLook
 /// The returned facts are needed for the vote check.
 pub(super) async fn rpc(
     config: &Config,
-    seen: &ProcessLook,
+    seen: &ProcessInspection,
     admin: Latest<AdminFacts>,
     clock: Clock,
 ) -> (Check, rpc::Handle) {
@@ -173,7 +173,7 @@ pub(super) async fn rpc(
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
-    let Some(asked) = whom(config, seen) else {
+    let Some(pollers) = target_lookup(config, seen) else {
         return off("not asked: no validator was found");
     };
     let starting = admin
@@ -186,18 +186,18 @@ pub(super) async fn rpc(
         timeout,
         ..config.rpc.clone()
     };
-    let poller = rpc::Poller::new(&quick, clock, asked, admin.clone());
+    let poller = rpc::Poller::new(&quick, clock, pollers, admin.clone());
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("rpc", |stop| poller.run(stop));
-    let told = wait_for(PATIENCE, || {
+    let reported = wait_for(PATIENCE, || {
         handle
             .facts()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     })
     .await;
     stage.end(GRACE).await;
-    let Some(told) = told else {
+    let Some(reported) = reported else {
         return (
             Check::attention(
                 name,
@@ -208,7 +208,9 @@ pub(super) async fn rpc(
         );
     };
     let check = match starting {
-        _ if told.up => answered(&told, admin.get().as_deref()).with("probe", probe(config)),
+        _ if reported.up => {
+            answered(&reported, admin.get().as_deref()).with("probe", probe(config))
+        }
         Some(progress) if config.rpc.url.is_none() => Check::off(
             name,
             format!(
@@ -218,7 +220,10 @@ pub(super) async fn rpc(
         ),
         _ => Check::attention(
             name,
-            format!("no answer: {}", words(&told.problems).unwrap_or_default()),
+            format!(
+                "no answer: {}",
+                words(&reported.problems).unwrap_or_default()
+            ),
             "if the validator is stopped or hangs (ps -eo pid,stat,comm), look at its log; else set rpc.url (--rpc) to \
                  where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
                  rpc.enabled = false",
@@ -234,10 +239,10 @@ fn probe(config: &Config) -> Option<String> {
         .then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
 }
 
-fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+fn answered(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     let name = "rpc";
     if let (Some(rpc), Some(own)) = (
-        &told.identity,
+        &reported.identity,
         admin.and_then(|facts| facts.identity.as_ref()),
     ) && rpc != own
     {
@@ -247,21 +252,22 @@ fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
     }
-    let health = match told.health.as_ref().and_then(Health::is_ok) {
+    let health = match reported.health.as_ref().and_then(Health::is_ok) {
         Some(true) => "healthy",
         Some(false) => "behind",
         None => "of unknown health",
     };
     Check::ok(name, format!("it answers: the node is {health}"))
-        .with("slot", told.epoch_info.map(|info| info.absolute_slot))
-        .with("behind", told.slots_behind)
+        .with("slot", reported.epoch_info.map(|info| info.absolute_slot))
+        .with("behind", reported.slots_behind)
         .with(
             "version",
-            told.version
+            reported
+                .version
                 .as_ref()
                 .map(|version| version.solana_core.clone()),
         )
-        .with("lacks", words(&told.problems))
+        .with("lacks", words(&reported.problems))
 }
 
 pub(super) async fn log(config: &Config, clock: Clock) -> Check {
