@@ -140,24 +140,17 @@ impl FileSystems {
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
     ) {
-        self.growth.retain(|device, _| {
+        let is_mounted = |device| {
             usages
                 .iter()
-                .any(|usages| usages.system.mount.device == *device)
-        });
-        for usages in usages {
-            let mount = &usages.system.mount;
+                .any(|usage| usage.system.mount.device == device)
+        };
+        self.growth.retain(|device, _| is_mounted(*device));
+        for usage in usages {
+            let mount = &usage.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
-            let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let holds: Arc<str> = Vec::from_iter(usages.holds.iter().copied())
-                .join(",")
-                .into();
-            let labels = || {
-                [
-                    Text::Shared(Arc::clone(&mounted_at)),
-                    Text::Shared(Arc::clone(&holds)),
-                ]
-            };
+            let names = mount_point_and_holds(usage);
+            let labels = || names.clone().map(Text::Shared);
             let [mountpoint, purpose] = labels();
             let (kind, disk) = (
                 Text::from(mount.fs_type.clone()),
@@ -168,13 +161,13 @@ impl FileSystems {
                 [mountpoint, purpose, kind, disk],
                 true,
             ));
-            let age = now.since(usages.at);
+            let age = now.since(usage.at);
             out.push(Reading::real(
                 &m::FILESYSTEM_AGE,
                 labels(),
                 age.as_secs_f64(),
             ));
-            let Some(space) = usages
+            let Some(space) = usage
                 .system
                 .space
                 .filter(|space| !space.is_unlimited() && age <= life(interval))
@@ -182,7 +175,7 @@ impl FileSystems {
                 continue;
             };
             if age < interval {
-                growth.saw(usages.at.uptime, space.avail, space.size);
+                growth.saw(usage.at.uptime, space.avail, space.size);
             }
             out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), space.size));
             out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), space.avail));
@@ -196,7 +189,7 @@ impl FileSystems {
                 out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
-            if usages.system.of_process {
+            if usage.system.of_process {
                 out.push(Reading::flag(
                     &m::FILESYSTEM_READ_ONLY,
                     labels(),
@@ -265,6 +258,14 @@ impl FileSystems {
             })
         })
     }
+}
+
+fn mount_point_and_holds(usage: &FileSystemUsage) -> [Arc<str>; 2] {
+    let holds = Vec::from_iter(usage.holds.iter().copied()).join(",");
+    [
+        faultline_text::path(&usage.system.mount.mount_point).into(),
+        holds.into(),
+    ]
 }
 
 /// Samples the file systems once, as the source does. May block: never call it where others wait.
