@@ -1,6 +1,7 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
 mod book;
+mod budget;
 mod dashboards;
 mod members;
 mod metrics_doc;

@@ -1,5 +1,6 @@
 //! House rules: sizes of files, dependencies, unwanted words.
 
+use crate::budget;
 use crate::members;
 use crate::modules;
 use crate::pages;
@@ -53,6 +54,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     modules::check(root, &files, &folders, &mut broken)?;
     rules::check(root, &mut broken)?;
     words::check(root, &files, &mut broken)?;
+    budget::check(root, &files, &mut broken)?;
     if broken.is_empty() {
         println!("tidy: {} files", files.len());
         return Ok(());

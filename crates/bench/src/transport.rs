@@ -14,6 +14,7 @@ use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Preflight, Session};
 use crate::protocol::Protocol;
 use crate::results::Results;
+use crate::run::Engine;
 use crate::stream::Shape;
 use anyhow::bail;
 use chain::{Chain, Operation};
@@ -171,22 +172,10 @@ fn measure(
     if let Some(index) = protocols
         .iter()
         .position(|protocol| *protocol == Protocol::Http2)
+        && let Some(failure) = http2_failure(engine, &mut talk, tls)?
     {
-        // A JSON-RPC error is also an answer.
-        let exchange = engine.first(async {
-            Ok(talk
-                .call(
-                    Protocol::Http2,
-                    "eth_chainId",
-                    &json!([]),
-                    &mut Meter::default(),
-                )
-                .await)
-        })?;
-        if let Some(failure) = exchange.err().filter(|failure| failure.is_no_http2(tls)) {
-            notes.push(preset::leave_out(&mut plan, index, &failure)?);
-            protocols.remove(index);
-        }
+        notes.push(preset::leave_out(&mut plan, index, &failure)?);
+        protocols.remove(index);
     }
     talk.give_up();
     if !chain.writes() {
@@ -218,6 +207,14 @@ fn measure(
                 .await
         })
     })
+}
+
+/// Why the node cannot be reached by HTTP/2. A JSON-RPC error is also an answer.
+fn http2_failure(engine: &Engine, talk: &mut Talk, tls: bool) -> anyhow::Result<Option<Failure>> {
+    let (meter, no_params) = (&mut Meter::default(), json!([]));
+    let call = talk.call(Protocol::Http2, "eth_chainId", &no_params, meter);
+    let exchange = engine.first(async { Ok(call.await) })?;
+    Ok(exchange.err().filter(|failure| failure.is_no_http2(tls)))
 }
 
 async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {

@@ -57,26 +57,31 @@ fn page(forecast: &Prediction) -> String {
             .for_each(|reason| text += &format!("  {reason}\n"));
     }
     if forecast.self_test_passed {
-        text += &format!(
-            "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
-            count(forecast.seeds)
-        );
-        text += &curve(forecast);
-        let shown = |entries: &u64| count(*entries);
-        if !forecast.unknown.is_empty() {
-            let sizes: Vec<String> = forecast.unknown.iter().map(shown).collect();
-            text += &format!(
-                "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
-                sizes.join(", ")
-            );
-        }
-        text += &match forecast.enough_entries {
-            Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
-            None => {
-                "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
-            }
-        };
+        text += &other_sizes(forecast);
     }
+    text
+}
+
+fn other_sizes(forecast: &Prediction) -> String {
+    let mut text = format!(
+        "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
+        count(forecast.seeds)
+    );
+    text += &curve(forecast);
+    let shown = |entries: &u64| count(*entries);
+    if !forecast.unknown.is_empty() {
+        let sizes: Vec<String> = forecast.unknown.iter().map(shown).collect();
+        text += &format!(
+            "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
+            sizes.join(", ")
+        );
+    }
+    text += &match forecast.enough_entries {
+        Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
+        None => {
+            "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
+        }
+    };
     text
 }
 

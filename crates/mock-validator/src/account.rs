@@ -1,15 +1,13 @@
-//! Its vote account, whatever it votes with.
-
 use super::SLOTS_IN_EPOCH;
 
 pub(super) const VOTE_ACCOUNT: &str = "DemoVoteAccount11111111111111111111111111111";
 /// In SOL.
 pub(super) const STAKE: u64 = 400_000;
 pub(super) const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
-/// Entries of `epochCredits` that an answer has.
 pub(super) const ENTRIES: usize = 5;
 
-/// Of each of the last epochs: its number, credits at its end or at that slot, credits at its beginning.
+/// For each of the last epochs: its number, credits at its end or at `slot`, credits at its
+/// beginning.
 pub(super) fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (epoch, index) = (slot / SLOTS_IN_EPOCH, slot % SLOTS_IN_EPOCH);
     let first = epoch.saturating_sub(ENTRIES as u64 - 1);

@@ -1,17 +1,14 @@
-//! What only a node that runs Alpenglow answers.
-
 use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
 use super::{GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
 use serde_json::{Value, json};
 
-/// Stands in `epochCredits` between the credits and the lamports of the epoch of the migration.
+/// Separates credits from lamports in `epochCredits`, in the epoch of the migration.
 const MARKER: [u64; 3] = [u64::MAX; 3];
-/// A stake earns about 6.7 % a year: so many milliseconds of a slot for one lamport for each SOL.
+/// Milliseconds of a slot for one lamport per SOL: a stake earns about 6.7 % a year.
 const MS_PER_LAMPORT: u64 = 472;
-/// The credits of Tower for a hundred slots that were all voted for at once.
+/// Tower credits for a hundred slots that were all voted for at once.
 const MOST_CREDITS: u64 = 1_600;
 
-/// The result of `getAgGenesisCert`.
 pub(super) fn genesis_certificate() -> Value {
     json!({
         "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
@@ -19,7 +16,7 @@ pub(super) fn genesis_certificate() -> Value {
     })
 }
 
-/// The entries of `epochCredits`, with more than one answer has. Lamports go on where credits ended.
+/// Entries of `epochCredits`, with more than one answer has. Lamports continue where credits ended.
 pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
     let first = migration.max(epoch.saturating_sub(ENTRIES as u64 - 1));
@@ -41,13 +38,11 @@ pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> 
     entries
 }
 
-/// Lamports for votes in so many slots.
 fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
     let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
     stake * slots * ms / MS_PER_LAMPORT / MOST_CREDITS * per_hundred_slots
 }
 
-/// The result of `validatorAdmissionTicketStatus`.
 pub(super) fn admission(state: &NodeState) -> Value {
     let votes = state.voters > 0;
     let account = bs58::decode(VOTE_ACCOUNT).into_vec().unwrap_or_default();

@@ -14,25 +14,22 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// The name that the kernel shows, whatever the program's file is called.
+/// Process name in the kernel, whatever the file is called.
 pub const NAME: &str = "agave-validator";
-/// The last slot before Alpenglow, once a node runs it.
 pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;
-/// Blocks skipped since genesis.
 const SKIPPED: u64 = 1_000;
 /// `--health-check-slot-distance`.
 const HEALTHY: u64 = 128;
-/// How long the other side of the admin socket may be silent.
+/// How long a client of the admin socket may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A JSON-RPC error: its code, its message, its data.
 type Refusal = (i64, Cow<'static, str>, Value);
 
 const NO_SUCH_METHOD: Refusal = (-32601, Cow::Borrowed("Method not found"), Value::Null);
 
-/// What a node votes with. A release belongs to it, whose words it answers in.
+/// What a node votes with, and so its release and the wording of its answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consensus {
     /// 2.1.14.
@@ -42,7 +39,6 @@ pub enum Consensus {
 }
 
 impl Consensus {
-    /// The release that the node says it is.
     #[must_use]
     pub const fn version(self) -> &'static str {
         match self {
@@ -51,7 +47,7 @@ impl Consensus {
         }
     }
 
-    /// How far behind the processed slot the root is.
+    /// Slots from the root to the processed slot.
     #[must_use]
     pub const fn root_depth(self) -> u64 {
         match self {
@@ -60,7 +56,8 @@ impl Consensus {
         }
     }
 
-    /// How far behind the processed slot the newest confirmed one is. With Alpenglow it is the finalized one.
+    /// Slots from the newest confirmed slot to the processed one. With Alpenglow it is the
+    /// finalized one.
     const fn confirmed_depth(self) -> u64 {
         match self {
             Self::Tower => 1,
@@ -72,32 +69,28 @@ impl Consensus {
 /// A mock validator at one moment: what it answers from.
 #[derive(Debug, Clone)]
 pub struct NodeState {
-    /// Whose words it answers in.
     pub consensus: Consensus,
-    /// How long a slot of its cluster takes: rewards depend on it.
+    /// Rewards depend on it.
     pub slot_time: Duration,
-    /// Its public key.
     pub identity: String,
-    /// Where it answers JSON-RPC, `IP:PORT`; `None` if nowhere.
+    /// `IP:PORT`; `None` if it does not answer JSON-RPC.
     pub rpc_address: Option<String>,
-    /// When it began, since 1970.
     pub started: Duration,
     /// Whether its services run.
     pub running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
-    /// The newest slot that it has replayed, at least [`Consensus::root_depth`]; under Alpenglow above [`GENESIS_BLOCK`].
+    /// Newest replayed slot, at least [`Consensus::root_depth`]; with Alpenglow above
+    /// [`GENESIS_BLOCK`].
     pub slot: u64,
-    /// The newest slot of the cluster.
     pub tip: u64,
-    /// Transactions since genesis, up to `slot`.
+    /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Validators with stake, of which it is one that votes; 0: it has none.
+    /// Voting validators with stake, itself included; 0: it has none.
     pub voters: u64,
 }
 
 impl NodeState {
-    /// Answers an HTTP body: one request, or a batch of them.
     #[must_use]
     pub fn http(&self, body: &[u8]) -> String {
         let answer = |request: &Value| frame(request, self.rpc(request));
@@ -112,7 +105,6 @@ impl NodeState {
         answer.to_string()
     }
 
-    /// Answers one request of the admin socket; ends with a newline.
     #[must_use]
     pub fn admin(&self, request: &Value) -> String {
         let started = self.started;
@@ -184,7 +176,6 @@ impl NodeState {
         }
     }
 
-    /// Of an answer from a bank.
     fn context(&self) -> Value {
         json!({"apiVersion": self.consensus.version(), "slot": self.slot})
     }
@@ -210,7 +201,8 @@ fn frame(request: &Value, outcome: Result<Value, Refusal>) -> Value {
     }
 }
 
-/// A ledger's lock and admin socket, which tell who runs there. Both are held as long as the value.
+/// A ledger's lock and admin socket, which show that a validator runs there. Dropping it releases
+/// both.
 #[derive(Debug)]
 pub struct Ledger {
     _lock: File,
@@ -218,15 +210,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Locks `ledger.lock` in the folder and listens at `admin.rpc`, for its own user only.
-    ///
-    /// # Errors
-    /// Another process has the lock; the folder cannot be written.
+    /// Locks `ledger.lock` and listens at `admin.rpc`, for its own user only. Fails if another
+    /// process has the lock.
     pub fn take(folder: &Path) -> io::Result<Self> {
         let lock = File::create(folder.join("ledger.lock"))?;
         lock.try_lock()?;
         let path = folder.join("admin.rpc");
-        // Whoever has the lock owns the socket: one that is there was left by a kill.
+        // The owner of the lock owns the socket: an existing one was left by a kill.
         if path.exists() {
             std::fs::remove_file(&path)?;
         }
@@ -238,11 +228,11 @@ impl Ledger {
         })
     }
 
-    /// Answers at the admin socket until the process ends, one connection after the other: who asks there asks shortly. An answer
-    /// ends with a newline.
+    /// Serves the admin socket until the process ends, one connection at a time, because requests
+    /// are short. Answers end with a newline.
     pub fn answer(&self, answer: impl Fn(&Value) -> String) {
         for stream in self.socket.incoming() {
-            // A peer that goes away, or is silent for too long, has lost its answer only.
+            // A client that goes away, or is silent for too long, loses only its answer.
             drop(stream.and_then(|stream| answer_requests(&stream, &answer)));
         }
     }

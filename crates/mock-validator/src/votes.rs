@@ -1,6 +1,7 @@
 //! What a mock validator that votes answers about votes, leader slots and the other nodes: functions of its slot.
 //!
-//! It is one of some validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
+//! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
+//! of them.
 
 use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
 use super::{Consensus, NodeState, SLOTS_IN_EPOCH, alpenglow};
@@ -8,19 +9,19 @@ use serde_json::{Map, Value, json};
 
 const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";
 
-/// A vote of Tower for each slot, and its price.
+/// Price of a Tower vote; there is one for each slot.
 const VOTE_LAMPORTS: u64 = 5_000;
-/// What its identity has at an epoch's end, and its vote account at its beginning.
+/// Balance of its identity at an epoch's end, and of its vote account at its beginning.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
-/// From one of its turns to lead to the next, where in that the turn is, and how long it is.
+/// Leader turns, in slots: their distance, their offset and their length.
 const TURN_EVERY: u64 = 400;
 const TURN_AT: u64 = 200;
 const TURN: u64 = 4;
 /// It loses one turn in so many.
 const LOST_EVERY: u64 = 25;
 
-/// The others, in turn: stake in SOL, credits for a hundred slots, version.
+/// The other validators, repeated: stake in SOL, credits for a hundred slots, version.
 const OTHERS: [(u64, u64, Version); 5] = [
     (900_000, 1_599, Version::Same),
     (700_000, 1_590, Version::Same),
@@ -30,7 +31,6 @@ const OTHERS: [(u64, u64, Version); 5] = [
 ];
 const CREDITS: u64 = 1_586;
 
-/// Another validator's version, against the own one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     Same,
@@ -50,7 +50,6 @@ impl Version {
     }
 }
 
-/// The result of a method; `None` if it is none of these.
 pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> {
     let index = state.slot % SLOTS_IN_EPOCH;
     let with_slot = |value: Value| json!({"context": state.context(), "value": value});
@@ -99,12 +98,12 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
     })
 }
 
-/// The numbers of the other validators, and what each is like.
 fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, Version))> {
     (2..=state.voters).zip(OTHERS.into_iter().cycle())
 }
 
-/// An address of 32 bytes, in which there is no 0. A letter keeps 12 from a 2 behind ones.
+/// A base58 address of 32 bytes, which has no 0. The padding is ones, so a letter keeps 12 apart
+/// from 2.
 fn other(kind: &str, number: u64) -> String {
     let letter = if number < 10 { "" } else { "x" };
     format!(
@@ -121,7 +120,6 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
         let vote = other("Vote", number);
         vote_account(state, &vote, &other("Node", number), (stake, credits), last)
     });
-    // Under Alpenglow it votes one slot late.
     let late = u64::from(state.consensus == Consensus::Alpenglow);
     let own = (STAKE, CREDITS);
     let own = vote_account(
@@ -163,7 +161,7 @@ fn vote_account(
     account
 }
 
-/// Of the epoch until its slot `index`: the others lose three slots in a hundred.
+/// Of the epoch until slot `index`: the others lose three slots in a hundred.
 fn produced(state: &NodeState, index: u64) -> Value {
     let turns = (index + TURN_EVERY - TURN_AT) / TURN_EVERY;
     let within = (index + TURN_EVERY - TURN_AT) % TURN_EVERY;

@@ -347,21 +347,26 @@ pub(crate) fn difference_of_quantiles(
     differences.sort_unstable_by(f64::total_cmp);
     estimate.low = quantile_sorted(&differences, tail)?.min(value);
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
-    let beyond = |deviations: &Vec<f64>| {
-        let (low, high) = ends(deviations, tail);
-        (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
-    };
-    let n_eff = estimate.n_eff;
-    estimate.reliable = match estimate.reliable {
-        Reliability::Reliable if joint.deviations.iter().any(beyond) => {
-            Reliability::TooShort { n_eff }
+    if estimate.reliable == Reliability::Reliable {
+        let n_eff = estimate.n_eff;
+        if joint
+            .deviations
+            .iter()
+            .any(|of| exceeds_sample(of, p, n, tail))
+        {
+            estimate.reliable = Reliability::TooShort { n_eff };
+        } else if drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
+            estimate.reliable = Reliability::Drifts;
         }
-        Reliability::Reliable if drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) => {
-            Reliability::Drifts
-        }
-        other => other,
-    };
+    }
     Some(estimate)
+}
+
+/// An end of the interval of the share at the `p`-quantile lies beyond the lowest or highest of `n`
+/// values.
+fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
+    let (low, high) = ends(deviations, tail);
+    (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
 }
 
 fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {

@@ -7,7 +7,7 @@ use faultline_catalog::metrics::memory as m;
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};
 
-/// A level is nearly full above this share. AgaveOomAhead uses the same threshold.
+/// Nearly full above this share. AgaveOomAhead uses the same threshold.
 const NEARLY_FULL: f64 = 0.95;
 
 const BUSY: f64 = 0.85;

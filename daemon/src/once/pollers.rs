@@ -176,10 +176,6 @@ pub(super) async fn rpc(
     let Some(pollers) = target_lookup(config, seen) else {
         return off("not asked: no validator was found");
     };
-    let starting = admin
-        .get()
-        .and_then(|facts| facts.progress.clone())
-        .filter(|at| *at != StartProgress::Running);
     let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
     let quick = crate::config::Rpc {
         interval: MIN_INTERVAL,
@@ -207,19 +203,28 @@ pub(super) async fn rpc(
             handle,
         );
     };
-    let check = match starting {
-        _ if reported.up => {
-            answered(&reported, admin.get().as_deref()).with("probe", probe(config))
-        }
+    let check = if reported.up {
+        answered(&reported, admin.get().as_deref()).with("probe", probe(config))
+    } else {
+        unanswered(config, &reported, admin.get().as_deref())
+    };
+    (check, handle)
+}
+
+fn unanswered(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+    let starting = admin
+        .and_then(|facts| facts.progress.as_ref())
+        .filter(|progress| **progress != StartProgress::Running);
+    match starting {
         Some(progress) if config.rpc.url.is_none() => Check::off(
-            name,
+            "rpc",
             format!(
                 "no answer yet: the validator is starting ({}), and opens JSON-RPC last",
                 progress.name()
             ),
         ),
         _ => Check::attention(
-            name,
+            "rpc",
             format!(
                 "no answer: {}",
                 words(&reported.problems).unwrap_or_default()
@@ -228,8 +233,7 @@ pub(super) async fn rpc(
                  where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
                  rpc.enabled = false",
         ),
-    };
-    (check, handle)
+    }
 }
 
 fn probe(config: &Config) -> Option<String> {

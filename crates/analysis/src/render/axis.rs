@@ -1,4 +1,4 @@
-use super::text::{Clock, Shown, duration, number, shown};
+use super::text::{Clock, DisplayUnit, duration, number, shown};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
@@ -162,7 +162,7 @@ fn stepped(
     most: usize,
     widened: fn(f64, f64, f64) -> (f64, f64),
 ) -> Axis {
-    let Shown { one, suffix } = shown(unit, high.abs().max(low.abs()));
+    let DisplayUnit { one, suffix } = shown(unit, high.abs().max(low.abs()));
     let step = nice((high - low) / one / as_f64(most.max(1))) * one;
     let (low, high) = widened(low, high, step);
     let words = |value: f64| labelled(value / one, step / one, suffix);

@@ -89,15 +89,15 @@ pub(crate) fn fitted(text: &str, max_width: f64) -> String {
     if width(&text) <= max_width {
         return text;
     }
-    let mut kept = String::new();
+    let mut fitting = String::new();
     for letter in text.chars() {
-        kept.push(letter);
-        if width(&kept) > max_width - 0.9 {
-            kept.pop();
+        fitting.push(letter);
+        if width(&fitting) > max_width - 0.9 {
+            fitting.pop();
             break;
         }
     }
-    format!("{}…", kept.trim_end())
+    format!("{}…", fitting.trim_end())
 }
 
 #[cfg(test)]

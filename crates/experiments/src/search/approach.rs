@@ -73,8 +73,7 @@ impl Approach {
         self.limit
     }
 
-    /// Returns why the limit must be lifted.
-    pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
+    fn record(&mut self, reading: &Reading) {
         keep(
             &mut self.unreclaimable,
             SECOND,
@@ -102,6 +101,11 @@ impl Approach {
         if !reading.is_silent() {
             self.last_answer = reading.at;
         }
+    }
+
+    /// Returns why the limit must be lifted.
+    pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
+        self.record(reading);
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let risen = reading
             .unreclaimable

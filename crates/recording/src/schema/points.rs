@@ -1,6 +1,6 @@
 //! Point tables: one row for each datapoint that is stored completely.
 
-use faultline_agave::points::Known;
+use faultline_agave::points::KnownPoint;
 use std::time::Duration;
 
 pub(crate) trait Field: Sized {
@@ -125,9 +125,9 @@ macro_rules! points {
         impl Point {
             /// What the validator said at `time_unix_ns` and the daemon received at `received`, since 1970; `None` if
             /// recordings do not keep it whole.
-            pub fn new(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Self> {
+            pub fn new(known: &KnownPoint, time_unix_ns: i64, received: Duration) -> Option<Self> {
                 match known {
-                    $(Known::$kind(point) => Some(Point::$kind($kind {
+                    $(KnownPoint::$kind(point) => Some(Point::$kind($kind {
                         time_unix_ns,
                         received,
                         $($field: point.$field,)*

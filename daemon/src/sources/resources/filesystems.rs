@@ -143,15 +143,13 @@ impl FileSystems {
         self.growth.retain(|device, _| {
             usages
                 .iter()
-                .any(|usages| usages.system.mount.device == *device)
+                .any(|usage| usage.system.mount.device == *device)
         });
-        for usages in usages {
-            let mount = &usages.system.mount;
+        for usage in usages {
+            let mount = &usage.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
             let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let holds: Arc<str> = Vec::from_iter(usages.holds.iter().copied())
-                .join(",")
-                .into();
+            let holds: Arc<str> = Vec::from_iter(usage.holds.iter().copied()).join(",").into();
             let labels = || {
                 [
                     Text::Shared(Arc::clone(&mounted_at)),
@@ -164,9 +162,9 @@ impl FileSystems {
                 Text::from(disk(mount).unwrap_or_default()),
             );
             out.flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true);
-            let age = now.since(usages.at);
+            let age = now.since(usage.at);
             out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
-            let Some(space) = usages
+            let Some(space) = usage
                 .system
                 .space
                 .filter(|space| !space.is_unlimited() && age <= life(interval))
@@ -174,7 +172,7 @@ impl FileSystems {
                 continue;
             };
             if age < interval {
-                growth.saw(usages.at.uptime, space.avail, space.size);
+                growth.saw(usage.at.uptime, space.avail, space.size);
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
@@ -184,7 +182,7 @@ impl FileSystems {
                 out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
-            if usages.system.of_process {
+            if usage.system.of_process {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }

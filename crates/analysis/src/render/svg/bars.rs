@@ -1,5 +1,5 @@
 use super::super::axis::Axis;
-use super::super::look::{SeriesStyles, Style};
+use super::super::style::{SeriesStyles, Style};
 use super::super::text::{fitted, number, width};
 use super::frame::{Frame, HEIGHT, below, ends, vertical};
 use super::legend::{self, Swatch};

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{SeriesStyle, SeriesStyles, Style};
+use super::super::style::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
 use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
 use super::legend::{self, Entry, Swatch};

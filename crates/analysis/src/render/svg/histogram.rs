@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{SeriesStyle, SeriesStyles};
+use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::number;
 use super::frame::{Frame, HEIGHT, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Swatch};

@@ -1,4 +1,4 @@
-use super::super::look::{SeriesStyle, Style};
+use super::super::style::{SeriesStyle, Style};
 use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
@@ -15,7 +15,7 @@ pub(super) enum Swatch {
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
-    /// As [`Style::owner`](super::super::look::Style) has it.
+    /// As [`Style::owner`](super::super::style::Style) has it.
     pub(super) owner: String,
 }
 

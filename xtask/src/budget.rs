@@ -1,0 +1,164 @@
+//! Keeps the amount of production Rust from growing unnoticed: tokens, bytes of comments, and
+//! identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
+
+use crate::run::read;
+use anyhow::Context;
+use proc_macro2::{TokenStream, TokenTree};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The last entry is in force. A higher number needs a new entry with a reason.
+const LIMITS: &str = "xtask/budget.yml";
+
+const NOT_PRODUCTION: [&str; 7] = [
+    "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
+];
+
+/// Parts of identifiers.
+#[rustfmt::skip]
+const STORY_WORDS: [&str; 42] = [
+    "told", "tell", "tells", "heard", "said", "says", "looked", "look", "beside", "nobody",
+    "somebody", "asked", "asker", "wish", "wants", "whom", "held", "hold", "room", "place", "way",
+    "ways", "course", "story", "eyes", "leg", "farewell", "parcel", "lives", "seldom", "rarely",
+    "pretend", "trouble", "around", "remark", "world", "kept", "inlet", "hopeless", "earns",
+    "whence", "whose",
+];
+
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+struct Amount {
+    tokens: usize,
+    comment_bytes: usize,
+    story_words: usize,
+    #[serde(default)]
+    reason: String,
+}
+
+pub(crate) fn check(
+    root: &Path,
+    files: &[PathBuf],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(LIMITS))?)
+        .with_context(|| format!("{LIMITS} cannot be read"))?;
+    let limit = entries
+        .last()
+        .context("the list is empty")
+        .context(LIMITS)?;
+    if entries.iter().any(|entry| entry.reason.is_empty()) {
+        broken.push(format!("{LIMITS}: each entry needs a reason"));
+    }
+    let mut found = Amount::default();
+    for file in files.iter().filter(|file| is_production(file)) {
+        found
+            .add(&read(root, file)?)
+            .with_context(|| file.display().to_string())?;
+    }
+    for (what, found, limit) in [
+        ("tokens", found.tokens, limit.tokens),
+        ("comment_bytes", found.comment_bytes, limit.comment_bytes),
+        ("story_words", found.story_words, limit.story_words),
+    ] {
+        if found > limit {
+            broken.push(format!(
+                "{what} of production Rust: {found}, and {LIMITS} allows {limit}: remove what is \
+                 not needed, or add an entry there that says why there is more"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_production(file: &Path) -> bool {
+    let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
+    file.extension().is_some_and(|extension| extension == "rs")
+        && !file.ends_with("tests.rs")
+        && !NOT_PRODUCTION.into_iter().any(in_folder)
+}
+
+impl Amount {
+    fn add(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut code = String::new();
+        for line in text
+            .lines()
+            .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        {
+            if line.trim_start().starts_with("//") {
+                self.comment_bytes += line.trim().len();
+            } else {
+                code.push_str(line);
+                code.push('\n');
+            }
+        }
+        let tokens: TokenStream = code
+            .parse()
+            .map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
+        self.count(tokens);
+        Ok(())
+    }
+
+    fn count(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            self.tokens += 1;
+            match token {
+                TokenTree::Group(group) => {
+                    self.tokens += 1;
+                    self.count(group.stream());
+                }
+                TokenTree::Ident(ident) => {
+                    let words = words_of(&ident.to_string());
+                    let is_story = |word: &String| STORY_WORDS.contains(&word.as_str());
+                    self.story_words += words.iter().filter(|word| is_story(word)).count();
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+}
+
+/// `LastHeard`, `last_heard` and `LAST_HEARD` are `last` and `heard`.
+fn words_of(identifier: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_lower = false;
+    for letter in identifier.chars() {
+        if letter == '_' || letter.is_uppercase() && after_lower {
+            words.push(String::new());
+        }
+        after_lower = letter.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| letter != '_') {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_comments_and_words_of_a_file_are_counted() {
+        let text = "//! Head.\nfn last_told(held_back: u8) -> Told {\n    // Why.\n    NOT_ASKED(\"told\")\n}\n#[cfg(test)]\nmod tests {}\n";
+        let mut found = Amount::default();
+        found.add(text).unwrap();
+        let expected = Amount {
+            tokens: 16,
+            comment_bytes: 16,
+            story_words: 4,
+            reason: String::new(),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn tests_and_witnesses_are_no_production() {
+        assert!(is_production(Path::new("daemon/src/tick.rs")));
+        for file in [
+            "daemon/src/tick/tests.rs",
+            "witness/a/src/main.rs",
+            "daemon/src/tick.md",
+        ] {
+            assert!(!is_production(Path::new(file)), "{file}");
+        }
+    }
+}
