@@ -77,7 +77,7 @@ impl SeriesStyle {
 /// How one series of a chart looks.
 pub(crate) struct Style {
     pub name: String,
-    pub look: SeriesStyle,
+    pub series_style: SeriesStyle,
     /// The attribute by which the page hides what belongs to a run or an arm; with its leading space, empty where it is
     /// nobody's.
     pub owner: String,
@@ -100,12 +100,12 @@ impl SeriesStyles {
             }
             let arm = looks.arms.iter().position(|arm| *arm == run.arm);
             let before = { report.runs.iter().take(at) }.filter(|other| other.arm == run.arm);
-            let look = SeriesStyle {
+            let series_style = SeriesStyle {
                 weight: before.count().min(WEIGHTS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())
             };
-            looks.runs.insert(run.id.clone(), look);
-            let of_name = (look, of_run(&run.id));
+            looks.runs.insert(run.id.clone(), series_style);
+            let of_name = (series_style, of_run(&run.id));
             looks.names.insert(run.name.clone(), of_name);
         }
         for (index, arm) in looks.arms.iter().enumerate() {
@@ -176,14 +176,16 @@ impl SeriesStyles {
     ) -> Vec<Style> {
         let style = |(at, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
-            let look = self.run(run).or(named.map(|(look, _)| *look));
+            let series_style = self
+                .run(run)
+                .or(named.map(|(series_style, _)| *series_style));
             let owner = match named {
                 Some((_, owner)) if run.is_empty() => owner.clone(),
                 _ => of_run(run),
             };
             Style {
                 name: name.to_owned(),
-                look: look.unwrap_or_else(|| SeriesStyle::nth(at)),
+                series_style: series_style.unwrap_or_else(|| SeriesStyle::nth(at)),
                 owner,
             }
         };
@@ -214,10 +216,10 @@ impl SeriesStyles {
                 *at += 1;
                 nth += 1;
                 match self.run(&line.run) {
-                    Some(look) if once => look,
-                    Some(look) if runs > 1 => SeriesStyle {
+                    Some(series_style) if once => series_style,
+                    Some(series_style) if runs > 1 => SeriesStyle {
                         dash: (*at - 1) % DASHES.len(),
-                        ..look
+                        ..series_style
                     },
                     _ => SeriesStyle::nth(nth - 1),
                 }

@@ -182,21 +182,21 @@ impl Line {
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
             .collect();
-        let mut kept: Vec<usize> = (0..points.len()).take(1).collect();
-        kept.extend((0..points.len()).next_back());
+        let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
+        indices.extend((0..points.len()).next_back());
         let size = points.len().div_ceil((most / 2).max(1)).max(1);
         for (nth, stretch) in points.chunks(size).enumerate() {
             let indexed = || (nth * size..).zip(stretch.iter().map(|(_, y)| *y));
             let known = || indexed().filter_map(|(index, y)| Some((index, y?)));
             let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
             let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
-            kept.extend(low.into_iter().chain(high).map(|(index, _)| index));
+            indices.extend(low.into_iter().chain(high).map(|(index, _)| index));
             let breaks = indexed().filter(|(_, y)| y.is_none());
-            kept.extend(breaks.map(|(index, _)| index));
+            indices.extend(breaks.map(|(index, _)| index));
         }
-        kept.sort_unstable();
-        kept.dedup();
-        let mut points: Vec<_> = kept.into_iter().map(|index| points[index]).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let mut points: Vec<_> = indices.into_iter().map(|index| points[index]).collect();
         // A break needs one point, not a row of them.
         points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
         let (x, y) = points

@@ -54,7 +54,7 @@ fn category(
             Some(((value, interval), top)) => {
                 let (name, category) = (&series.name, &chart.categories[index]);
                 sheet.rect(
-                    &style.look.filled(),
+                    &style.series_style.filled(),
                     (x + wide * 0.04, top.min(base)),
                     (wide * 0.92, (base - top).abs().max(0.5)),
                     &format!("{name}, {category}: {}", number(value, 3)),

@@ -34,7 +34,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
     };
     for (curve, style) in chart.series.iter().zip(&styles) {
         sheet.begin(&style.owner);
-        line(sheet, &frame, curve, style.look);
+        line(sheet, &frame, curve, style.series_style);
         points_of(sheet, &frame, (curve, point), style);
         sheet.end();
     }
@@ -42,12 +42,12 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
     if chart.series.iter().all(|curve| curve.points.is_empty()) {
         nothing(sheet, &frame);
     }
-    let look = match styles.as_slice() {
-        [one] => one.look,
+    let series_style = match styles.as_slice() {
+        [one] => one.series_style,
         _ => SeriesStyle::NEUTRAL,
     };
     let of_point = (!recorded.is_empty()).then(|| Entry {
-        swatch: Swatch::Point(look),
+        swatch: Swatch::Point(series_style),
         text: point.to_owned(),
         owner: String::new(),
     });
@@ -58,7 +58,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
 }
 
 /// The line through the points, over the area of their intervals.
-fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, look: SeriesStyle) {
+fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesStyle) {
     let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut path = String::new();
         for (size, value) in points {
@@ -75,8 +75,8 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, look: SeriesStyle) {
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
-        sheet.area(look, &area);
-        sheet.stroke(look, "", &line, &curve.name);
+        sheet.area(series_style, &area);
+        sheet.stroke(series_style, "", &line, &curve.name);
     }
 }
 
@@ -84,7 +84,7 @@ fn points_of(
     sheet: &mut Sheet,
     frame: &Frame,
     (curve, point): (&Curve, &str),
-    Style { look, .. }: &Style,
+    Style { series_style, .. }: &Style,
 ) {
     let index = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
     for (size, bar) in &curve.points {
@@ -97,7 +97,7 @@ fn points_of(
         let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
         sheet.add(format_args!(
             r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
-            look.filled(),
+            series_style.filled(),
             N(x),
             N(y)
         ));
@@ -105,10 +105,10 @@ fn points_of(
     if let Some((size, value)) = curve.recorded
         && let Some((x, y)) = index(size, value)
     {
-        let class = format!("{} mk", look.class());
+        let class = format!("{} mk", series_style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
         let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
         let title = format!("{name}, {point} at {size}: {value}");
-        legend::point(sheet, *look, (x, y), &title);
+        legend::point(sheet, *series_style, (x, y), &title);
     }
 }

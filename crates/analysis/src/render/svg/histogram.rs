@@ -29,9 +29,9 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &SeriesStyles) {
     for (series, style) in chart.series.iter().zip(&styles) {
         sheet.begin(&style.owner);
         if bars {
-            filled(sheet, &frame, chart, (series, style.look));
+            filled(sheet, &frame, chart, (series, style.series_style));
         } else {
-            outline(sheet, &frame, chart, (series, style.look));
+            outline(sheet, &frame, chart, (series, style.series_style));
         }
         sheet.end();
     }
@@ -54,7 +54,7 @@ fn filled(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
-    (series, look): (&Counts, SeriesStyle),
+    (series, series_style): (&Counts, SeriesStyle),
 ) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to), Some(top)) =
@@ -70,7 +70,7 @@ fn filled(
         let (name, count) = (&series.name, number(*count, 0));
         let [low, high] = [edges[0], edges[1]].map(|edge| number(edge, 2));
         let title = format!("{name}: {count} from {low} to {high}");
-        sheet.rect(&look.filled(), (from + pad, top), size, &title);
+        sheet.rect(&series_style.filled(), (from + pad, top), size, &title);
     }
 }
 
@@ -78,7 +78,7 @@ fn outline(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
-    (series, look): (&Counts, SeriesStyle),
+    (series, series_style): (&Counts, SeriesStyle),
 ) {
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
@@ -95,7 +95,7 @@ fn outline(
     }
     write!(path, "V{}", N(frame.bottom)).unwrap_or_default();
     if chart.series.len() <= MOST_FILLED {
-        sheet.area(look, &path);
+        sheet.area(series_style, &path);
     }
-    sheet.stroke(look, "", &path, &series.name);
+    sheet.stroke(series_style, "", &path, &series.name);
 }

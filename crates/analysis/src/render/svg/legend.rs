@@ -22,7 +22,7 @@ pub(super) struct Entry {
 /// The entry of a series.
 pub(super) fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
     Entry {
-        swatch: swatch(style.look),
+        swatch: swatch(style.series_style),
         text: style.name.clone(),
         owner: style.owner.clone(),
     }
@@ -42,14 +42,22 @@ pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
         let y = sheet.y + 10.0;
         sheet.begin(&entry.owner);
         match entry.swatch {
-            Swatch::Line(look) => {
-                let weight = look.weight.min(1);
+            Swatch::Line(series_style) => {
+                let weight = series_style.weight.min(1);
                 let path = format!("M{} {}h{SWATCH}", N(x), N(y));
-                sheet.stroke(SeriesStyle { weight, ..look }, "", &path, "");
+                sheet.stroke(
+                    SeriesStyle {
+                        weight,
+                        ..series_style
+                    },
+                    "",
+                    &path,
+                    "",
+                );
             }
-            Swatch::Filled(look) => square(sheet, &look.filled(), x, y),
+            Swatch::Filled(series_style) => square(sheet, &series_style.filled(), x, y),
             Swatch::Tint(class) => square(sheet, &class, x, y),
-            Swatch::Point(look) => point(sheet, look, (x + SWATCH / 2.0, y), ""),
+            Swatch::Point(series_style) => point(sheet, series_style, (x + SWATCH / 2.0, y), ""),
         }
         sheet.text("t", "start", (x + SWATCH + 5.0, y + 4.0), &text);
         sheet.end();
@@ -65,8 +73,8 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     ));
 }
 
-pub(super) fn point(sheet: &mut Sheet, look: SeriesStyle, (x, y): (f64, f64), title: &str) {
-    let (class, title) = (look.filled(), escaped(title));
+pub(super) fn point(sheet: &mut Sheet, series_style: SeriesStyle, (x, y): (f64, f64), title: &str) {
+    let (class, title) = (series_style.filled(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
     sheet.add(format_args!(
         r#"<path class="{class} halo" d="{d}"><title>{title}</title></path>"#
