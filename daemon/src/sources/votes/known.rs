@@ -228,13 +228,12 @@ impl VoteFacts {
     }
 
     /// Exports what has not expired.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
         let CacheTtls {
             often,
             slow,
             slowest,
-            scanned,
+            ..
         } = self.ttls;
         if let Some(genesis) = &self.genesis {
             let labels = [
@@ -249,51 +248,12 @@ impl VoteFacts {
         if let Some(Some(own)) = self.own.fresh(now, often) {
             self.vote_readings(&own, &vantage, now, out);
         }
-        let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
-        for (account, balance) in [
-            ("identity", &self.identity_balance),
-            ("vote", &self.vote_balance),
-        ] {
-            let balance = balance.fresh(now, often);
-            out.extend(
-                balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))),
-            );
-        }
-        let moving = self
-            .moving
-            .fresh(now, scanned)
-            .filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
-        if let Some((_, moving)) = moving {
-            out.push(Reading::new(
-                &m::STAKE,
-                ["activating".into()],
-                sol(moving.activating),
-            ));
-            out.push(Reading::new(
-                &m::STAKE,
-                ["deactivating".into()],
-                sol(moving.deactivating),
-            ));
-        }
+        self.balance_readings(now, out);
+        self.moving_stake_readings(bank, now, out);
         if let Some(all) = self.among_all.fresh(now, slow) {
             self.ranking_readings(&all, (now, vantage.protocol), out);
         }
-        let production = self.production.fresh(now, slow);
-        if let Some((_, own, all)) =
-            production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
-        {
-            let handle = [
-                (&m::LEADER_SLOTS, own),
-                (&m::CLUSTER_LEADER_SLOTS, Some(all)),
-            ];
-            let handle = handle
-                .into_iter()
-                .filter_map(|(metric, slots)| Some((metric, slots?)));
-            for (metric, slots) in handle {
-                out.push(Reading::whole(metric, ["passed".into()], slots.passed));
-                out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
-            }
-        }
+        self.production_readings(bank, now, out);
         for (metric, shares) in [
             (&m::VERSION_STAKE, &self.versions),
             (&m::FEATURE_SET_STAKE, &self.feature_sets),
@@ -303,6 +263,53 @@ impl VoteFacts {
                 shares
                     .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
             );
+        }
+    }
+
+    fn balance_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
+        for (account, balance) in [
+            ("identity", &self.identity_balance),
+            ("vote", &self.vote_balance),
+        ] {
+            let balance = balance.fresh(now, self.ttls.often);
+            out.extend(
+                balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))),
+            );
+        }
+    }
+
+    fn moving_stake_readings(&self, bank: Option<EpochInfo>, now: Stamp, out: &mut Vec<Reading>) {
+        let moving = self
+            .moving
+            .fresh(now, self.ttls.scanned)
+            .filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
+        let Some((_, moving)) = moving else {
+            return;
+        };
+        for (state, lamports) in [
+            ("activating", moving.activating),
+            ("deactivating", moving.deactivating),
+        ] {
+            out.push(Reading::new(&m::STAKE, [state.into()], sol(lamports)));
+        }
+    }
+
+    fn production_readings(&self, bank: Option<EpochInfo>, now: Stamp, out: &mut Vec<Reading>) {
+        let production = self.production.fresh(now, self.ttls.slow);
+        if let Some((_, own, all)) =
+            production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
+        {
+            let counted = [
+                (&m::LEADER_SLOTS, own),
+                (&m::CLUSTER_LEADER_SLOTS, Some(all)),
+            ];
+            let counted = counted
+                .into_iter()
+                .filter_map(|(metric, slots)| Some((metric, slots?)));
+            for (metric, slots) in counted {
+                out.push(Reading::whole(metric, ["passed".into()], slots.passed));
+                out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
+            }
         }
     }
 
@@ -447,6 +454,10 @@ impl VoteFacts {
         let stake = { account.activated_stake }.map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
         out.extend(stake.map(|sol| Reading::new(&m::STAKE, ["active".into()], Value::Real(sol))));
     }
+}
+
+fn sol(lamports: u64) -> Value {
+    Value::Real(lamports as f64 / LAMPORTS_PER_SOL)
 }
 
 pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
