@@ -28,7 +28,6 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     Ok(format!("{}\n", written.page.display()))
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn report(results: &Results) -> Report {
     let compared = compared(results);
     let header = &results.header;
@@ -53,19 +52,36 @@ pub(crate) fn report(results: &Results) -> Report {
     };
     let length = time(Duration::from_nanos(header.length_ns));
     let requests = count(results.samples.len() as u64);
-    let section = |id: &str, title: &str, blocks| Section {
+    Report {
+        title: title.to_owned(),
+        subtitle: format!(
+            "{} on {}: {requests} requests in {length}, {kind}",
+            header.nodes.join(" and "),
+            moment(header.started_unix_ns)
+        ),
+        verdict: verdict(results, &compared),
+        runs: cards(results),
+        caveats: caveats(results, &compared),
+        sections: sections(results, &compared, section("study", first, study)),
+        cards: "Arms".to_owned(),
+        made_by: made_by(&header.version),
+    }
+}
+
+fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section {
         id: id.to_owned(),
         title: title.to_owned(),
         blocks,
-    };
+    }
+}
+
+/// The study's section, then those of every preset, without empty ones.
+fn sections(results: &Results, compared: &[Compared], study: Section) -> Vec<Section> {
     let mut sections = vec![
-        section("study", first, study),
+        study,
         section("latency", "Latency", tables::latencies(results)),
-        section(
-            "differences",
-            "Differences",
-            differences(results, &compared),
-        ),
+        section("differences", "Differences", differences(results, compared)),
         section(
             "answers",
             "Answers compared",
@@ -80,20 +96,7 @@ pub(crate) fn report(results: &Results) -> Report {
         section("how", "How it was asked", tables::settings(results)),
     ];
     sections.retain(|section| !section.blocks.is_empty());
-    Report {
-        title: title.to_owned(),
-        subtitle: format!(
-            "{} on {}: {requests} requests in {length}, {kind}",
-            header.nodes.join(" and "),
-            moment(header.started_unix_ns)
-        ),
-        verdict: verdict(results, &compared),
-        runs: cards(results),
-        caveats: caveats(results, &compared),
-        sections,
-        cards: "Arms".to_owned(),
-        made_by: made_by(&header.version),
-    }
+    sections
 }
 
 fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {

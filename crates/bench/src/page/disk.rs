@@ -10,6 +10,7 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     }
     let mut blocks = vec![totals(disks), kinds(disks)];
     blocks.extend(parts(disks));
+    blocks.extend(levels(disks));
     for disk in disks {
         let of_databases = disk.databases.iter().flat_map(|of| {
             of.problems
@@ -87,8 +88,7 @@ fn kinds(disks: &[Disk]) -> Block {
     Block::Table(out)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn parts(disks: &[Disk]) -> Vec<Block> {
+fn parts(disks: &[Disk]) -> Option<Block> {
     let columns = [
         ("database", ""),
         ("node", ""),
@@ -125,10 +125,10 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
         ]);
         out.rows.push(row);
     }
-    if out.rows.is_empty() {
-        return Vec::new();
-    }
-    let mut blocks = vec![Block::Table(out)];
+    (!out.rows.is_empty()).then_some(Block::Table(out))
+}
+
+fn levels(disks: &[Disk]) -> Option<Block> {
     let levels: Vec<u64> = (0..=disk::rows(disks)
         .filter_map(|(.., part)| part.level)
         .max()
@@ -152,24 +152,23 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
     let series: Vec<BarSeries> = series
         .filter(|series| series.values.iter().any(Option::is_some))
         .collect();
-    if !series.is_empty() {
-        let categories = levels
-            .iter()
-            .map(|level| format!("level {level}"))
-            .collect();
-        let chart = Chart::Bars(Bars {
-            y_label: "MiB".to_owned(),
-            categories,
-            series,
-            log: false,
-        });
-        let caption = "All databases of a node together, as far as they have levels.";
-        blocks.push(figure(
-            "storage-by-level",
-            "Storage space by level",
-            caption,
-            chart,
-        ));
+    if series.is_empty() {
+        return None;
     }
-    blocks
+    let categories = levels
+        .iter()
+        .map(|level| format!("level {level}"))
+        .collect();
+    let chart = Chart::Bars(Bars {
+        y_label: "MiB".to_owned(),
+        categories,
+        series,
+        log: false,
+    });
+    Some(figure(
+        "storage-by-level",
+        "Storage space by level",
+        "All databases of a node together, as far as they have levels.",
+        chart,
+    ))
 }
