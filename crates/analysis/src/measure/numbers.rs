@@ -211,7 +211,20 @@ fn thread_tps(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
+/// The sum of the stages of loading a program, in µs.
+fn loading(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
+    let stages = [
+        point.register_syscalls_us,
+        point.load_elf_us,
+        point.verify_code_us,
+        point.jit_compile_us,
+    ];
+    stages
+        .iter()
+        .map(|us| us.map(|us| us as f64))
+        .sum::<Option<f64>>()
+}
+
 fn cache(run: &Run, window: Span) -> Cache {
     let points = || {
         run.points
@@ -227,18 +240,6 @@ fn cache(run: &Run, window: Span) -> Cache {
         )
     };
     let slots = || busy(run, window);
-    let loading = |point: &faultline_recording::ReplaySlotPoint| {
-        let stages = [
-            point.register_syscalls_us,
-            point.load_elf_us,
-            point.verify_code_us,
-            point.jit_compile_us,
-        ];
-        stages
-            .iter()
-            .map(|us| us.map(|us| us as f64))
-            .sum::<Option<f64>>()
-    };
     let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, scale: f64| {
         let within = run
             .points

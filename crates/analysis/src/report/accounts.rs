@@ -136,7 +136,6 @@ const JOBS: &[Quantity] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let known = |subject: &Subject<'_>| {
         subject
@@ -149,17 +148,29 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     if !subjects.all.iter().any(known) {
         return None;
     }
-    let why: fn(&Subject<'_>) -> &'static str = |subject| match subject.no_points() {
-        "" => "not reported by this version",
-        why => why,
-    };
-    let head = |id, title, part, note| Head {
+    let mut blocks = read_cache(subjects);
+    blocks.extend(loads_and_stores(subjects));
+    Some(Section {
+        id: "accounts".to_owned(),
+        title: "Accounts".to_owned(),
+        blocks,
+    })
+}
+
+fn head<'h>(id: &'h str, title: &'h str, part: Part, note: &'h str) -> Head<'h> {
+    Head {
         id,
         title,
         note,
         part,
-        why,
-    };
+        why: |subject| match subject.no_points() {
+            "" => "not reported by this version",
+            why => why,
+        },
+    }
+}
+
+fn read_cache(subjects: &Subjects<'_>) -> Vec<Block> {
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
@@ -181,8 +192,12 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     blocks.extend(cost_of_a_miss(subjects));
     blocks.extend(size_against_hits(subjects));
     blocks.extend(over_time(subjects));
+    blocks
+}
+
+fn loads_and_stores(subjects: &Subjects<'_>) -> Vec<Block> {
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    blocks.extend(tables(
+    let mut blocks = tables(
         subjects,
         &head(
             "accounts-loaded",
@@ -191,7 +206,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
             note,
         ),
         LOADS,
-    ));
+    );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
     blocks.extend(tables(
         subjects,
@@ -218,11 +233,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
         ),
         JOBS,
     ));
-    Some(Section {
-        id: "accounts".to_owned(),
-        title: "Accounts".to_owned(),
-        blocks,
-    })
+    blocks
 }
 
 fn increase(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<f64> {

@@ -94,16 +94,35 @@ const CAPACITY: &[Quantity] = &[
     }),
 ];
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
-    let head = |id, title, part, note| Head {
+fn head<'h>(id: &'h str, title: &'h str, part: Part, note: &'h str) -> Head<'h> {
+    Head {
         id,
         title,
         note,
         part,
-        why,
-    };
+        why: |subject| subject.no_points(),
+    }
+}
+
+pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let mut blocks = counts_and_times(subjects);
+    blocks.extend(prune(subjects));
+    let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
+    blocks.extend(tables(
+        subjects,
+        &head("cache-capacity", "Capacity", Part::All, note),
+        CAPACITY,
+    ));
+    blocks.extend(bars(subjects));
+    blocks.extend(histograms(subjects));
+    Section {
+        id: "cache".to_owned(),
+        title: "Program cache".to_owned(),
+        blocks,
+    }
+}
+
+fn counts_and_times(subjects: &Subjects<'_>) -> Vec<Block> {
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
@@ -148,10 +167,14 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         ),
         TIMES,
     ));
+    blocks
+}
+
+fn prune(subjects: &Subjects<'_>) -> Vec<Block> {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    blocks.extend(tables(
+    let mut blocks = tables(
         subjects,
         &head(
             "prune-study",
@@ -160,7 +183,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             note,
         ),
         PRUNE,
-    ));
+    );
     if subjects
         .all
         .iter()
@@ -175,19 +198,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             TIMED,
         ));
     }
-    let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    blocks.extend(tables(
-        subjects,
-        &head("cache-capacity", "Capacity", Part::All, note),
-        CAPACITY,
-    ));
-    blocks.extend(bars(subjects));
-    blocks.extend(histograms(subjects));
-    Section {
-        id: "cache".to_owned(),
-        title: "Program cache".to_owned(),
-        blocks,
-    }
+    blocks
 }
 
 fn with_filter(subjects: &Subjects<'_>) -> &'static str {
@@ -294,7 +305,30 @@ fn points(subject: &Subject<'_>, of: fn(&ProgramCachePoint) -> Option<u64>) -> V
         .collect()
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
+fn root_times(subject: &Subject<'_>) -> Vec<Option<f64>> {
+    let (run, window) = (subject.run, subject.usual.window);
+    let within = run
+        .points
+        .roots
+        .iter()
+        .filter(|point| window.holds(run.at(point.time_unix_ns)));
+    within
+        .map(|point| point.elapsed_ms.map(|ms| ms as f64))
+        .collect()
+}
+
+fn prune_times(subject: &Subject<'_>) -> Vec<Option<f64>> {
+    let (run, window) = (subject.run, subject.usual.window);
+    let within = run
+        .points
+        .cache_times
+        .iter()
+        .filter(|point| window.holds(run.at(point.time_unix_ns)));
+    within
+        .map(|point| prune_us(point).map(|us| us as f64 / 1e3))
+        .collect()
+}
+
 fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
@@ -310,35 +344,13 @@ fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
             histogram(subjects, label, y, 0.995, values)?,
         ))
     };
-    let root = |subject: &Subject<'_>| -> Vec<Option<f64>> {
-        let (run, window) = (subject.run, subject.usual.window);
-        let within = run
-            .points
-            .roots
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within
-            .map(|point| point.elapsed_ms.map(|ms| ms as f64))
-            .collect()
-    };
-    let prune = |subject: &Subject<'_>| -> Vec<Option<f64>> {
-        let (run, window) = (subject.run, subject.usual.window);
-        let within = run
-            .points
-            .cache_times
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within
-            .map(|point| prune_us(point).map(|us| us as f64 / 1e3))
-            .collect()
-    };
     [
         draw(
             "prune-histogram",
             "Time of pruning the program cache",
             "Time (ms)",
             "Roots",
-            &prune,
+            &prune_times,
         ),
         draw(
             "misses-histogram",
@@ -371,7 +383,7 @@ fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
             "Time of moving the root, the study's prune time",
             "elapsed_ms (ms)",
             "Roots",
-            &root,
+            &root_times,
         ),
     ]
     .into_iter()

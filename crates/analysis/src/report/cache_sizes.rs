@@ -225,47 +225,55 @@ fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
-    let recorded = |name: &'static str| {
-        move |forecast: &Prediction| {
-            let counter = forecast
-                .self_test
-                .iter()
-                .find(|counter| counter.name == name);
-            counter.map(|counter| counter.recorded as f64)
-        }
-    };
+fn recorded(name: &'static str) -> impl Fn(&Prediction) -> Option<f64> {
+    move |prediction| {
+        let mut counters = prediction.self_test.iter();
+        let counter = counters.find(|counter| counter.name == name);
+        counter.map(|counter| counter.recorded as f64)
+    }
+}
+
+/// The figure of one quantity; `None` if no run has it.
+fn by_size(
+    passed: &[Predicted<'_>],
+    (id, title, label, unit): (&str, &str, &str, &str),
+    of: &dyn Fn(&Size) -> Option<Range>,
+    recorded: &dyn Fn(&Prediction) -> Option<f64>,
+) -> Option<Block> {
     let caption = "Lines: means of simulated runs; the band holds one real run with 95 %. The diamond is what was recorded, at its size.";
-    let draw = |(id, title, label, unit): (&str, &str, &str, &str),
-                of: &dyn Fn(&Size) -> Option<Range>,
-                recorded: &dyn Fn(&Prediction) -> Option<f64>| {
-        let series: Vec<Curve> = passed
-            .iter()
-            .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
-            .collect();
-        let (x_label, y_label) = ("Entries of the program cache".to_owned(), label.to_owned());
-        let chart = Curves {
-            x_label,
-            y_label,
-            unit: unit.to_owned(),
-            series,
-            ..Curves::default()
-        };
-        (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
+    let series: Vec<Curve> = passed
+        .iter()
+        .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let chart = Curves {
+        x_label: "Entries of the program cache".to_owned(),
+        y_label: label.to_owned(),
+        unit: unit.to_owned(),
+        series,
+        ..Curves::default()
     };
+    Some(figure(id, title, caption, Chart::Curves(chart)))
+}
+
+fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let all = [
-        draw(
+        by_size(
+            passed,
             ("cache-sizes-misses", "Misses by size", "Misses", ""),
             &|size| Some(size.misses),
             &recorded("misses"),
         ),
-        draw(
+        by_size(
+            passed,
             ("cache-sizes-reloads", "Reloads by size", "Reloads", ""),
             &|size| Some(size.reloads),
             &recorded("reloads"),
         ),
-        draw(
+        by_size(
+            passed,
             (
                 "cache-sizes-evictions",
                 "Evictions by size",
@@ -275,7 +283,8 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
             &|size| Some(size.evictions),
             &recorded("evictions"),
         ),
-        draw(
+        by_size(
+            passed,
             (
                 "cache-sizes-time",
                 "Program cache time by size",
@@ -285,7 +294,8 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
             &|size| size.seconds,
             &|forecast| forecast.recorded_seconds,
         ),
-        draw(
+        by_size(
+            passed,
             (
                 "cache-sizes-code",
                 "Code in the program cache by size",

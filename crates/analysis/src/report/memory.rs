@@ -62,39 +62,18 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
     Some((levels.rss.mean? + levels.swap.mean?) / GIB)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
-    let head = |id, title, part, note| Head {
+fn head<'h>(id: &'h str, title: &'h str, part: Part, note: &'h str) -> Head<'h> {
+    Head {
         id,
         title,
         note,
         part,
-        why,
-    };
-    let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
-               space and not memory. A value a tick.";
-    let mut blocks = tables(
-        subjects,
-        &head("memory", "RSS and VSZ", Part::Usual, gib),
-        RSS_AND_VSZ,
-    );
-    let note = "The study's table begins with the process, so its minima are those of a program that has just started (0.016 GB).";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "memory-from-start",
-            "RSS and VSZ from the start on",
-            Part::All,
-            note,
-        ),
-        RSS_AND_VSZ,
-    ));
-    blocks.extend(tables(
-        subjects,
-        &head("memory-at-tip", "RSS and VSZ at the tip", Part::Steady, gib),
-        RSS_AND_VSZ,
-    ));
+        why: |subject| subject.no_samples(),
+    }
+}
+
+pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let mut blocks = rss_and_vsz(subjects);
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
     blocks.extend(tables(
@@ -142,6 +121,33 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         title: "Memory".to_owned(),
         blocks,
     }
+}
+
+fn rss_and_vsz(subjects: &Subjects<'_>) -> Vec<Block> {
+    let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
+               space and not memory. A value a tick.";
+    let mut blocks = tables(
+        subjects,
+        &head("memory", "RSS and VSZ", Part::Usual, gib),
+        RSS_AND_VSZ,
+    );
+    let note = "The study's table begins with the process, so its minima are those of a program that has just started (0.016 GB).";
+    blocks.extend(tables(
+        subjects,
+        &head(
+            "memory-from-start",
+            "RSS and VSZ from the start on",
+            Part::All,
+            note,
+        ),
+        RSS_AND_VSZ,
+    ));
+    blocks.extend(tables(
+        subjects,
+        &head("memory-at-tip", "RSS and VSZ at the tip", Part::Steady, gib),
+        RSS_AND_VSZ,
+    ));
+    blocks
 }
 
 fn binding_levels(subjects: &Subjects<'_>) -> Block {

@@ -34,22 +34,32 @@ const BEHIND: &[Quantity] = &[
     }),
 ];
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let mut blocks = replay(subjects);
+    blocks.extend(behind(subjects));
+    blocks.extend(replay_figures(subjects));
+    Section {
+        id: "slots".to_owned(),
+        title: "Replay and the distance to the tip".to_owned(),
+        blocks,
+    }
+}
+
+fn replay(subjects: &Subjects<'_>) -> Vec<Block> {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_quantile();
-    let head = |id, title, part, note, why| Head {
+    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
+                the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
+                needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
+    let head = |id, title, part| Head {
         id,
         title,
         note,
         part,
         why,
     };
-    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
-                the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
-                needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
     let mut blocks = tables(
         subjects,
-        &head("replay", "Replay time per slot", Part::Usual, note, why),
+        &head("replay", "Replay time per slot", Part::Usual),
         REPLAY,
     );
     blocks.extend(tables(
@@ -58,21 +68,24 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             "replay-at-tip",
             "Replay time per slot at the tip",
             Part::Steady,
-            note,
-            why,
         ),
         REPLAY,
     ));
     blocks.push(Block::Table(within_run(subjects)));
     blocks.extend(unreliable(subjects).map(Block::Table));
-    let unknown: fn(&Subject<'_>) -> &'static str =
-        |_| "the distance to the tip was known at too few ticks";
+    blocks
+}
+
+fn behind(subjects: &Subjects<'_>) -> Vec<Block> {
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
-    blocks.extend(tables(
-        subjects,
-        &head("behind", "Slots behind the tip", Part::Usual, note, unknown),
-        BEHIND,
-    ));
+    let head = Head {
+        id: "behind",
+        title: "Slots behind the tip",
+        note,
+        part: Part::Usual,
+        why: |_| "the distance to the tip was known at too few ticks",
+    };
+    let mut blocks = tables(subjects, &head, BEHIND);
     let chart = timeline(subjects, "Slots behind the tip", "", |subject| {
         vec![Trace::ticks(
             subject,
@@ -89,6 +102,10 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             chart,
         )
     }));
+    blocks
+}
+
+fn replay_figures(subjects: &Subjects<'_>) -> Vec<Block> {
     let chart = timeline(subjects, "Replay time (ms)", "ms", |subject| {
         let points = replayed(subject.run, subject.measured.windows.all);
         let times = points.map(|point| {
@@ -100,6 +117,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         vec![Trace::moments(subject, "", times)]
     });
     let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
+    let mut blocks = Vec::new();
     blocks.extend(chart.map(|chart| {
         figure(
             "replay-over-time",
@@ -120,11 +138,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             chart,
         )
     }));
-    Section {
-        id: "slots".to_owned(),
-        title: "Replay and the distance to the tip".to_owned(),
-        blocks,
-    }
+    blocks
 }
 
 fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
