@@ -90,7 +90,43 @@ struct Case {
     budget: Option<f64>,
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
+/// The lines of datapoints that have allowed fields.
+fn allowed(
+    name: &'static str,
+    ignored: &[u8],
+    fields: &BTreeMap<String, Vec<String>>,
+    tag: Option<&str>,
+) -> Case {
+    let wanted = |line: &[u8]| {
+        name_of(line).is_some_and(|name| fields.keys().any(|key| key.as_bytes() == name))
+    };
+    let allow = fields
+        .iter()
+        .flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
+    let tags: Vec<String> = tag.iter().map(|tag| (*tag).to_owned()).collect();
+    let kind = if tag.is_some() {
+        AllowedKind::Level
+    } else {
+        AllowedKind::Delta
+    };
+    let allow = allow.map(|(name, field)| Allowed {
+        name: name.clone(),
+        field: field.clone(),
+        kind,
+        tags: tags.clone(),
+    });
+    let datapoints = Datapoints {
+        allow: allow.collect(),
+        max_series: 10_000,
+    };
+    Case {
+        name,
+        body: parted(ignored, wanted).0,
+        datapoints,
+        budget: Some(2.0),
+    }
+}
+
 fn cases(capture: &[u8]) -> Vec<Case> {
     let (known, ignored) = parted(capture, |line| Kind::of_line(line).is_some());
     println!(
@@ -108,42 +144,12 @@ fn cases(capture: &[u8]) -> Vec<Case> {
         }
     };
     let allowed = |name, choose: &dyn Fn(&[String]) -> Vec<String>, tag: Option<(&str, &str)>| {
-        let of = |(name, fields): (&String, &Vec<String>)| (name.clone(), choose(fields));
-        let chosen: BTreeMap<String, Vec<String>> = fields
+        let fields = fields
             .iter()
-            .map(of)
-            .filter(|(name, fields)| {
-                !fields.is_empty() && tag.is_none_or(|(point, _)| point == name)
-            })
+            .map(|(point, fields)| (point.clone(), choose(fields)))
+            .filter(|(point, fields)| !fields.is_empty() && tag.is_none_or(|(of, _)| of == point))
             .collect();
-        let wanted = |line: &[u8]| {
-            name_of(line).is_some_and(|name| chosen.keys().any(|key| key.as_bytes() == name))
-        };
-        let allow = chosen
-            .iter()
-            .flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
-        let tags: Vec<String> = tag.iter().map(|(_, tag)| (*tag).to_owned()).collect();
-        let kind = if tag.is_some() {
-            AllowedKind::Level
-        } else {
-            AllowedKind::Delta
-        };
-        let allow = allow.map(|(name, field)| Allowed {
-            name: name.clone(),
-            field: field.clone(),
-            kind,
-            tags: tags.clone(),
-        });
-        let datapoints = Datapoints {
-            allow: allow.collect(),
-            max_series: 10_000,
-        };
-        Case {
-            name,
-            body: parted(&ignored, wanted).0,
-            datapoints,
-            budget: Some(2.0),
-        }
+        allowed(name, &ignored, &fields, tag.map(|(_, tag)| tag))
     };
     let plain = |name, body, budget| Case {
         name,

@@ -100,38 +100,45 @@ fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize 
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
+fn pages(constant: &ConstantLabels) {
+    let one = tick(1);
+    for (what, dialect) in [
+        ("page, classic", Dialect::Classic),
+        ("page, OpenMetrics", Dialect::OpenMetrics),
+        ("page, protobuf", Dialect::Protobuf),
+    ] {
+        report(
+            what,
+            |_| {},
+            |_| prometheus::page(&one, dialect, constant).unwrap().len(),
+        );
+    }
+}
+
+fn requests(stream: &mut TcpStream, ticks: &mut Latest<Tick>) {
+    let mut buffer = Vec::new();
+    let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
+    report(
+        "request",
+        |n| ticks.tick(&tick(n)),
+        |_| scrape(stream, "", &mut buffer),
+    );
+    report(
+        "request, gzip",
+        |n| ticks.tick(&tick(ROUNDS + n)),
+        |_| scrape(stream, gzip, &mut buffer),
+    );
+    report("request, kept", |_| {}, |_| scrape(stream, "", &mut buffer));
+    report(
+        "request, gzip, kept",
+        |_| {},
+        |_| scrape(stream, gzip, &mut buffer),
+    );
+}
+
 fn main() {
     let none = ConstantLabels::new();
-    let one = tick(1);
-    report(
-        "page, classic",
-        |_| {},
-        |_| {
-            prometheus::page(&one, Dialect::Classic, &none)
-                .unwrap()
-                .len()
-        },
-    );
-    report(
-        "page, OpenMetrics",
-        |_| {},
-        |_| {
-            prometheus::page(&one, Dialect::OpenMetrics, &none)
-                .unwrap()
-                .len()
-        },
-    );
-    report(
-        "page, protobuf",
-        |_| {},
-        |_| {
-            prometheus::page(&one, Dialect::Protobuf, &none)
-                .unwrap()
-                .len()
-        },
-    );
-
+    pages(&none);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -161,28 +168,7 @@ fn main() {
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
 
-    let mut buffer = Vec::new();
-    let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
-    report(
-        "request",
-        |n| ticks.tick(&tick(n)),
-        |_| scrape(&mut stream, "", &mut buffer),
-    );
-    report(
-        "request, gzip",
-        |n| ticks.tick(&tick(ROUNDS + n)),
-        |_| scrape(&mut stream, gzip, &mut buffer),
-    );
-    report(
-        "request, kept",
-        |_| {},
-        |_| scrape(&mut stream, "", &mut buffer),
-    );
-    report(
-        "request, gzip, kept",
-        |_| {},
-        |_| scrape(&mut stream, gzip, &mut buffer),
-    );
+    requests(&mut stream, &mut ticks);
     drop(stream);
     assert!(
         runtime

@@ -1,45 +1,43 @@
 //! Binds sockets and opens files before it starts anything. Stops the stages in the order of the
 //! data flow.
 
+mod listeners;
 mod live;
 mod permanent_errors;
 mod places;
 mod pollers;
 mod recording;
 mod secrets;
+mod shared;
 mod signals;
 
 pub use live::Live;
 pub use permanent_errors::is_permanent;
 
-use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
-use crate::config::{self, Config, ConfigError, Find};
+use crate::config::{Config, ConfigError, Find};
 use crate::demo::{self, Demo};
 use crate::discovery::{self, Finder, Following};
-use crate::hub::{Hub, Latest, Sink};
-use crate::ingest::{self, IngestParts, Listener};
-use crate::push_memory::Budget;
+use crate::hub::{Hub, Latest};
+use crate::ingest::{self, Listener};
 use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
-use crate::sinks::prometheus::DroppedSeries;
-use crate::socket::{self, Bound, Inherited, ListenAddress};
+use crate::socket::Inherited;
 use crate::sources::admin::{PollTarget, PollTargetLookup};
-use crate::sources::{self, listening, resources, selfwatch};
+use crate::sources::{listening, resources};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
-use crate::tick::{self, Ticker};
+use crate::tick::Ticker;
 use crate::validator::intake::Intake;
-use crate::{flight, forward, recorder, web};
+use crate::{flight, forward, web};
 use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
 use pollers::Pollers;
+use shared::Shared;
 use signals::Signals;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 const GRACE: Duration = Duration::from_secs(7);
@@ -75,104 +73,48 @@ pub struct App {
 }
 
 impl App {
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
-        let (clock, budget) = (Clock::start(), Budget::default());
+        let clock = Clock::start();
         let root = root(&config);
         let host = HostConstants::read(&root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
-        let (forward, forwarder) = forwarding(&config, clock, &budget)?;
-        let parts = IngestParts {
-            intake: intake.clone(),
-            clock,
-            budget,
-            forward: forward.clone(),
-        };
-        let ingest = listener(&config, options.inherited.ingest, parts)?;
+        let pushes = listeners::pushes(&config, options.inherited.ingest, &intake, clock)?;
         let demo = options
             .demo
-            .then(|| stand_in(&mut config, ingest.as_ref()))
+            .then(|| stand_in(&mut config, pushes.listener.as_ref()))
             .transpose()?;
         let recording = recording::prepare(&config, clock);
-        let recorder = recording.as_ref().map(|prepared| prepared.handle.clone());
-        let flight = recording
-            .as_ref()
-            .and_then(|prepared| prepared.flight.clone());
         let finder = Finder::build(&config.target, root.clone(), clock);
-        let following = finder.following();
-        let (host_root, followed) = (root.clone(), following.clone());
+        let shared = Shared::new(
+            &config,
+            clock,
+            (root, finder.following()),
+            recording.as_ref(),
+        );
+        let (host_root, followed) = (shared.root.clone(), shared.following.clone());
         intake.set_user_lookup(move || discovery::validators_user(&host_root, &followed));
-        let log = config.log.as_ref().map(|log| {
-            LogTail::build(
-                log,
-                tail::Parts {
-                    intake: intake.clone(),
-                    clock,
-                },
-            )
-        });
-        let pollers = Pollers::new(&config, clock, &following);
+        let log = log_tail(&config, &intake, clock);
+        let pollers = Pollers::new(&config, clock, &shared.following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
         let facts = pollers.facts();
-        let pollers_inputs = pollers.inputs(intake.clone(), log.as_ref());
-        let meter = ingest.as_ref().map(Listener::meter);
         let listening = listening::Datapoints {
             intake: intake.clone(),
-            meter,
-            forward,
+            meter: pushes.listener.as_ref().map(Listener::meter),
+            forward: pushes.forward,
         };
-        let mut sources = sources::polled(&config, &root, &following);
-        sources.extend(sources::with_inputs(
-            &config,
-            listening,
-            pollers_inputs,
-            live.config(),
-        ));
-        if let Some(recorder) = &recorder {
-            intake.record_to(recorder.points());
-            sources.push(recorder.source(following.clone(), flight::readings(flight.clone())));
-        }
-        let (auth_failures, dropped_series) =
-            (AuthFailures::new("metrics"), DroppedSeries::default());
-        let selfwatch = selfwatch::Selfwatch::new(&root, options.demo);
-        sources.push(Box::new(
-            selfwatch.with(auth_failures.clone(), dropped_series.clone()),
-        ));
+        let inputs = pollers.inputs(intake.clone(), log.as_ref());
+        let mut sources = shared.sources(listening, inputs, live.config());
+        sources.push(shared.selfwatch(options.demo));
         let (ticks, history) = (Latest::default(), History::default());
-        let mut sinks: Vec<Box<dyn Sink>> =
-            vec![Box::new(history.clone()), Box::new(ticks.clone())];
-        sinks.extend(recorder.as_ref().map(recorder::Handle::sink));
-        let state = web::WebState {
-            clock,
-            interval: config.sampling.interval,
-            ticks: ticks.clone(),
-            history,
-            constant: live::constant_labels(&config),
-            page: Arc::new(web::PageInfo::new(
-                env!("CARGO_PKG_VERSION"),
-                &config.target.find,
-                None,
-            )),
-            recorder,
-            flight: flight.clone(),
-            host_name: host_name(&root),
-            auth_failures,
-            dropped_series,
-        };
-        let parts = tick::Parts {
-            clock,
-            interval: config.sampling.interval,
-            following,
-            root,
-            host,
-            sources,
-        };
-        let web = exporter(&config.metrics, options.inherited.metrics, state)?;
-        let ticker = Ticker::new(parts, Hub::new(sinks));
+        let sinks = shared.sinks(&ticks, &history);
+        let state = shared.web_state(ticks.clone(), history);
+        let web = listeners::exporter(&config.metrics, options.inherited.metrics, state)?;
+        let ticker = Ticker::new(shared.tick_parts(host, sources), Hub::new(sinks));
         recording::last_push(&config, clock)
             .into_iter()
             .for_each(|last| intake.resume(last));
+        let flight = shared.flight;
         let recording = recording
             .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
             .transpose()?;
@@ -182,8 +124,8 @@ impl App {
             finder,
             ticker,
             ticks,
-            ingest,
-            forwarder,
+            ingest: pushes.listener,
+            forwarder: pushes.forwarder,
             log,
             pollers,
             recording,
@@ -201,7 +143,6 @@ impl App {
         outcome
     }
 
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let demo = self.demo;
         // Before the ready file exists: another program may send a signal at once.
@@ -221,27 +162,8 @@ impl App {
             .as_mut()
             .map(|file| file.appear(metrics, pushes))
             .transpose()?;
-        let (finder, ticker, web) = (self.finder, self.ticker, self.web);
-        sources
-            .thread("target", move |stop| finder.run(stop))
-            .context("a thread cannot be started")?;
-        if let Some(ingest) = self.ingest {
-            sources.task("ingest", |stop| ingest.run(stop));
-        }
-        match self.log {
-            Some(LogTail::File(file)) => sources.path_thread("log", move |stop| file.run(stop))?,
-            Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
-            None => {}
-        }
-        let mut pollers = self.pollers;
-        if let Some(resources) = pollers.resources.take() {
-            sources.task_thread("resources", resources::MOST_CALLS, |stop| {
-                resources.run(stop)
-            })?;
-        }
-        if !pollers.is_empty() {
-            sources.task_thread("rpc", CALLS, |stop| pollers.run(stop))?;
-        }
+        let (ticker, web) = (self.ticker, self.web);
+        start_inputs(sources, self.finder, self.ingest, self.log, self.pollers)?;
         hub.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
             sinks.task("forward", |stop| forwarder.run(stop));
@@ -254,26 +176,74 @@ impl App {
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
-        let mut graceful = tokio::select! {
+        let on_time = tokio::select! {
             watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
             never = ready_file::keep(ready_file, following) => match never {},
         };
         signals::stopping();
-        // Created before the first stage ends, so that a signal between two stages counts.
-        let mut forced = std::pin::pin!(signals::forced(self.clock));
-        for stage in stages {
-            let name = stage.name();
-            graceful &= tokio::select! {
-                busy = stage.end(GRACE) => busy.is_empty(),
-                () = &mut forced => {
-                    tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
-                    return Ok(false);
-                }
-            };
-        }
+        let Some(ended) = end_in_order(stages, self.clock).await else {
+            return Ok(false);
+        };
+        let graceful = on_time && ended;
         tracing::info!(graceful, "stopped");
         Ok(graceful)
     }
+}
+
+/// Starts what fills the intake and the latest values.
+fn start_inputs(
+    sources: &mut Stage,
+    finder: Finder,
+    ingest: Option<Listener<Intake>>,
+    log: Option<LogTail>,
+    mut pollers: Pollers,
+) -> anyhow::Result<()> {
+    sources
+        .thread("target", move |stop| finder.run(stop))
+        .context("a thread cannot be started")?;
+    if let Some(ingest) = ingest {
+        sources.task("ingest", |stop| ingest.run(stop));
+    }
+    match log {
+        Some(LogTail::File(file)) => sources.path_thread("log", move |stop| file.run(stop))?,
+        Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
+        None => {}
+    }
+    if let Some(resources) = pollers.resources.take() {
+        sources.task_thread("resources", resources::MOST_CALLS, |stop| {
+            resources.run(stop)
+        })?;
+    }
+    if !pollers.is_empty() {
+        sources.task_thread("rpc", CALLS, |stop| pollers.run(stop))?;
+    }
+    Ok(())
+}
+
+/// Whether every stage ended in time; `None` after a second signal.
+async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
+    // Created before the first stage ends, so that a signal between two stages counts.
+    let mut forced = std::pin::pin!(signals::forced(clock));
+    let mut on_time = true;
+    for stage in stages {
+        let name = stage.name();
+        on_time &= tokio::select! {
+            busy = stage.end(GRACE) => busy.is_empty(),
+            () = &mut forced => {
+                tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
+                return None;
+            }
+        };
+    }
+    Some(on_time)
+}
+
+fn log_tail(config: &Config, intake: &Intake, clock: Clock) -> Option<LogTail> {
+    let parts = tail::Parts {
+        intake: intake.clone(),
+        clock,
+    };
+    config.log.as_ref().map(|log| LogTail::build(log, parts))
 }
 
 pub fn checked(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
@@ -353,13 +323,6 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the runtime cannot be started")
 }
 
-fn host_name(root: &HostRoot) -> Option<String> {
-    let name = root.read_proc("sys/kernel/hostname", |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
-    name.ok()
-}
-
 pub(crate) fn root(config: &Config) -> HostRoot {
     let paths = config.paths.clone();
     HostRoot {
@@ -400,76 +363,4 @@ pub(crate) fn target_lookup(following: &Following) -> PollTargetLookup {
             ledger: target.ledger.clone(),
         })
     })
-}
-
-type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
-
-fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<Forwarding> {
-    let Some(forward) = &config.forward else {
-        return Ok((None, None));
-    };
-    let (handle, forwarder) = forward::build(forward, clock, budget)?;
-    Ok((Some(handle), Some(forwarder)))
-}
-
-fn listener(
-    config: &Config,
-    inherited: Vec<Bound>,
-    parts: IngestParts<Intake>,
-) -> anyhow::Result<Option<Listener<Intake>>> {
-    if !config.ingest.enabled {
-        if !inherited.is_empty() {
-            tracing::warn!(
-                "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
-            );
-        }
-        return Ok(None);
-    }
-    if inherited.is_empty() {
-        return Ok(Some(Listener::build(&config.ingest, parts)?));
-    }
-    overruled(
-        "ingest.listen",
-        config.ingest.listen,
-        config::Ingest::default().listen,
-        &inherited,
-    );
-    Ok(Some(Listener::from_sockets(
-        inherited,
-        &config.ingest,
-        parts,
-    )?))
-}
-
-fn exporter(
-    config: &config::Metrics,
-    inherited: Vec<Bound>,
-    state: web::WebState,
-) -> Result<web::Server, web::WebError> {
-    if inherited.is_empty() {
-        return web::Server::build(config, state);
-    }
-    overruled(
-        "metrics.listen",
-        config.listen,
-        config::Metrics::default().listen,
-        &inherited,
-    );
-    web::Server::from_sockets(inherited, config, state)
-}
-
-fn overruled(key: &'static str, requested: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
-    if requested != default
-        && !inherited
-            .iter()
-            .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))
-    {
-        let (listening, requested) = (socket::places(inherited).join(","), requested.to_string());
-        tracing::warn!(
-            key,
-            requested,
-            listening,
-            "listen address ignored: the systemd socket unit sets it; change it there"
-        );
-    }
 }

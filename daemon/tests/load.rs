@@ -261,8 +261,58 @@ fn push_steadily(ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
     took
 }
 
+fn memory(daemon: &Daemon, name: &str) -> Result<u64> {
+    Ok(status_bytes(daemon.pid(), name)?.unwrap_or(u64::MAX))
+}
+
+fn seconds() -> u32 {
+    let configured = std::env::var("FAULTLINE_LOAD_SECONDS").ok();
+    configured.map_or(SECONDS, |text| {
+        text.parse()
+            .expect("FAULTLINE_LOAD_SECONDS is a number of seconds")
+    })
+}
+
+/// Pushes as [`push_steadily`] does while the neighbours are at work.
+fn push_among_neighbours(scene: &Scene, ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
+    std::thread::scope(|scope| {
+        for (many, neighbour) in NEIGHBOURS {
+            for _ in 0..many {
+                // A neighbour that is thrown out comes back.
+                scope.spawn(move || {
+                    while !scene.is_over() {
+                        if neighbour(scene).is_err() {
+                            std::thread::sleep(Duration::from_millis(100));
+                        }
+                    }
+                });
+            }
+        }
+        let took = push_steadily(ingest, body, pushes);
+        scene.over.store(true, Ordering::Relaxed);
+        took
+    })
+}
+
+/// Copies wait for the upstream as long as they may; once it is back, memory is free again.
+fn memory_comes_back(daemon: &Daemon) {
+    let begun = Instant::now();
+    let resident = eventually_seeing(BACK_WITHIN, "memory comes back", || {
+        let resident = memory(daemon, "RssAnon").map_err(|error| error.to_string())?;
+        if resident <= ANONYMOUS_AFTERWARDS {
+            Ok(resident)
+        } else {
+            Err(format!("{} KiB", resident / 1024))
+        }
+    });
+    println!(
+        "memory: {} KiB anonymous {:.1} s later",
+        resident / 1024,
+        begun.elapsed().as_secs_f64()
+    );
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (target, upstream) = (target(folder.path())?, Sink::start()?);
@@ -275,39 +325,14 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
         &["--pid", &pid, "--config", &config],
         folder.path(),
     )?;
-    let memory = |name| {
-        Ok::<_, faultline_testkit::Error>(status_bytes(daemon.pid(), name)?.unwrap_or(u64::MAX))
-    };
+    let memory = |name| memory(&daemon, name);
     let text = recorded_lines();
     let scene = Scene::new(daemon.ingest(), &text);
     let body = push_of(3000, &text);
     let at_rest = memory("VmRSS")?;
-    let asked = std::env::var("FAULTLINE_LOAD_SECONDS").ok();
-    let seconds = asked.map_or(SECONDS, |text| {
-        text.parse()
-            .expect("FAULTLINE_LOAD_SECONDS is a number of seconds")
-    });
-    let pushes = seconds * PUSHES_PER_SECOND;
+    let pushes = seconds() * PUSHES_PER_SECOND;
 
-    let took = std::thread::scope(|scope| {
-        for (many, neighbour) in NEIGHBOURS {
-            for _ in 0..many {
-                // A neighbour that is thrown out comes back.
-                let scene = &scene;
-                scope.spawn(move || {
-                    while !scene.is_over() {
-                        if neighbour(scene).is_err() {
-                            std::thread::sleep(Duration::from_millis(100));
-                        }
-                    }
-                });
-            }
-        }
-        let took = push_steadily(daemon.ingest(), &body, pushes);
-        scene.over.store(true, Ordering::Relaxed);
-        took
-    });
-
+    let took = push_among_neighbours(&scene, daemon.ingest(), &body, pushes);
     let at = |share: f64| took[((took.len() - 1) as f64 * share).round() as usize];
     let page = daemon.scrape()?;
     let (ticks, missed) = (
@@ -342,22 +367,8 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
         value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(pushes)
     );
 
-    // Copies wait for the upstream as long as they are allowed to; once it is back nothing has to be held.
     upstream.behave(Behaviour::Answer(204));
-    let begun = Instant::now();
-    let resident = eventually_seeing(BACK_WITHIN, "memory comes back", || {
-        let resident = memory("RssAnon").map_err(|error| error.to_string())?;
-        if resident <= ANONYMOUS_AFTERWARDS {
-            Ok(resident)
-        } else {
-            Err(format!("{} KiB", resident / 1024))
-        }
-    });
-    println!(
-        "memory: {} KiB anonymous {:.1} s later",
-        resident / 1024,
-        begun.elapsed().as_secs_f64()
-    );
+    memory_comes_back(&daemon);
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }

@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LIMIT: u64 = 1400 << 20;
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_reason() -> Result<()>
 {
     if Binaries::find().is_none() {
@@ -53,11 +52,27 @@ fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_re
     cgroup
         .write("cgroup.procs", pid.into())
         .expect("a process can be moved");
-    let number = |name: &str, labels: &[(&str, &str)]| daemon.scrape().ok()?.get(name, labels);
+    it_approaches_the_limit_until_it_is_killed(&daemon, &cgroup);
+    eventually_seeing(PATIENCE, "the reason of the end", || {
+        killed_once(&daemon, "agave_process_ends_total")
+    });
+    cluster.start_follower()?;
+    eventually_seeing(PATIENCE, "the successor and the reason", || {
+        killed_once(&daemon, "agave_process_restarts_total")
+    });
+    assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    daemon.scrape().ok()?.get(name, labels)
+}
+
+fn it_approaches_the_limit_until_it_is_killed(daemon: &Daemon, cgroup: &LimitedCgroup) {
     let mut most = 0.0_f64;
     eventually_seeing(PATIENCE, "the limit and the approach", || {
-        let limit = number("agave_memory_effective_limit_bytes", &[]);
-        most = most.max(number("agave_memory_unreclaimable_bytes", &[]).unwrap_or(0.0));
+        let limit = number(daemon, "agave_memory_effective_limit_bytes", &[]);
+        most = most.max(number(daemon, "agave_memory_unreclaimable_bytes", &[]).unwrap_or(0.0));
         if limit == Some(LIMIT as f64) && most > 0.7 * LIMIT as f64 {
             Ok(())
         } else {
@@ -68,25 +83,18 @@ fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_re
         cgroup.kills().filter(|kills| *kills > 0).ok_or(most)
     });
     eventually_seeing(PATIENCE, "the end", || {
-        let up = number("agave_up", &[]);
+        let up = number(daemon, "agave_up", &[]);
         if up == Some(0.0) { Ok(()) } else { Err(up) }
     });
-    let killed_once = |counter: &str| {
-        let of = |reason| number(counter, &[("reason", reason)]);
-        let all = (of("oom_kill"), of("exit"), of("unknown"));
-        if all == (Some(1.0), Some(0.0), Some(0.0)) {
-            Ok(())
-        } else {
-            Err(all)
-        }
-    };
-    eventually_seeing(PATIENCE, "the reason of the end", || {
-        killed_once("agave_process_ends_total")
-    });
-    cluster.start_follower()?;
-    eventually_seeing(PATIENCE, "the successor and the reason", || {
-        killed_once("agave_process_restarts_total")
-    });
-    assert_eq!(daemon.stop()?, Some(0));
-    Ok(())
+}
+
+/// Whether the counter has one OOM kill and no other reason; otherwise what it has.
+fn killed_once(daemon: &Daemon, counter: &str) -> std::result::Result<(), [Option<f64>; 3]> {
+    let all = ["oom_kill", "exit", "unknown"]
+        .map(|reason| number(daemon, counter, &[("reason", reason)]));
+    if all == [Some(1.0), Some(0.0), Some(0.0)] {
+        Ok(())
+    } else {
+        Err(all)
+    }
 }

@@ -84,7 +84,6 @@ fn must(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Result<
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
@@ -120,8 +119,23 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
         SLOTS_IN_EPOCH as f64,
     );
 
-    let first = page(
+    let first = first_epoch(&found, &mut witness);
+    names(&first, &cluster, &identity, &vote)?;
+    stake_counts_from_the_next_epoch(&found, &mut witness, moved);
+    identity_is_switched(&cluster, [&found, &configured], [&identity, &spare], &vote)?;
+    page(
         &found,
+        "votes again with the identity that has the vote account",
+        |page| witness.contradicts(page),
+    );
+    cluster.kill_follower()?;
+    no_figures_remain(&found);
+    Ok(())
+}
+
+fn first_epoch(found: &Daemon, witness: &mut Witness) -> Page {
+    page(
+        found,
         "the first epoch as the witness sees it, with slots skipped before the start",
         |page| {
             witness.contradicts(page)?;
@@ -136,10 +150,12 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
                 || "no root yet".to_owned(),
             )
         },
-    );
-    names(&first, &cluster, &identity, &vote)?;
+    )
+}
+
+fn stake_counts_from_the_next_epoch(found: &Daemon, witness: &mut Witness, moved: (f64, f64)) {
     page(
-        &found,
+        found,
         "stake that begins and stake that ceases to count with the next epoch",
         |page| {
             must(
@@ -149,7 +165,7 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
         },
     );
     page(
-        &found,
+        found,
         "the next epoch, with the credits of the one before, and with the stake that was moved",
         |page| {
             witness.contradicts(page)?;
@@ -169,14 +185,11 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
             )
         },
     );
-    identity_is_switched(&cluster, [&found, &configured], [&identity, &spare], &vote)?;
-    page(
-        &found,
-        "votes again with the identity that has the vote account",
-        |page| witness.contradicts(page),
-    );
-    cluster.kill_follower()?;
-    page(&found, "no figures of a validator that is dead", |page| {
+}
+
+/// Waits for a page of the daemon whose validator is dead.
+fn no_figures_remain(found: &Daemon) {
+    page(found, "no figures of a validator that is dead", |page| {
         let left = |name: &&&str| page.sum(name).is_some();
         let names = [
             "agave_balance_sol",
@@ -191,7 +204,6 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
             .collect();
         must(left.is_empty(), || format!("{left:?}"))
     });
-    Ok(())
 }
 
 /// Waits for a leader slot of the validator that does not run yet. The leader has another key in each run, hence the cluster another

@@ -43,91 +43,40 @@ pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
-    let mut encodings: Vec<String> = Vec::new();
-    for encoding in &args.encodings {
-        if encodings.contains(encoding) {
-            return Err(WrongUsage(format!("--encodings names {encoding} twice")).into());
-        }
-        encodings.push(encoding.clone());
-    }
-    let accounts: Vec<String> = match args.accounts.is_empty() {
-        true => STUDY.map(str::to_owned).into(),
-        false => args.accounts.clone(),
-    };
-    for account in &accounts {
-        let address = bs58::decode(account)
-            .into_vec()
-            .ok()
-            .filter(|bytes| bytes.len() == 32);
-        if address.is_none() || accounts.iter().filter(|other| *other == account).count() > 1 {
-            let wrong = if address.is_none() {
-                "is no address of an account"
-            } else {
-                "is there twice"
-            };
-            return Err(WrongUsage(format!("--accounts: {account:?} {wrong}")).into());
-        }
-    }
+    let encodings = encodings(args)?;
+    let accounts = accounts(args)?;
     let endpoint = Endpoint::read(&args.node.url).map_err(WrongUsage)?;
-    let method = |account: &str, encoding: &str| {
-        let mut options = json!({ "encoding": encoding });
-        if let Some((offset, length)) = args.data_slice {
-            options["dataSlice"] = json!({ "offset": offset, "length": length });
-        }
-        format!(
-            r#""method":"getAccountInfo","params":{}"#,
-            json!([account, options])
-        )
-    };
-    let mut shapes: Vec<Shape> = args
-        .links
-        .iter()
-        .filter_map(|text| Shape::read(text))
-        .collect();
-    if shapes
-        .iter()
-        .any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1)
-    {
-        return Err(WrongUsage("--links names one twice".to_owned()).into());
-    }
-    if shapes.is_empty() {
-        shapes.push(Shape::default());
-    }
-    let places =
-        (0..shapes.len()).flat_map(|link| (0..accounts.len()).map(move |account| (link, account)));
+    let shapes = shapes(args)?;
     let mut cells = Vec::new();
     let mut subjects = Vec::new();
-    for (link, account) in places {
-        let (Some(shape), Some(account)) = (shapes.get(link), accounts.get(account)) else {
-            continue;
-        };
-        for (arm, encoding) in encodings.iter().enumerate() {
-            cells.push(Cell {
-                arm,
-                subject: subjects.len(),
-                link,
-                method: method(account, encoding),
-                numbers: None,
-                expected: Expected::Account(Encoding::named(encoding).unwrap_or(Encoding::Base64)),
+    for (link, shape) in shapes.iter().enumerate() {
+        for account in &accounts {
+            for (arm, encoding) in encodings.iter().enumerate() {
+                cells.push(Cell {
+                    arm,
+                    subject: subjects.len(),
+                    link,
+                    method: method(account, encoding, args.data_slice),
+                    numbers: None,
+                    expected: Expected::Account(
+                        Encoding::named(encoding).unwrap_or(Encoding::Base64),
+                    ),
+                });
+            }
+            let over = if args.links.is_empty() {
+                String::new()
+            } else {
+                format!(" over {shape}")
+            };
+            subjects.push(Subject {
+                name: format!("{account}{over}"),
             });
         }
-        let over = if args.links.is_empty() {
-            String::new()
-        } else {
-            format!(" over {shape}")
-        };
-        subjects.push(Subject {
-            name: format!("{account}{over}"),
-        });
     }
     Ok(Plan {
         cells,
-        arms: encodings
-            .iter()
-            .map(|name| Arm { name: name.clone() })
-            .collect(),
+        arms: encodings.into_iter().map(|name| Arm { name }).collect(),
         links: shapes
             .into_iter()
             .map(|shape| LinkKind {
@@ -139,6 +88,75 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
         subjects,
         ..preset::empty(&args.load)
     })
+}
+
+fn encodings(args: &EncodingArgs) -> Result<Vec<String>, WrongUsage> {
+    let mut encodings: Vec<String> = Vec::new();
+    for encoding in &args.encodings {
+        if encodings.contains(encoding) {
+            return Err(WrongUsage(format!("--encodings names {encoding} twice")));
+        }
+        encodings.push(encoding.clone());
+    }
+    Ok(encodings)
+}
+
+fn accounts(args: &EncodingArgs) -> Result<Vec<String>, WrongUsage> {
+    if args.accounts.is_empty() {
+        return Ok(STUDY.map(str::to_owned).into());
+    }
+    let is_address = |account: &str| {
+        bs58::decode(account)
+            .into_vec()
+            .is_ok_and(|bytes| bytes.len() == 32)
+    };
+    for account in &args.accounts {
+        let wrong = if !is_address(account) {
+            "is no address of an account"
+        } else if args
+            .accounts
+            .iter()
+            .filter(|other| *other == account)
+            .count()
+            > 1
+        {
+            "is there twice"
+        } else {
+            continue;
+        };
+        return Err(WrongUsage(format!("--accounts: {account:?} {wrong}")));
+    }
+    Ok(args.accounts.clone())
+}
+
+/// Without `--links` one link that adds nothing.
+fn shapes(args: &EncodingArgs) -> Result<Vec<Shape>, WrongUsage> {
+    let mut shapes: Vec<Shape> = args
+        .links
+        .iter()
+        .filter_map(|text| Shape::read(text))
+        .collect();
+    if shapes
+        .iter()
+        .any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1)
+    {
+        return Err(WrongUsage("--links names one twice".to_owned()));
+    }
+    if shapes.is_empty() {
+        shapes.push(Shape::default());
+    }
+    Ok(shapes)
+}
+
+fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
+    let mut options = json!({ "encoding": encoding });
+    if let Some((offset, length)) = data_slice {
+        options["dataSlice"] = json!({ "offset": offset, "length": length });
+    }
+    format!(
+        r#""method":"getAccountInfo","params":{}"#,
+        json!([account, options])
+    )
 }
 
 /// From the first encoding that returned bytes.

@@ -255,8 +255,13 @@ fn links(plan: &Plan) -> Vec<String> {
 }
 
 /// Settings that affect latencies, except the node's.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
+    let mut settings = load_settings(plan);
+    settings.extend(request_settings(preset, plan));
+    settings
+}
+
+fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
     set(
@@ -294,6 +299,12 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
         }
         .to_owned(),
     );
+    settings
+}
+
+fn request_settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
         // An arm of that preset is a transport.

@@ -254,20 +254,7 @@ fn planned(node: &Node, folder: &Path) {
     }
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal()
--> Result<()> {
-    let Some(binaries) = Binaries::find() else {
-        println!("{SKIP_MESSAGE}");
-        return Ok(());
-    };
-    let node = start(&binaries)?;
-    let saved = tempfile::tempdir().expect("a temporary folder");
-    let file = saved.path().join("run.flb").display().to_string();
-    let words = ["encoding", &node.url, "--rounds", "1000", "--out", &file];
-    let (printed, code) = bench(&words, "encoding.txt").expect("results");
-    assert_eq!(code, 0, "{printed}");
+fn tables_are_the_studys(printed: &str) {
     let lines: Vec<&str> = printed.lines().collect();
     for (table, first) in [("(MEAN)", 0), ("(P95)", 10)] {
         assert!(lines[first].contains(table), "{printed}");
@@ -294,11 +281,10 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
             );
         }
     }
-    assert!(
-        printed.contains("equal to the reference's in all"),
-        "{printed}"
-    );
-    // What base64 sends is four thirds of the account; zstd finds the half that repeats.
+}
+
+/// base64 sends four thirds of the account; zstd finds the half that repeats.
+fn compression_saves_bytes(printed: &str) {
     let received = |arm: &str| -> f64 {
         let section = printed.split("Where the time is spent").nth(1).unwrap();
         let row = section
@@ -320,24 +306,9 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
         (6_000.0..9_500.0).contains(&received("base64+zstd")),
         "{printed}"
     );
+}
 
-    assert_eq!(
-        bench(&["report", &file], "again.txt").expect("the file"),
-        (printed, 0)
-    );
-    let (same, code) = bench(&["diff", &file, &file], "diff.txt").expect("two files");
-    assert!(code == 0 && same.contains("no change shown"), "{same}");
-    let open = ["encoding", &node.url, "--rounds", "40", "--rate", "100"];
-    let (open, code) = bench(&open, "open.txt").expect("results");
-    assert!(
-        code == 0 && open.contains("open loop, 100.0 a second"),
-        "{open}"
-    );
-    interrupted(
-        &node,
-        &saved.path().join("interrupted.flb").display().to_string(),
-    );
-
+fn a_node_is_compared_with_itself(node: &Node) {
     let (twice, code) = bench(
         &["nodes", &node.url, &node.url, "--rounds", "300"],
         "nodes.txt",
@@ -353,10 +324,9 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     ] {
         assert!(twice.contains(expected), "{expected}: {twice}");
     }
-    slowed(
-        &node,
-        &saved.path().join("slowed.flb").display().to_string(),
-    );
+}
+
+fn transports_write_and_read(node: &Node) {
     let words = [
         "transport",
         &node.url,
@@ -383,6 +353,50 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
             "{printed}"
         );
     }
+}
+
+#[test]
+fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal()
+-> Result<()> {
+    let Some(binaries) = Binaries::find() else {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    };
+    let node = start(&binaries)?;
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    let file = saved.path().join("run.flb").display().to_string();
+    let words = ["encoding", &node.url, "--rounds", "1000", "--out", &file];
+    let (printed, code) = bench(&words, "encoding.txt").expect("results");
+    assert_eq!(code, 0, "{printed}");
+    tables_are_the_studys(&printed);
+    assert!(
+        printed.contains("equal to the reference's in all"),
+        "{printed}"
+    );
+    compression_saves_bytes(&printed);
+    assert_eq!(
+        bench(&["report", &file], "again.txt").expect("the file"),
+        (printed, 0)
+    );
+    let (same, code) = bench(&["diff", &file, &file], "diff.txt").expect("two files");
+    assert!(code == 0 && same.contains("no change shown"), "{same}");
+    let open = ["encoding", &node.url, "--rounds", "40", "--rate", "100"];
+    let (open, code) = bench(&open, "open.txt").expect("results");
+    assert!(
+        code == 0 && open.contains("open loop, 100.0 a second"),
+        "{open}"
+    );
+    interrupted(
+        &node,
+        &saved.path().join("interrupted.flb").display().to_string(),
+    );
+
+    a_node_is_compared_with_itself(&node);
+    slowed(
+        &node,
+        &saved.path().join("slowed.flb").display().to_string(),
+    );
+    transports_write_and_read(&node);
     planned(&node, saved.path());
     let nothing = bs58::encode([7; 32]).into_string();
     let missing = bench(

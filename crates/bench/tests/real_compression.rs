@@ -13,6 +13,7 @@ use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::eventually::{Look, wait_for};
 use faultline_testkit::load::Load;
+use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -34,23 +35,8 @@ fn bench(words: &[&str], saved_as: &str) -> anyhow::Result<(String, u8)> {
     Ok((output, code))
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables()
--> Result<()> {
-    if Binaries::find().is_none() {
-        println!("{SKIP_MESSAGE}");
-        return Ok(());
-    }
-    let options = ClusterOptions {
-        programs: 8,
-        ports_base: 22_000,
-        ..ClusterOptions::default()
-    };
-    let cluster = Cluster::start_leader(options)?;
-    let rpc = cluster.leader_rpc();
-    let load = Load::start(rpc.address(), 200, 8)?;
-    // A leader that gets little CPU time puts them into few blocks.
+/// A leader that gets little CPU time puts them into few blocks.
+fn wait_for_transactions(rpc: &Rpc) -> Result<()> {
     wait_for(
         Duration::from_secs(120),
         "finalized transactions in blocks enough",
@@ -65,22 +51,19 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
                 Look::NotYet(format!("{transactions} by slot {slot}"))
             })
         },
-    )?;
-    load.stop();
-    let url = format!("http://{}", rpc.address());
-    let saved_as = tempfile::tempdir().expect("a temporary folder");
-    let [transactions, blocks] = ["transactions.b64", "blocks.b64"]
-        .map(|name| saved_as.path().join(name).display().to_string());
+    )
+}
 
+fn transactions_are_compressed(url: &str, saved_as: &str) {
     let words = [
         "compression",
-        &url,
+        url,
         "--pace",
         "0ms",
         "--records",
         "600",
         "--save",
-        &transactions,
+        saved_as,
         "--dictionary",
         "8K",
     ];
@@ -106,14 +89,16 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
         output.contains("600 records, 300 measured") && output.contains("txcount:50"),
         "{output}"
     );
+}
 
-    // The same records once more, and as the leader itself counts them.
-    let saved = fs::read_to_string(&transactions).expect("what was saved");
+/// Reads the saved records again and compares with the leader's own count.
+fn saved_transactions_are_the_same(saved_as: &str) {
+    let saved = fs::read_to_string(saved_as).expect("what was saved");
     assert_eq!(saved.lines().count(), 600);
     let again = [
         "compression",
         "--files",
-        &transactions,
+        saved_as,
         "--codecs",
         "zlib",
         "--fetch",
@@ -138,10 +123,12 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
         (all["ubytes"].as_f64().unwrap() - bytes as f64 / 600.0).abs() < 1e-6,
         "{all}"
     );
+}
 
+fn blocks_are_compressed(url: &str, saved_as: &str) {
     let words = [
         "compression",
-        &url,
+        url,
         "--kind",
         "blocks",
         "--pace",
@@ -149,7 +136,7 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
         "--records",
         "12",
         "--save",
-        &blocks,
+        saved_as,
     ];
     let more = [
         "--codecs",
@@ -170,5 +157,32 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
         "{json}"
     );
     assert_eq!(json["fetch"]["records"], 12);
+}
+
+#[test]
+fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables()
+-> Result<()> {
+    if Binaries::find().is_none() {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let options = ClusterOptions {
+        programs: 8,
+        ports_base: 22_000,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start_leader(options)?;
+    let rpc = cluster.leader_rpc();
+    let load = Load::start(rpc.address(), 200, 8)?;
+    wait_for_transactions(&rpc)?;
+    load.stop();
+    let url = format!("http://{}", rpc.address());
+    let saved_as = tempfile::tempdir().expect("a temporary folder");
+    let [transactions, blocks] = ["transactions.b64", "blocks.b64"]
+        .map(|name| saved_as.path().join(name).display().to_string());
+
+    transactions_are_compressed(&url, &transactions);
+    saved_transactions_are_the_same(&transactions);
+    blocks_are_compressed(&url, &blocks);
     Ok(())
 }

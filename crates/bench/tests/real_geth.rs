@@ -167,7 +167,6 @@ params = '["{block}"]'
 
 #[test]
 #[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
     let Some(program) = geth() else {
         println!("{NO_GETH_MESSAGE}");
@@ -192,6 +191,25 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
         code == 0 && !said.contains("not what was written"),
         "{said}"
     );
+    every_transport_has_a_mean(&said);
+    // Only one of them connects within what is measured.
+    let json = bench(
+        &["report", &file, "--format", "json"],
+        "transport-geth.json",
+    )
+    .0;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    for cell in json["cells"].as_array().expect("cells") {
+        let connects = cell["phases"][1].as_f64().expect("a mean") > 0.0;
+        assert_eq!(connects, cell["arm"] == "http-new", "{cell}");
+    }
+    assert_eq!(bench(&["report", &file], "transport-again.txt"), (said, 0));
+    the_chain_has_every_write(&node, &json);
+    planned(&node, folder.path());
+    Ok(())
+}
+
+fn every_transport_has_a_mean(said: &str) {
     for scenario in [
         "SINGLE WRITE",
         "30 WRITES IN A ROW",
@@ -215,18 +233,9 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
             assert!(mean > 0.0, "{said}");
         }
     }
-    // Only one of them connects within what is measured.
-    let json = bench(
-        &["report", &file, "--format", "json"],
-        "transport-geth.json",
-    )
-    .0;
-    let json: Value = serde_json::from_str(&json).expect("JSON");
-    for cell in json["cells"].as_array().expect("cells") {
-        let connects = cell["phases"][1].as_f64().expect("a mean") > 0.0;
-        assert_eq!(connects, cell["arm"] == "http-new", "{cell}");
-    }
-    assert_eq!(bench(&["report", &file], "transport-again.txt"), (said, 0));
+}
+
+fn the_chain_has_every_write(node: &Node, json: &Value) {
     // An independent reader: the contract holds the number of the last write. One round of 41 is a warm-up, and in each every way writes 31 times.
     let writes = WRITES * json["run"]["arms"].as_array().expect("arms").len() as u64;
     let call =
@@ -250,21 +259,12 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
         Some(format!("{:#x}", writes + 1).as_str()),
         "and the deployment"
     );
-    planned(&node, folder.path());
-    Ok(())
 }
 
-#[test]
-#[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()> {
-    let Some(program) = geth() else {
-        println!("{NO_GETH_MESSAGE}");
-        return Ok(());
-    };
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let made = folder.path().join("made");
-    let mut maker = start(&program, &made, &["--dev"])?;
+/// Writes a chain with a development node; paths of its genesis and of its exported blocks.
+fn write_a_chain(program: &Path, folder: &Path) -> Result<[String; 2]> {
+    let made = folder.join("made");
+    let mut maker = start(program, &made, &["--dev"])?;
     let write = [
         "transport",
         &maker.url,
@@ -278,8 +278,8 @@ fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()>
     assert_eq!(bench(&write, "chain-geth.txt").1, 0);
     signal(maker.running.pid(), "TERM")?;
     ended(&mut maker.running)?;
-    let genesis = folder.path().join("genesis.json");
-    let printed = geth_prints(&program, &made, &["dumpgenesis"])?;
+    let genesis = folder.join("genesis.json");
+    let printed = geth_prints(program, &made, &["dumpgenesis"])?;
     fs::write(
         &genesis,
         printed
@@ -288,21 +288,59 @@ fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()>
             .expect("a genesis"),
     )
     .expect("a file");
-    let chain = folder.path().join("chain.rlp").display().to_string();
-    geth_prints(&program, &made, &["export", &chain])?;
+    let chain = folder.join("chain.rlp").display().to_string();
+    geth_prints(program, &made, &["export", &chain])?;
+    Ok([genesis.display().to_string(), chain])
+}
+
+fn database_has_all_tables(disk: &Value, engine: &str, data: &Path) {
+    let database = disk["databases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|of| of["path"] == "geth/chaindata")
+        .expect("chaindata");
+    assert_eq!(
+        (&database["engine"], &database["problems"]),
+        (&json!(engine), &json!([])),
+        "{database}"
+    );
+    // An independent count: files of tables in the folder of a node that writes nothing more.
+    let files = fs::read_dir(data.join("geth/chaindata"))
+        .expect("a folder")
+        .flatten();
+    let tables = files.filter(|file| {
+        file.path()
+            .extension()
+            .is_some_and(|end| end == "sst" || end == "ldb")
+    });
+    let bytes: u64 = tables
+        .map(|file| file.metadata().expect("a file").len())
+        .sum();
+    let parts = database["parts"].as_array().unwrap();
+    assert_eq!(
+        parts
+            .iter()
+            .map(|part| part["bytes"].as_u64().unwrap())
+            .sum::<u64>(),
+        bytes,
+        "{database}"
+    );
+}
+
+#[test]
+#[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
+fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()> {
+    let Some(program) = geth() else {
+        println!("{NO_GETH_MESSAGE}");
+        return Ok(());
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [genesis, chain] = write_a_chain(&program, folder.path())?;
     let mut nodes = Vec::new();
     for engine in ["leveldb", "pebble"] {
         let data = folder.path().join(engine);
-        geth_prints(
-            &program,
-            &data,
-            &[
-                "--db.engine",
-                engine,
-                "init",
-                &genesis.display().to_string(),
-            ],
-        )?;
+        geth_prints(&program, &data, &["--db.engine", engine, "init", &genesis])?;
         geth_prints(&program, &data, &["import", &chain])?;
         nodes.push(start(&program, &data, &["--networkid", "1337"])?);
     }
@@ -330,44 +368,9 @@ fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()>
     assert_eq!(code, 0, "{said}");
     let json = bench(&["report", &file, "--format", "json"], "nodes-geth.json").0;
     let json: Value = serde_json::from_str(&json).expect("JSON");
-    for (disk, (engine, data)) in json["run"]["disks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .zip([("LevelDB", &one), ("Pebble", &other)])
-    {
-        let database = disk["databases"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|of| of["path"] == "geth/chaindata")
-            .expect("chaindata");
-        assert_eq!(
-            (&database["engine"], &database["problems"]),
-            (&json!(engine), &json!([])),
-            "{database}"
-        );
-        // An independent count: files of tables in the folder of a node that writes nothing more.
-        let files = fs::read_dir(Path::new(data).join("geth/chaindata"))
-            .expect("a folder")
-            .flatten();
-        let tables = files.filter(|file| {
-            file.path()
-                .extension()
-                .is_some_and(|end| end == "sst" || end == "ldb")
-        });
-        let bytes: u64 = tables
-            .map(|file| file.metadata().expect("a file").len())
-            .sum();
-        let parts = database["parts"].as_array().unwrap();
-        assert_eq!(
-            parts
-                .iter()
-                .map(|part| part["bytes"].as_u64().unwrap())
-                .sum::<u64>(),
-            bytes,
-            "{database}"
-        );
+    let disks = json["run"]["disks"].as_array().unwrap();
+    for (disk, (engine, data)) in disks.iter().zip([("LevelDB", &one), ("Pebble", &other)]) {
+        database_has_all_tables(disk, engine, Path::new(data));
     }
     for expected in [
         "=== eth_getBlockByNumber ===",

@@ -14,6 +14,7 @@ use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::eventually::{Look, wait_for};
 use faultline_testkit::load::Load;
+use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -35,29 +36,7 @@ fn bench(words: &[&str], saved: &str) -> (String, u8) {
     (output, code)
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level()
--> Result<()> {
-    if Binaries::find().is_none() {
-        println!("{SKIP_MESSAGE}");
-        return Ok(());
-    }
-    let options = ClusterOptions {
-        programs: 16,
-        ports_base: 24_000,
-        // The leader is a solana-test-validator, which keeps both.
-        follower_arguments: [
-            "--enable-rpc-transaction-history",
-            "--enable-extended-tx-metadata-storage",
-        ]
-        .map(str::to_owned)
-        .into(),
-        ..ClusterOptions::default()
-    };
-    let cluster = Cluster::start(options)?;
-    let rpcs = [cluster.leader_rpc(), cluster.follower_rpc()];
-    let load = Load::start(rpcs[0].address(), 200, 16)?;
+fn wait_for_common_blocks(rpcs: &[Rpc]) -> Result<()> {
     wait_for(
         Duration::from_secs(180),
         "finalized blocks that both have",
@@ -81,7 +60,54 @@ fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_
                 Look::NotYet(format!("{blocks:?}"))
             })
         },
-    )?;
+    )
+}
+
+fn the_blockstore_is_sized_by_level(disk: &Value) {
+    assert!(
+        disk["total"]["bytes"].as_u64().expect("a size") > 1 << 20,
+        "{disk}"
+    );
+    let blocks = disk["databases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|of| of["path"] == "rocksdb")
+        .expect("a blockstore");
+    assert!(
+        blocks["engine"].as_str().unwrap().starts_with("RocksDB "),
+        "{blocks}"
+    );
+    let of = |part: &Value| part["name"] == "in no level" || part["level"].is_u64();
+    assert!(
+        blocks["parts"].as_array().unwrap().iter().all(of),
+        "{blocks}"
+    );
+}
+
+#[test]
+fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level()
+-> Result<()> {
+    if Binaries::find().is_none() {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let options = ClusterOptions {
+        programs: 16,
+        ports_base: 24_000,
+        // The leader is a solana-test-validator, which keeps both.
+        follower_arguments: [
+            "--enable-rpc-transaction-history",
+            "--enable-extended-tx-metadata-storage",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(options)?;
+    let rpcs = [cluster.leader_rpc(), cluster.follower_rpc()];
+    let load = Load::start(rpcs[0].address(), 200, 16)?;
+    wait_for_common_blocks(&rpcs)?;
     let urls = rpcs
         .each_ref()
         .map(|rpc| format!("http://{}", rpc.address()));
@@ -110,25 +136,7 @@ fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_
     )
     .expect("JSON");
     for disk in json["run"]["disks"].as_array().expect("two folders") {
-        assert!(
-            disk["total"]["bytes"].as_u64().expect("a size") > 1 << 20,
-            "{disk}"
-        );
-        let blocks = disk["databases"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|of| of["path"] == "rocksdb")
-            .expect("a blockstore");
-        assert!(
-            blocks["engine"].as_str().unwrap().starts_with("RocksDB "),
-            "{blocks}"
-        );
-        let of = |part: &Value| part["name"] == "in no level" || part["level"].is_u64();
-        assert!(
-            blocks["parts"].as_array().unwrap().iter().all(of),
-            "{blocks}"
-        );
+        the_blockstore_is_sized_by_level(disk);
     }
     bench(
         &["report", &file, "--html", &page],

@@ -33,7 +33,6 @@ fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
     (config.unwrap_or_default(), mistakes)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
@@ -42,25 +41,9 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
             at_least(time(v)?, MIN_INTERVAL)
         })
     });
-    top.table("threads", m, |t, m| {
-        t.set("enabled", &mut c.threads.enabled, m, flag);
-        t.set("interval", &mut c.threads.interval, m, |v| {
-            at_least(time(v)?, MIN_INTERVAL)
-        });
-        t.set(
-            "switches_interval",
-            &mut c.threads.switches_interval,
-            m,
-            |v| at_least(time(v)?, MIN_INTERVAL),
-        );
-    });
+    top.table("threads", m, |t, m| threads(t, &mut c, m));
     top.table("metrics", m, |t, m| metrics(t, &mut c, m));
-    top.table("labels", m, |t, m| {
-        c.labels.cluster = t.take("cluster", m, text);
-        c.labels.experiment = t.take("experiment", m, text);
-        c.labels.arm = t.take("arm", m, text);
-        c.labels.run = t.take("run", m, text);
-    });
+    top.table("labels", m, |t, m| labels(t, &mut c, m));
     top.table("log", m, |t, m| c.log = log(t, m));
     // One input, not two: a log disables the listener unless the file enables both, which is an
     // error.
@@ -69,24 +52,10 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     top.table("forward", m, |t, m| {
         c.forward = forward(t, &mut c.secret_files, m)
     });
-    top.table("rpc", m, |t, m| {
-        t.set("enabled", &mut c.rpc.enabled, m, flag);
-        c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
-        t.set("interval", &mut c.rpc.interval, m, |v| {
-            at_least(time(v)?, MIN_INTERVAL)
-        });
-        t.set("timeout", &mut c.rpc.timeout, m, |v| {
-            at_least(time(v)?, Duration::from_millis(10))
-        });
-    });
+    top.table("rpc", m, |t, m| rpc(t, &mut c, m));
     top.table("probe", m, |t, m| probe(t, &mut c, m));
     top.table("validator", m, |t, m| validator(t, &mut c, m));
-    top.table("admin", m, |t, m| {
-        t.set("enabled", &mut c.admin.enabled, m, flag);
-        t.set("timeout", &mut c.admin.timeout, m, |v| {
-            at_least(time(v)?, Duration::from_millis(10))
-        });
-    });
+    top.table("admin", m, |t, m| admin(t, &mut c, m));
     top.table("host", m, |t, m| {
         t.set("enabled", &mut c.host.enabled, m, flag);
         t.set("interval", &mut c.host.interval, m, |v| {
@@ -97,17 +66,7 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     top.table("datapoints", m, |t, m| datapoints::read(t, &mut c, m));
     top.table("record", m, |t, m| record(t, &mut c, m));
     top.table("flight", m, |t, m| flight(t, &mut c, m));
-    top.table("paths", m, |t, m| {
-        t.set("procfs", &mut c.paths.procfs, m, |v| {
-            text(v).map(PathBuf::from)
-        });
-        t.set("sysfs", &mut c.paths.sysfs, m, |v| {
-            text(v).map(PathBuf::from)
-        });
-        t.set("cgroup", &mut c.paths.cgroup, m, |v| {
-            text(v).map(PathBuf::from)
-        });
-    });
+    top.table("paths", m, |t, m| paths(t, &mut c, m));
     top.finish(m);
     if c.probe.enabled && !c.rpc.enabled {
         m.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
@@ -117,6 +76,56 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
         m.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }
     c
+}
+
+fn threads(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.threads.enabled, m, flag);
+    t.set("interval", &mut c.threads.interval, m, |v| {
+        at_least(time(v)?, MIN_INTERVAL)
+    });
+    t.set(
+        "switches_interval",
+        &mut c.threads.switches_interval,
+        m,
+        |v| at_least(time(v)?, MIN_INTERVAL),
+    );
+}
+
+fn labels(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    c.labels.cluster = t.take("cluster", m, text);
+    c.labels.experiment = t.take("experiment", m, text);
+    c.labels.arm = t.take("arm", m, text);
+    c.labels.run = t.take("run", m, text);
+}
+
+fn rpc(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.rpc.enabled, m, flag);
+    c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
+    t.set("interval", &mut c.rpc.interval, m, |v| {
+        at_least(time(v)?, MIN_INTERVAL)
+    });
+    t.set("timeout", &mut c.rpc.timeout, m, |v| {
+        at_least(time(v)?, Duration::from_millis(10))
+    });
+}
+
+fn admin(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.admin.enabled, m, flag);
+    t.set("timeout", &mut c.admin.timeout, m, |v| {
+        at_least(time(v)?, Duration::from_millis(10))
+    });
+}
+
+fn paths(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    t.set("procfs", &mut c.paths.procfs, m, |v| {
+        text(v).map(PathBuf::from)
+    });
+    t.set("sysfs", &mut c.paths.sysfs, m, |v| {
+        text(v).map(PathBuf::from)
+    });
+    t.set("cgroup", &mut c.paths.cgroup, m, |v| {
+        text(v).map(PathBuf::from)
+    });
 }
 
 fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {

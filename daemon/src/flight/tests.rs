@@ -19,8 +19,30 @@ fn at(second: u64) -> Stamp {
     }
 }
 
+/// Two points of each of five slots.
+fn points(number: u64) -> Vec<Entry> {
+    let received = at(number).unix;
+    let time_unix_ns = i64::try_from(received.as_nanos()).unwrap();
+    let mut entries = Vec::new();
+    for slot in number * 5..number * 5 + 5 {
+        let replay = ReplaySlotPoint {
+            time_unix_ns,
+            received,
+            slot: Some(slot),
+            ..Default::default()
+        };
+        let cost = CostTrackerPoint {
+            time_unix_ns,
+            received,
+            ..Default::default()
+        };
+        entries.push(Entry::Point(Box::new(Point::ReplaySlot(replay))));
+        entries.push(Entry::Point(Box::new(Point::CostTracker(cost))));
+    }
+    entries
+}
+
 /// A second of a busy validator: every column, 70 pools every five seconds, 10 points.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn second(number: u64) -> Vec<Entry> {
     let series = |source: Source, readings: Vec<Reading>| {
         let (at, took) = (at(number), Duration::from_millis(1));
@@ -65,23 +87,7 @@ fn second(number: u64) -> Vec<Entry> {
         at: at(number),
         batches,
     }))];
-    let received = at(number).unix;
-    let time_unix_ns = i64::try_from(received.as_nanos()).unwrap();
-    for slot in number * 5..number * 5 + 5 {
-        let replay = ReplaySlotPoint {
-            time_unix_ns,
-            received,
-            slot: Some(slot),
-            ..Default::default()
-        };
-        let cost = CostTrackerPoint {
-            time_unix_ns,
-            received,
-            ..Default::default()
-        };
-        entries.push(Entry::Point(Box::new(Point::ReplaySlot(replay))));
-        entries.push(Entry::Point(Box::new(Point::CostTracker(cost))));
-    }
+    entries.extend(points(number));
     entries
 }
 

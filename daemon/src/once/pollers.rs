@@ -39,36 +39,16 @@ pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option
     tokio::time::timeout(patience, found).await.ok()
 }
 
+const ADMIN: &str = "admin";
+
 /// The returned facts select the JSON-RPC address.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(
     config: &Config,
     seen: &ProcessInspection,
     clock: Clock,
 ) -> (Check, Latest<AdminFacts>) {
-    let name = "admin";
-    let off = |why: &str| (Check::off(name, why), Latest::default());
-    if !config.admin.enabled {
-        return off("not checked: disabled (admin.enabled), or not a validator");
-    }
-    let Some(target) = &seen.target else {
-        return off("not asked: no process was found");
-    };
-    match &target.validator {
-        None => return off("not asked: the process is not known as a validator"),
-        Some(validator) if validator.program == Program::Fdctl && target.ledger.is_none() => {
-            return off(
-                "not asked: Frankendancer names its ledger in a file, not in its arguments",
-            );
-        }
-        Some(_) if target.ledger.is_none() => {
-            let found = "its ledger is not known: its path is relative, and its working directory may not be read";
-            return (
-                Check::attention(name, found, as_owner(seen.owner)),
-                Latest::default(),
-            );
-        }
-        Some(_) => {}
+    if let Some(check) = admin_unavailable(config, seen) {
+        return (check, Latest::default());
     }
     let timeout = config.admin.timeout.min(MOST_TIMEOUT);
     let poller = admin::Poller::new(
@@ -91,17 +71,44 @@ pub(super) async fn admin(
     stage.end(GRACE).await;
     let Some(reported) = reported else {
         return (
-            Check::attention(name, "no answer within 3 s", SEE_LOG),
+            Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
             facts,
         );
     };
+    (admin_answer(&reported, seen), facts)
+}
+
+/// Why the admin socket cannot be checked.
+fn admin_unavailable(config: &Config, seen: &ProcessInspection) -> Option<Check> {
+    let off = |why: &str| Some(Check::off(ADMIN, why));
+    if !config.admin.enabled {
+        return off("not checked: disabled (admin.enabled), or not a validator");
+    }
+    let Some(target) = &seen.target else {
+        return off("not asked: no process was found");
+    };
+    let Some(validator) = &target.validator else {
+        return off("not asked: the process is not known as a validator");
+    };
+    if target.ledger.is_some() {
+        return None;
+    }
+    if validator.program == Program::Fdctl {
+        return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
+    }
+    let found =
+        "its ledger is not known: its path is relative, and its working directory may not be read";
+    Some(Check::attention(ADMIN, found, as_owner(seen.owner)))
+}
+
+fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
     let problems = words(&reported.problems);
-    let check = match &reported.progress {
+    match &reported.progress {
         Some(StartProgress::Running) => {
-            Check::ok(name, "it answers: the validator runs").with("lacks", problems)
+            Check::ok(ADMIN, "it answers: the validator runs").with("lacks", problems)
         }
         Some(progress) => Check::ok(
-            name,
+            ADMIN,
             format!(
                 "it answers: the validator is starting ({})",
                 progress.name()
@@ -113,14 +120,13 @@ pub(super) async fn admin(
             .any(|problem| problem.status == Status::Forbidden) =>
         {
             Check::attention(
-                name,
+                ADMIN,
                 problems.unwrap_or_default(),
                 as_owner(seen.owner) + ": admin.enabled = false",
             )
         }
-        None => Check::attention(name, problems.unwrap_or_default(), SEE_LOG),
-    };
-    (check, facts)
+        None => Check::attention(ADMIN, problems.unwrap_or_default(), SEE_LOG),
+    }
 }
 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \

@@ -250,6 +250,18 @@ impl Intake {
     }
 }
 
+/// Where a line of one sender counts.
+struct Destination<'a> {
+    standing: SenderState,
+    tally: &'a mut Tally,
+    values: &'a mut Values,
+    lines: &'a mut Lines,
+    /// The newest slots of a sender that is not known yet.
+    pending: Option<&'a mut Option<(Stamp, Slots)>>,
+    recent: &'a mut Recent,
+    plausible: &'a mut SlotFilter,
+}
+
 impl State {
     fn take(&mut self, settled: SenderOutcome, most: usize, recorder: Option<&Points>) {
         for sums in settled.ours {
@@ -285,9 +297,49 @@ impl State {
         }
     }
 
+    /// Counts a foreign line and returns `None` for it.
+    fn destination(
+        &mut self,
+        host: Option<&str>,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Option<Destination<'_>> {
+        let (standing, sums, recent) = match host {
+            None => (SenderState::Ours, None, &mut self.log_recent),
+            Some(host) => match self.senders.find(host, user, now) {
+                Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
+                None => {
+                    self.lines.foreign += 1;
+                    return None;
+                }
+            },
+        };
+        let (tally, values, lines, pending) = match (standing, sums) {
+            (SenderState::Foreign, _) => {
+                self.lines.foreign += 1;
+                return None;
+            }
+            (SenderState::Pending, Some(sums)) => (
+                &mut sums.tally,
+                &mut sums.values,
+                &mut sums.lines,
+                Some(&mut sums.slots),
+            ),
+            _ => (&mut self.total, &mut self.values, &mut self.lines, None),
+        };
+        Some(Destination {
+            standing,
+            tally,
+            values,
+            lines,
+            pending,
+            recent,
+            plausible: &mut self.plausible,
+        })
+    }
+
     /// Adds a known point or allowed fields of the sender `host`; `None`: the log, which is
     /// trusted.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn add(
         &mut self,
         allow: &AllowList,
@@ -296,37 +348,17 @@ impl State {
         point: &Point<'_>,
         now: Stamp,
     ) -> Added {
-        let State {
-            senders,
-            total,
+        let Some(Destination {
+            standing,
+            tally,
             values,
             lines,
-            log_recent,
+            pending,
+            recent,
             plausible,
-            ..
-        } = self;
-        let (standing, sums, recent) = match host {
-            None => (SenderState::Ours, None, log_recent),
-            Some(host) => match senders.find(host, user, now) {
-                Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
-                None => {
-                    lines.foreign += 1;
-                    return Added::default();
-                }
-            },
-        };
-        let (tally, values, lines, pending) = match (standing, sums) {
-            (SenderState::Foreign, _) => {
-                lines.foreign += 1;
-                return Added::default();
-            }
-            (SenderState::Pending, Some(sums)) => (
-                &mut sums.tally,
-                &mut sums.values,
-                &mut sums.lines,
-                Some(&mut sums.slots),
-            ),
-            _ => (total, values, lines, None),
+        }) = self.destination(host, user, now)
+        else {
+            return Added::default();
         };
         let counts = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {

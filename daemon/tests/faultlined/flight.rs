@@ -171,12 +171,46 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "after = \"2s\"\npause = \"1s\"\n")?;
     wait_for_ticks(&daemon, &scene, 20);
+    digest_is_recorded(&daemon, &scene);
+    let pid = validator.pid();
+    kill(validator);
+    let path = wait_for_save(&daemon, &scene, "exit");
+    assert!(
+        !std::fs::exists(format!("{}-wal", path.display())).unwrap(),
+        "a saved recording is one file"
+    );
+    let saved = Recording::open(&path).unwrap();
+    assert!(saved.info().unwrap().finished);
+    ticks_surround_the_exit(&daemon, &saved, pid);
+    let process = &saved.processes().unwrap()[0].manifest;
+    assert_eq!(process["arguments"][1], "1000");
+    assert_eq!(process["environment"]["values"]["RUST_LOG"], "solana=info");
+    assert!(
+        text(process.to_string().as_bytes()).contains("FAULTLINE_TEST_SECRET"),
+        "{process}"
+    );
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(
+        !text(&bytes).contains(SECRET),
+        "a secret of the environment was kept"
+    );
+    assert!(
+        saved.sessions().unwrap()[0].manifest["host"]["memory"]["total_bytes"]
+            .as_u64()
+            .is_some()
+    );
+    wait_for_count(&daemon, "exit");
+    assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+/// Waits for the digest of the validator's program and compares it with that of sha256sum.
+fn digest_is_recorded(daemon: &Daemon, scene: &Scene) {
     let binary = |ring: &Recording| {
         ring.processes().unwrap()[0].manifest["binary"]["sha256"]
             .as_str()
@@ -193,15 +227,9 @@ fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was(
         text(&witness.stdout).split_whitespace().next(),
         Some(digest.as_str())
     );
-    let pid = validator.pid();
-    kill(validator);
-    let path = wait_for_save(&daemon, &scene, "exit");
-    assert!(
-        !std::fs::exists(format!("{}-wal", path.display())).unwrap(),
-        "a saved recording is one file"
-    );
-    let saved = Recording::open(&path).unwrap();
-    assert!(saved.info().unwrap().finished);
+}
+
+fn ticks_surround_the_exit(daemon: &Daemon, saved: &Recording, pid: u32) {
     let events = saved.events().unwrap();
     let exit = events
         .iter()
@@ -231,26 +259,6 @@ fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was(
         "no tick is missing: {}",
         daemon.log()
     );
-    let process = &saved.processes().unwrap()[0].manifest;
-    assert_eq!(process["arguments"][1], "1000");
-    assert_eq!(process["environment"]["values"]["RUST_LOG"], "solana=info");
-    assert!(
-        text(process.to_string().as_bytes()).contains("FAULTLINE_TEST_SECRET"),
-        "{process}"
-    );
-    let bytes = std::fs::read(&path).unwrap();
-    assert!(
-        !text(&bytes).contains(SECRET),
-        "a secret of the environment was kept"
-    );
-    assert!(
-        saved.sessions().unwrap()[0].manifest["host"]["memory"]["total_bytes"]
-            .as_u64()
-            .is_some()
-    );
-    wait_for_count(&daemon, "exit");
-    assert_eq!(daemon.stop()?, Some(0));
-    Ok(())
 }
 
 #[test]

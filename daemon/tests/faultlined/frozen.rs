@@ -23,42 +23,21 @@ fn child_of(pid: u32) -> Option<u32> {
     pids.find(|one| stat_field(*one, 4).is_ok_and(|parent| parent == i64::from(pid)))
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() -> Result<()> {
-    if !Prometheus::is_installed() {
-        println!("{SKIP_MESSAGE}");
-        return Ok(());
-    }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let daemon = Daemon::start(FAULTLINED, &["--demo"], folder.path())?;
-    let targets = vec![daemon.metrics().parse().expect("an address")];
-    let mut prometheus = Prometheus::start(&PrometheusOptions {
-        targets,
-        ..PrometheusOptions::default()
-    })?;
-    prometheus.wait_until_up(PATIENCE)?;
-    let number = |query: &str| {
-        prometheus
-            .query(query)
-            .ok()
-            .and_then(|series| series.first().map(|one| one.1))
-    };
-    let sees = |what: &str, query: &str, wanted: Option<f64>| {
-        eventually_seeing(PATIENCE, what, || {
-            let seen = number(query);
-            if seen == wanted { Ok(()) } else { Err(seen) }
-        });
-    };
-    sees(
-        "it is at the tip",
-        "agave_phase{phase=\"at_tip\"}",
-        Some(1.0),
-    );
-    assert_eq!(number("sum(agave_phase)"), Some(1.0));
+fn number(prometheus: &Prometheus, query: &str) -> Option<f64> {
+    let series = prometheus.query(query).ok()?;
+    series.first().map(|one| one.1)
+}
 
-    let validator = eventually(PATIENCE, "the stand-in", || child_of(daemon.pid()));
-    signal(validator, "STOP")?;
+fn sees(prometheus: &Prometheus, what: &str, query: &str, wanted: Option<f64>) {
+    eventually_seeing(PATIENCE, what, || {
+        let seen = number(prometheus, query);
+        if seen == wanted { Ok(()) } else { Err(seen) }
+    });
+}
+
+fn stopped_and_in_no_known_phase(prometheus: &Prometheus) {
+    let number = |query: &str| number(prometheus, query);
+    let sees = |what: &str, query: &str, wanted| sees(prometheus, what, query, wanted);
     sees(
         "nobody answers",
         "faultline_source_up{source=\"rpc\"}",
@@ -87,6 +66,33 @@ fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() ->
         Some(0.0),
     );
     assert_eq!(number("faultline_missed_ticks_total"), Some(0.0));
+}
+
+#[test]
+fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() -> Result<()> {
+    if !Prometheus::is_installed() {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let daemon = Daemon::start(FAULTLINED, &["--demo"], folder.path())?;
+    let targets = vec![daemon.metrics().parse().expect("an address")];
+    let mut prometheus = Prometheus::start(&PrometheusOptions {
+        targets,
+        ..PrometheusOptions::default()
+    })?;
+    prometheus.wait_until_up(PATIENCE)?;
+    let sees = |what: &str, query: &str, wanted| sees(&prometheus, what, query, wanted);
+    sees(
+        "it is at the tip",
+        "agave_phase{phase=\"at_tip\"}",
+        Some(1.0),
+    );
+    assert_eq!(number(&prometheus, "sum(agave_phase)"), Some(1.0));
+
+    let validator = eventually(PATIENCE, "the stand-in", || child_of(daemon.pid()));
+    signal(validator, "STOP")?;
+    stopped_and_in_no_known_phase(&prometheus);
 
     signal(validator, "CONT")?;
     sees("it goes on", "sum(agave_phase)", Some(1.0));

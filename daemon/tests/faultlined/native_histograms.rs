@@ -5,6 +5,7 @@
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::expose::Page;
 use faultline_testkit::http::Request;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use std::time::Duration;
@@ -64,7 +65,6 @@ fn answer(daemon: &Daemon) -> Result<faultline_testkit::http::Response> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
@@ -79,19 +79,26 @@ fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> 
             .is_some_and(|kind| kind.starts_with("application/vnd.google.protobuf;"))
     );
 
+    native_histograms_have_quantiles(&prometheus)?;
+    constant_series_are_equal(&daemon, &prometheus)?;
+    ticks_are_counted(&daemon, &prometheus)?;
+    every_family_is_stored(&daemon, &prometheus)
+}
+
+fn native_histograms_have_quantiles(prometheus: &Prometheus) -> Result<()> {
     let total = "agave_replay_slot_seconds{part=\"total\"}";
     let per_second = value(
-        &prometheus,
+        prometheus,
         &format!("histogram_count(rate({total}[30s]))"),
         |rate| rate > 0.0,
     );
     let mean = value(
-        &prometheus,
+        prometheus,
         &format!("histogram_sum(rate({total}[30s])) / histogram_count(rate({total}[30s]))"),
         |mean| mean > 0.0,
     );
     let high = value(
-        &prometheus,
+        prometheus,
         &format!("histogram_quantile(0.9, rate({total}[30s]))"),
         |high| high > 0.0,
     );
@@ -101,8 +108,11 @@ fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> 
     );
     assert!(high > mean / 2.0, "90 % below {high} s, mean {mean} s");
     assert_eq!(prometheus.query("agave_replay_slot_seconds_bucket")?, []);
+    Ok(())
+}
 
-    // What does not change while it is looked at: the limit, the start, the build, a phase that has passed.
+/// Compares values that do not change between two scrapes.
+fn constant_series_are_equal(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
     for series in [
         "agave_process_start_time_seconds",
         "agave_process_max_fds",
@@ -126,19 +136,22 @@ fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> 
             "{series}: {labels:?}"
         );
     }
-    // A counter never falls, so that what is stored lies between two looks at the classic page.
-    let ticks = |page: faultline_testkit::expose::Page| page.get("faultline_ticks_total", &[]);
+    Ok(())
+}
+
+/// A counter never falls: the stored value lies between those of two scrapes of the classic page.
+fn ticks_are_counted(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
+    let ticks = |page: Page| page.get("faultline_ticks_total", &[]);
     let before = ticks(daemon.scrape()?).unwrap_or(f64::MAX);
-    let stored = value(&prometheus, "faultline_ticks_total", |ticks| {
-        ticks >= before
-    });
+    let stored = value(prometheus, "faultline_ticks_total", |ticks| ticks >= before);
     assert!(Some(stored) <= ticks(daemon.scrape()?), "{stored} ticks");
-    let names = |series: Vec<(std::collections::BTreeMap<String, String>, f64)>| series.len();
+    Ok(())
+}
+
+fn every_family_is_stored(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
     let families = daemon.scrape()?.families.len();
-    let stored = names(
-        prometheus
-            .query("count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})")?,
-    );
+    let names = "count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})";
+    let stored = prometheus.query(names)?.len();
     assert!(
         stored + 5 >= families,
         "{stored} names are stored, the classic page has {families} families"

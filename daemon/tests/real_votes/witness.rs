@@ -77,98 +77,75 @@ impl Witness {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
     let processed = json!({"commitment": "processed"});
-    let number = |value: &Value| value.as_f64().expect("a number");
     let all = rpc.call("getVoteAccounts", json!([processed]))?;
     let epoch = rpc.call("getEpochInfo", json!([processed]))?;
-    let lists = ["current", "delinquent"].map(|list| all[list].as_array().expect("a list").clone());
-    let own = lists
-        .iter()
-        .flatten()
-        .find(|account| account["votePubkey"] == vote);
+    let [current, delinquent] =
+        ["current", "delinquent"].map(|list| all[list].as_array().expect("a list"));
+    let accounts: Vec<&Value> = current.iter().chain(delinquent).collect();
+    let is_own = |account: &&Value| account["votePubkey"] == vote;
+    let own = accounts.iter().copied().find(is_own);
     let own = own.expect("the account is one of all");
-    let (slot, now) = (number(&epoch["absoluteSlot"]), number(&epoch["epoch"]));
-    let mine = credits(own, now);
-    let others: Vec<f64> = lists
-        .iter()
-        .flatten()
-        .filter_map(|account| credits(account, now))
-        .collect();
-    let rank = mine.map(|mine| 1.0 + others.iter().filter(|other| **other > mine).count() as f64);
-    let best = others.iter().copied().fold(0.0, f64::max);
-    let slots =
-        ["lastVote", "rootSlot"].map(|kind| Some(number(&own[kind])).filter(|slot| *slot > 0.0));
-    let distance = |voted: Option<f64>| voted.map(|voted| (slot - voted).max(0.0));
-    let balance = |account: &str| -> Result<f64> {
-        let told = rpc.call("getBalance", json!([account, processed]))?;
-        Ok(number(&told["value"]) / 1e9)
-    };
-    let delinquent = lists[1].iter().any(|account| account["votePubkey"] == vote);
+    let now = number(&epoch["epoch"]);
+    let progress = number(&epoch["slotIndex"]) / number(&epoch["slotsInEpoch"]);
+    let delinquent = f64::from(u8::from(delinquent.iter().any(|account| is_own(&account))));
+    let commission = number(&own["commission"]) / 100.0;
+    let stake = number(&own["activatedStake"]) / 1e9;
     let mut read = vec![
         ("agave_epoch", vec![], Some(now)),
-        (
-            "agave_epoch_progress_ratio",
-            vec![],
-            Some(number(&epoch["slotIndex"]) / number(&epoch["slotsInEpoch"])),
-        ),
-        (
-            "agave_delinquent",
-            vec![],
-            Some(f64::from(u8::from(delinquent))),
-        ),
-        ("agave_vote_slot", vec![("kind", "last_vote")], slots[0]),
-        ("agave_vote_slot", vec![("kind", "root")], slots[1]),
-        (
-            "agave_vote_distance_slots",
-            vec![("kind", "last_vote")],
-            distance(slots[0]),
-        ),
-        (
-            "agave_vote_distance_slots",
-            vec![("kind", "root")],
-            distance(slots[1]),
-        ),
-        ("agave_vote_credits", vec![("in", "this_epoch")], mine),
+        ("agave_epoch_progress_ratio", vec![], Some(progress)),
+        ("agave_delinquent", vec![], Some(delinquent)),
+        ("agave_vote_commission_ratio", vec![], Some(commission)),
+        ("agave_stake_sol", vec![("state", "active")], Some(stake)),
+    ];
+    read.extend(voted_slots(own, number(&epoch["absoluteSlot"])));
+    read.extend(earned_credits(own, &accounts, now));
+    for (name, account) in [("identity", identity), ("vote", vote)] {
+        let balance = rpc.call("getBalance", json!([account, processed]))?;
+        let sol = number(&balance["value"]) / 1e9;
+        read.push(("agave_balance_sol", vec![("account", name)], Some(sol)));
+    }
+    read.extend(leads(rpc, identity, &epoch)?);
+    Ok(read)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+fn voted_slots(own: &Value, newest: f64) -> Vec<Expected> {
+    let mut values = Vec::new();
+    for (kind, key) in [("last_vote", "lastVote"), ("root", "rootSlot")] {
+        let slot = Some(number(&own[key])).filter(|slot| *slot > 0.0);
+        let distance = slot.map(|slot| (newest - slot).max(0.0));
+        values.push(("agave_vote_slot", vec![("kind", kind)], slot));
+        values.push(("agave_vote_distance_slots", vec![("kind", kind)], distance));
+    }
+    values
+}
+
+fn earned_credits(own: &Value, accounts: &[&Value], epoch: f64) -> Vec<Expected> {
+    let of_all: Vec<f64> = accounts
+        .iter()
+        .filter_map(|account| credits(account, epoch))
+        .collect();
+    let best = of_all.iter().copied().fold(0.0, f64::max);
+    let this = credits(own, epoch);
+    let ranked = this.filter(|_| best > 0.0);
+    let rank = ranked.map(|own| 1.0 + of_all.iter().filter(|other| **other > own).count() as f64);
+    let share = ranked.map(|own| own / best);
+    let previous = credits(own, epoch - 1.0);
+    vec![
+        ("agave_vote_credits", vec![("in", "this_epoch")], this),
         (
             "agave_vote_credits",
             vec![("in", "previous_epoch")],
-            credits(own, now - 1.0),
+            previous,
         ),
-        (
-            "agave_vote_credits_rank",
-            vec![],
-            rank.filter(|_| best > 0.0),
-        ),
-        (
-            "agave_vote_credits_of_best_ratio",
-            vec![],
-            mine.filter(|_| best > 0.0).map(|mine| mine / best),
-        ),
-        (
-            "agave_vote_commission_ratio",
-            vec![],
-            Some(number(&own["commission"]) / 100.0),
-        ),
-        (
-            "agave_stake_sol",
-            vec![("state", "active")],
-            Some(number(&own["activatedStake"]) / 1e9),
-        ),
-        (
-            "agave_balance_sol",
-            vec![("account", "identity")],
-            Some(balance(identity)?),
-        ),
-        (
-            "agave_balance_sol",
-            vec![("account", "vote")],
-            Some(balance(vote)?),
-        ),
-    ];
-    read.extend(leads(rpc, identity, &epoch)?);
-    Ok(read)
+        ("agave_vote_credits_rank", vec![], rank),
+        ("agave_vote_credits_of_best_ratio", vec![], share),
+    ]
 }
 
 /// Stake that was delegated to the account, and taken back from it, in the present epoch, in SOL: as the node itself reads its stake
@@ -200,7 +177,6 @@ pub(crate) fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
 }
 
 fn credits(account: &Value, epoch: f64) -> Option<f64> {
-    let number = |value: &Value| value.as_f64().expect("a number");
     let epochs = account["epochCredits"].as_array().expect("credits");
     let of = epochs.iter().find(|of| number(&of[0]) == epoch)?;
     Some(number(&of[1]) - number(&of[2]))

@@ -26,47 +26,9 @@ const OF_PROCESS: [&str; 7] = [
     "/arguments",
 ];
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
-    let state = if summary.finished {
-        "finished"
-    } else {
-        "not finished"
-    };
-    let log = if summary.log_bytes > 0 {
-        format!(" and {} of log", bytes(summary.log_bytes))
-    } else {
-        String::new()
-    };
-    line(
-        &mut out,
-        "recording",
-        &format!(
-            "format {}, {state}, {}{log}",
-            summary.format,
-            bytes(summary.bytes)
-        ),
-    );
-    if !summary.labels.is_empty() {
-        let labels: Vec<String> = summary
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        line(&mut out, "labels", &labels.join(", "));
-    }
-    for (key, value) in &summary.meta {
-        line(&mut out, key, value);
-    }
-    if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
-        let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
-        line(
-            &mut out,
-            "time",
-            &format!("{} to {}, {}", moment(first), moment(last), time(length)),
-        );
-    }
+    file(&mut out, summary);
     sessions(&mut out, summary, whole);
     processes(&mut out, summary, whole);
     let phases = summary.phases.iter().map(|phase| {
@@ -76,29 +38,7 @@ pub(super) fn describe(summary: &Summary, whole: bool) -> String {
         )
     });
     list(&mut out, "phases", phases);
-    let (first, last) = (
-        summary.events.iter().take(MOST_EVENTS / 2),
-        summary.events.iter().skip(MOST_EVENTS / 2),
-    );
-    let left_out = last.len().saturating_sub(MOST_EVENTS / 2);
-    let shown = first.chain(last.skip(left_out));
-    list(
-        &mut out,
-        "events",
-        shown.map(|event| {
-            (
-                moment(event.unix_ns),
-                format!("{}{}", event.kind, detail(&event.detail)),
-            )
-        }),
-    );
-    if left_out > 0 {
-        line(
-            &mut out,
-            "",
-            &format!("({left_out} in between are left out; --json has all)"),
-        );
-    }
+    events(&mut out, summary);
     gaps(&mut out, summary);
     list(
         &mut out,
@@ -128,6 +68,73 @@ pub(super) fn describe(summary: &Summary, whole: bool) -> String {
             .map(|what| (what.as_str(), String::new())),
     );
     out
+}
+
+fn file(out: &mut String, summary: &Summary) {
+    let state = if summary.finished {
+        "finished"
+    } else {
+        "not finished"
+    };
+    let log = if summary.log_bytes > 0 {
+        format!(" and {} of log", bytes(summary.log_bytes))
+    } else {
+        String::new()
+    };
+    line(
+        out,
+        "recording",
+        &format!(
+            "format {}, {state}, {}{log}",
+            summary.format,
+            bytes(summary.bytes)
+        ),
+    );
+    if !summary.labels.is_empty() {
+        let labels: Vec<String> = summary
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        line(out, "labels", &labels.join(", "));
+    }
+    for (key, value) in &summary.meta {
+        line(out, key, value);
+    }
+    if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
+        let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
+        line(
+            out,
+            "time",
+            &format!("{} to {}, {}", moment(first), moment(last), time(length)),
+        );
+    }
+}
+
+fn events(out: &mut String, summary: &Summary) {
+    let (first, last) = (
+        summary.events.iter().take(MOST_EVENTS / 2),
+        summary.events.iter().skip(MOST_EVENTS / 2),
+    );
+    let left_out = last.len().saturating_sub(MOST_EVENTS / 2);
+    let shown = first.chain(last.skip(left_out));
+    list(
+        out,
+        "events",
+        shown.map(|event| {
+            (
+                moment(event.unix_ns),
+                format!("{}{}", event.kind, detail(&event.detail)),
+            )
+        }),
+    );
+    if left_out > 0 {
+        line(
+            out,
+            "",
+            &format!("({left_out} in between are left out; --json has all)"),
+        );
+    }
 }
 
 fn sessions(out: &mut String, summary: &Summary, whole: bool) {

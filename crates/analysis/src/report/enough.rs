@@ -62,7 +62,6 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     blocks
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     let (run, measured) = (subject.run, &subject.measured);
     let mut not = Vec::new();
@@ -87,42 +86,14 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
     let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
-    let proven = match (measured.lifecycle.kept_up.answer, refaults) {
-        (Some(false), _) => {
-            not.push("that what it had is enough: it did not keep up".to_owned());
-            None
-        }
-        (None, _) => {
-            not.push("that what it had is enough: it is not known whether it kept up".to_owned());
-            None
-        }
-        (Some(true), _) if moved => {
-            not.push("that what it had is enough: its limit was moved".to_owned());
-            None
-        }
-        (Some(true), _) if swapped => {
-            not.push("how much is enough without swap: memory was swapped out".to_owned());
-            None
-        }
-        (Some(true), Some(pages)) if pages <= 0.0 => {
-            if sum.is_none() {
-                not.push(
-                    "how much page cache was in use: memory.stat of its group was not recorded"
-                        .to_owned(),
-                );
-            }
-            sum.or(limit)
-        }
-        (Some(true), Some(pages)) => {
-            let pages = faultline_text::number(pages, 0);
-            not.push(format!("that less than its limit is enough: {pages} pages came back after they were reclaimed"));
-            limit
-        }
-        (Some(true), None) => {
-            not.push("that less than its limit is enough: refaults were not recorded".to_owned());
-            limit
-        }
+    let conditions = Conditions {
+        kept_up: measured.lifecycle.kept_up.answer,
+        moved,
+        swapped,
+        refaults,
     };
+    let (proven, reason) = proven(&conditions, sum, limit);
+    not.extend(reason);
     SufficientMemory {
         proven,
         unreclaimable,
@@ -130,6 +101,54 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
         refaults,
         not,
     }
+}
+
+struct Conditions {
+    kept_up: Option<bool>,
+    moved: bool,
+    swapped: bool,
+    refaults: Option<f64>,
+}
+
+/// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
+fn proven(
+    conditions: &Conditions,
+    sum: Option<f64>,
+    limit: Option<f64>,
+) -> (Option<f64>, Option<String>) {
+    let (memory, not) = match (conditions.kept_up, conditions.refaults) {
+        (Some(false), _) => (None, "that what it had is enough: it did not keep up"),
+        (None, _) => (
+            None,
+            "that what it had is enough: it is not known whether it kept up",
+        ),
+        (Some(true), _) if conditions.moved => {
+            (None, "that what it had is enough: its limit was moved")
+        }
+        (Some(true), _) if conditions.swapped => (
+            None,
+            "how much is enough without swap: memory was swapped out",
+        ),
+        (Some(true), Some(pages)) if pages <= 0.0 => match sum {
+            Some(_) => return (sum, None),
+            None => (
+                limit,
+                "how much page cache was in use: memory.stat of its group was not recorded",
+            ),
+        },
+        (Some(true), Some(pages)) => {
+            let pages = faultline_text::number(pages, 0);
+            let not = format!(
+                "that less than its limit is enough: {pages} pages came back after they were reclaimed"
+            );
+            return (limit, Some(not));
+        }
+        (Some(true), None) => (
+            limit,
+            "that less than its limit is enough: refaults were not recorded",
+        ),
+    };
+    (memory, Some(not.to_owned()))
 }
 
 fn from_start(subject: &Subject<'_>) -> bool {

@@ -57,8 +57,45 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
+    let database = open(path)?;
+    let names = names(&database)?;
+    let bytes = sizes(&database, limit)?;
+    let pragma = |name: &str| {
+        database
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+    };
+    let (size, free) = (pragma("page_size")?, pragma("freelist_count")?);
+    let named = |(name, bytes): (String, u64)| {
+        let shown = names
+            .get(&name)
+            .map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
+        part(faultline_text::clean(&shown), bytes)
+    };
+    let mut parts: Vec<Part> = bytes.into_iter().map(named).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+    if parts.len() > MOST_PARTS {
+        let others = parts.split_off(MOST_PARTS);
+        let name = format!("{} smaller ones", others.len());
+        parts.push(part(name, others.iter().map(|part| part.bytes).sum()));
+    }
+    if free > 0 {
+        parts.push(part("free pages".to_owned(), free * size));
+    }
+    Ok(parts)
+}
+
+fn part(name: String, bytes: u64) -> Part {
+    Part {
+        name,
+        level: None,
+        files: None,
+        bytes,
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<Connection> {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -71,8 +108,14 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let database = Connection::open_with_flags(address + "?immutable=1", flags)?;
-    let names = names(&database)?;
+    Ok(Connection::open_with_flags(
+        address + "?immutable=1",
+        flags,
+    )?)
+}
+
+/// Bytes of the pages of each table and index.
+fn sizes(database: &Connection, limit: Limit<'_>) -> anyhow::Result<BTreeMap<String, u64>> {
     let mut statement = database
         .prepare("SELECT name, pgsize FROM dbstat")
         .context("dbstat")?;
@@ -88,44 +131,7 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
         let (name, size): (String, i64) = (row.get(0)?, row.get(1)?);
         *bytes.entry(name).or_default() += size.unsigned_abs();
     }
-    let pragma = |name: &str| {
-        database
-            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-            .map(i64::unsigned_abs)
-    };
-    let (size, free) = (pragma("page_size")?, pragma("freelist_count")?);
-    let named = |(name, bytes): (String, u64)| {
-        let shown = names
-            .get(&name)
-            .map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
-        Part {
-            name: faultline_text::clean(&shown),
-            level: None,
-            files: None,
-            bytes,
-        }
-    };
-    let mut parts: Vec<Part> = bytes.into_iter().map(named).collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-    if parts.len() > MOST_PARTS {
-        let others = parts.split_off(MOST_PARTS);
-        let name = format!("{} smaller ones", others.len());
-        parts.push(Part {
-            name,
-            level: None,
-            files: None,
-            bytes: others.iter().map(|part| part.bytes).sum(),
-        });
-    }
-    if free > 0 {
-        parts.push(Part {
-            name: "free pages".to_owned(),
-            level: None,
-            files: None,
-            bytes: free * size,
-        });
-    }
-    Ok(parts)
+    Ok(bytes)
 }
 
 fn names(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {

@@ -19,6 +19,9 @@ pub(crate) struct Load {
 /// By round: position in the run and latency in ms; `None` without a good answer.
 type RequestTimes = Vec<Option<(u64, f64)>>;
 
+/// A node with its times by method.
+type NodeTimes<'a> = (&'a String, Vec<RequestTimes>);
+
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
@@ -64,7 +67,6 @@ fn methods(results: &Results) -> Vec<&str> {
         .collect()
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     let request_times = |arm: &String| {
         methods
@@ -72,34 +74,18 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
             .filter_map(|method| Some(request_times(results, results.cell(arm, method)?)))
             .collect()
     };
-    let nodes: Vec<(&String, Vec<RequestTimes>)> = results
+    let nodes: Vec<NodeTimes<'_>> = results
         .header
         .arms
         .iter()
         .map(|arm| (arm, request_times(arm)))
         .collect();
-    let rounds = nodes
-        .iter()
-        .flat_map(|(_, methods)| methods.iter().map(Vec::len))
-        .max()
-        .unwrap_or(0);
-    let whole = |round: &usize| {
-        nodes.iter().all(|(_, methods)| {
-            methods
-                .iter()
-                .all(|request_times| at(request_times, *round).is_some())
-        })
-    };
-    let good: Vec<usize> = (0..rounds).filter(whole).collect();
-    let of_round = |methods: &[RequestTimes], round: usize| {
-        methods
-            .iter()
-            .filter_map(|request_times| at(request_times, round))
-            .map(|(_, ms)| ms)
-            .sum::<f64>()
-    };
-    let total = |(node, methods): &(&String, Vec<RequestTimes>)| {
-        let ms: f64 = good.iter().map(|round| of_round(methods, *round)).sum();
+    let all: Vec<&RequestTimes> = nodes.iter().flat_map(|(_, methods)| methods).collect();
+    let rounds = all.iter().map(|times| times.len()).max().unwrap_or(0);
+    let is_good = |round: &usize| all.iter().all(|times| at(times, *round).is_some());
+    let good: Vec<usize> = (0..rounds).filter(is_good).collect();
+    let total = |(node, methods): &NodeTimes<'_>| {
+        let ms: f64 = good.iter().map(|round| round_ms(methods, *round)).sum();
         (
             (*node).clone(),
             (methods.len() * good.len()) as u64,
@@ -117,26 +103,7 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
     if !good.is_empty() && nodes.len() > 1 {
         lines.extend(apart(&totals));
-        let first = |round: &usize| {
-            let times = nodes
-                .iter()
-                .map(|(node, methods)| (of_round(methods, *round), *node));
-            times
-                .min_by(|a, b| a.0.total_cmp(&b.0))
-                .map(|(_, node)| node)
-        };
-        let wins: Vec<&String> = good.iter().filter_map(first).collect();
-        let won = |(node, _): &(&String, Vec<RequestTimes>)| {
-            format!(
-                "{node} in {}",
-                count(wins.iter().filter(|winner| *winner == node).count() as u64)
-            )
-        };
-        let all = nodes.iter().map(won).collect::<Vec<_>>().join(", ");
-        lines.push(format!(
-            "The fastest of a round was {all} of {}",
-            count(good.len() as u64)
-        ));
+        lines.push(wins(&nodes, &good));
         lines.extend(orders(&nodes, &good));
     }
     Load {
@@ -144,6 +111,38 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         nodes: totals,
         lines,
     }
+}
+
+/// The sum over all methods.
+fn round_ms(methods: &[RequestTimes], round: usize) -> f64 {
+    methods
+        .iter()
+        .filter_map(|request_times| at(request_times, round))
+        .map(|(_, ms)| ms)
+        .sum()
+}
+
+fn wins(nodes: &[NodeTimes<'_>], good: &[usize]) -> String {
+    let first = |round: &usize| {
+        let times = nodes
+            .iter()
+            .map(|(node, methods)| (round_ms(methods, *round), *node));
+        times.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let winners: Vec<&String> = good
+        .iter()
+        .filter_map(first)
+        .map(|(_, node)| node)
+        .collect();
+    let won = |(node, _): &NodeTimes<'_>| {
+        let wins = winners.iter().filter(|winner| *winner == node).count();
+        format!("{node} in {}", count(wins as u64))
+    };
+    format!(
+        "The fastest of a round was {} of {}",
+        nodes.iter().map(won).collect::<Vec<_>>().join(", "),
+        count(good.len() as u64)
+    )
 }
 
 /// In percent. Only the comparison decides whether a node is faster.
@@ -163,7 +162,7 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
 }
 
 /// Averages when first in a round, and otherwise: the first request may warm caches for the second.
-fn orders(nodes: &[(&String, Vec<RequestTimes>)], good: &[usize]) -> Option<String> {
+fn orders(nodes: &[NodeTimes<'_>], good: &[usize]) -> Option<String> {
     let mut lines = Vec::new();
     for (index, (node, methods)) in nodes.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());

@@ -9,6 +9,7 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     }
     let mut blocks = vec![totals(disks), kinds(disks)];
     blocks.extend(parts(disks));
+    blocks.extend(levels(disks));
     for disk in disks {
         let of_databases = disk.databases.iter().flat_map(|of| {
             of.problems
@@ -77,8 +78,7 @@ fn kinds(disks: &[Disk]) -> Block {
     Block::Table(out)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn parts(disks: &[Disk]) -> Vec<Block> {
+fn parts(disks: &[Disk]) -> Option<Block> {
     let columns = [
         ("database", ""),
         ("node", ""),
@@ -113,10 +113,10 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
         ]);
         out.rows.push(cells);
     }
-    if out.rows.is_empty() {
-        return Vec::new();
-    }
-    let mut blocks = vec![Block::Table(out)];
+    (!out.rows.is_empty()).then_some(Block::Table(out))
+}
+
+fn levels(disks: &[Disk]) -> Option<Block> {
     let levels: Vec<u64> = (0..=disk::rows(disks)
         .filter_map(|(.., part)| part.level)
         .max()
@@ -140,24 +140,23 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
     let series: Vec<BarSeries> = series
         .filter(|series| series.values.iter().any(Option::is_some))
         .collect();
-    if !series.is_empty() {
-        let categories = levels
-            .iter()
-            .map(|level| format!("level {level}"))
-            .collect();
-        let chart = Chart::Bars(Bars {
-            y_label: "MiB".to_owned(),
-            categories,
-            series,
-            log: false,
-        });
-        let caption = "All databases of a node together, as far as they have levels.";
-        blocks.push(figure(
-            "storage-by-level",
-            "Storage space by level",
-            caption,
-            chart,
-        ));
+    if series.is_empty() {
+        return None;
     }
-    blocks
+    let categories = levels
+        .iter()
+        .map(|level| format!("level {level}"))
+        .collect();
+    let chart = Chart::Bars(Bars {
+        y_label: "MiB".to_owned(),
+        categories,
+        series,
+        log: false,
+    });
+    Some(figure(
+        "storage-by-level",
+        "Storage space by level",
+        "All databases of a node together, as far as they have levels.",
+        chart,
+    ))
 }

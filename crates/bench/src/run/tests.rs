@@ -187,13 +187,12 @@ fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
 /// Says that the node closes the connection, so that no request is sent on it before that is noticed.
 const LAST: &str = "Connection: close\r\n";
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
+/// Bad replies by the request's id, and the failure that each one is.
+fn hostile_replies() -> Vec<(Hostile, &'static str)> {
     let deep = "[".repeat(200_000);
     let half = http("200 OK", "", &good(1));
     let half = half[..half.len() - 20].to_owned();
-    let replies: Vec<(Hostile, &str)> = vec![
+    vec![
         (Box::new(|_| Reply::Endless), "answer too large"),
         (
             Box::new(|id| Reply::Raw(http("200 OK", LAST, &good(id + 1)))),
@@ -232,7 +231,12 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
             "malformed answer",
         ),
         (Box::new(|_| Reply::Silent), "timeout"),
-    ];
+    ]
+}
+
+#[test]
+fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
+    let replies = hostile_replies();
     let kinds: Vec<&str> = replies.iter().map(|(_, kind)| *kind).collect();
     // Every other request is answered well.
     let server = Server::start(move |number, id| match number % 2 {

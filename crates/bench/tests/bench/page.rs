@@ -51,17 +51,8 @@ fn account(params: &Value) -> Value {
     json!({"context": {"slot": 9}, "value": {"data": [STANDARD.encode(data), encoding]}})
 }
 
-/// A file of results for each preset.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
-    let out = |name: &str| folder.join(format!("{name}.flb"));
-    let words = |name: &'static str, words: &[&str], code: u8| {
-        let file = out(name).display().to_string();
-        let (output, ended) = bench(&[words, &["--out", &file]].concat()).unwrap();
-        assert_eq!(ended, code, "{output}");
-        (name, out(name))
-    };
-    let solana = start(|method, params| {
+fn solana() -> String {
+    start(|method, params| {
         Ok(match method {
             "getAccountInfo" => account(params),
             "getVersion" => json!({"solana-core": "<script>alert(1)</script>"}),
@@ -69,18 +60,21 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
             "getFirstAvailableBlock" => json!(3),
             _ => json!({"of": params}),
         })
-    });
-    let accounts: Vec<String> = [2, 8, 20]
-        .map(|first| bs58::encode([first; 32]).into_string())
-        .into();
-    let accounts = accounts.join(",");
-    let evm = start(|method, _| {
+    })
+}
+
+fn evm() -> String {
+    start(|method, _| {
         Ok(if method == "eth_chainId" {
             json!("0x1")
         } else {
             json!({"number": "0x7"})
         })
-    });
+    })
+}
+
+/// The path of records that have a head in common.
+fn records(folder: &Path) -> String {
     let mut random = fastrand::Rng::with_seed(5);
     let record = |random: &mut fastrand::Rng| {
         [
@@ -94,12 +88,36 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
         .collect();
     let file = folder.join("records.b64").display().to_string();
     fs::write(&file, records.join("\n")).unwrap();
+    file
+}
+
+/// The path of a plan with two arms on one node.
+fn plan(folder: &Path, node: &str) -> String {
     let plan = folder.join("mix.toml").display().to_string();
     let mix = format!(
-        "rounds = 60\n[[arm]]\nname = 'near'\nurl = '{solana}'\n[[arm]]\nname = 'far'\nurl = '{solana}'\nlink = '1ms'\n\
+        "rounds = 60\n[[arm]]\nname = 'near'\nurl = '{node}'\n[[arm]]\nname = 'far'\nurl = '{node}'\nlink = '1ms'\n\
          [[request]]\nmethod = 'getSlot'\nweight = 2\n[[request]]\nmethod = 'getVersion'\n"
     );
     fs::write(&plan, mix).unwrap();
+    plan
+}
+
+/// A file of results for each preset.
+fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    let out = |name: &str| folder.join(format!("{name}.flb"));
+    let words = |name: &'static str, words: &[&str], code: u8| {
+        let file = out(name).display().to_string();
+        let (output, ended) = bench(&[words, &["--out", &file]].concat()).unwrap();
+        assert_eq!(ended, code, "{output}");
+        (name, out(name))
+    };
+    let (solana, evm) = (solana(), evm());
+    let accounts: Vec<String> = [2, 8, 20]
+        .map(|first| bs58::encode([first; 32]).into_string())
+        .into();
+    let accounts = accounts.join(",");
+    let file = records(folder);
+    let plan = plan(folder, &solana);
     let few = [
         "--fetch",
         "40",

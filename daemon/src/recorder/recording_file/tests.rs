@@ -298,8 +298,42 @@ fn events_that_are_too_many_to_be_kept_are_counted_and_what_follows_belongs_to_t
     assert!(gap.contains("\"entries\":46"), "{gap}");
 }
 
+fn displace(how: &str, path: &Path, aside: &Path) {
+    match how {
+        "moved" => std::fs::rename(path, aside).unwrap(),
+        "removed" => std::fs::remove_file(path).unwrap(),
+        _ => {
+            let (mut other, _) = self::file(aside);
+            other.take(&[tick(1)], at(1));
+            other.finish(at(1));
+            std::fs::rename(aside, path).unwrap();
+        }
+    }
+}
+
+fn the_new_file_has_the_gap(how: &str, path: &Path) {
+    let events: Vec<(u64, String, Option<u32>)> = told(path)
+        .into_iter()
+        .filter(|(second, ..)| *second > 1)
+        .collect();
+    let expected = [(2, "mark"), (2, "gap"), (2, "2"), (3, "3"), (63, "63")];
+    assert_eq!(
+        events,
+        expected.map(|(second, what)| (second, what.to_owned(), Some(7))),
+        "{how}"
+    );
+    let gap = kinds(path)
+        .into_iter()
+        .find(|(kind, _)| kind == "gap")
+        .unwrap()
+        .1;
+    assert!(
+        gap.contains("run.fltl was re") && gap.contains("\"seconds\":1.0"),
+        "{how}: {gap}"
+    );
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
     for how in ["moved", "removed", "replaced"] {
         let folder = tempfile::tempdir().unwrap();
@@ -309,16 +343,7 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
         );
         let (mut file, account) = file(&path);
         file.take(&[process(7), tick(1)], at(1));
-        match how {
-            "moved" => std::fs::rename(&path, &aside).unwrap(),
-            "removed" => std::fs::remove_file(&path).unwrap(),
-            _ => {
-                let (mut other, _) = self::file(&aside);
-                other.take(&[tick(1)], at(1));
-                other.finish(at(1));
-                std::fs::rename(&aside, &path).unwrap();
-            }
-        }
+        displace(how, &path, &aside);
         file.take(&[event(2, EventKind::Mark), tick(2)], at(2));
         assert_eq!(
             account.problem().map(|problem| problem.status),
@@ -333,25 +358,7 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
         file.take(&[tick(63)], at(63));
         assert_eq!((account.problem(), account.counts().1), (None, 0), "{how}");
 
-        let events: Vec<(u64, String, Option<u32>)> = told(&path)
-            .into_iter()
-            .filter(|(second, ..)| *second > 1)
-            .collect();
-        let expected = [(2, "mark"), (2, "gap"), (2, "2"), (3, "3"), (63, "63")];
-        assert_eq!(
-            events,
-            expected.map(|(second, what)| (second, what.to_owned(), Some(7))),
-            "{how}"
-        );
-        let gap = kinds(&path)
-            .into_iter()
-            .find(|(kind, _)| kind == "gap")
-            .unwrap()
-            .1;
-        assert!(
-            gap.contains("run.fltl was re") && gap.contains("\"seconds\":1.0"),
-            "{how}: {gap}"
-        );
+        the_new_file_has_the_gap(how, &path);
         file.finish(at(64));
         let sessions = Recording::open(&path).unwrap().sessions().unwrap();
         assert_eq!(sessions.len(), if how == "replaced" { 2 } else { 1 });

@@ -92,7 +92,6 @@ impl Poller {
         self.votes_handle.clone()
     }
 
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub async fn run(mut self, stop: Stop) {
         let context = self.config.interval.min(CHECK_INTERVAL);
         let mut timer = PollTimer::new(self.clock, context, stop);
@@ -129,16 +128,8 @@ impl Poller {
             };
             let mut known = self.begin(process, identity);
             known.started_with = self.endpoint.vote_account(process);
-            let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
-            let round = Round {
-                known: &mut known,
-                exchange,
-                config: &self.config,
-                clock: self.clock,
-                missing,
-                votes_handle,
-            };
             let version = self.endpoint.version(process);
+            let round = self.round(&mut known, exchange);
             if timer.during(round.ask(version), || {}).await.is_none() {
                 return;
             }
@@ -151,21 +142,24 @@ impl Poller {
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, votes_handle) = (&mut self.missing, &self.votes_handle);
-                let round = Round {
-                    known: &mut known,
-                    exchange,
-                    config: &self.config,
-                    clock: self.clock,
-                    missing,
-                    votes_handle,
-                };
+                let round = self.round(&mut known, exchange);
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
                 }
                 self.publish(&known);
             }
             self.known = Some(known);
+        }
+    }
+
+    fn round<'a>(&'a mut self, known: &'a mut VoteFacts, exchange: Exchange) -> Round<'a> {
+        Round {
+            known,
+            exchange,
+            config: &self.config,
+            clock: self.clock,
+            missing: &mut self.missing,
+            votes_handle: &self.votes_handle,
         }
     }
 

@@ -249,13 +249,8 @@ fn of(votes_handle: &[(String, f64)], name: &str) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-async fn a_voting_validator_is_told_whole() {
-    let server = serve(voting, &[]).await;
-    let running = Running::start(server.port(), None);
-    let known = running.known(2).await;
-    let votes_handle = votes_handle(&known, Some(bank(2_170)));
+fn every_figure_is_exported(known: &VoteFacts) {
+    let votes_handle = votes_handle(known, Some(bank(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -296,13 +291,10 @@ async fn a_voting_validator_is_told_whole() {
             "{name}: {votes_handle:#?}"
         );
     }
-    assert!(
-        known.up && known.problems.is_empty(),
-        "{:?}",
-        known.problems
-    );
-    assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
-    let next = self::votes_handle(&known, Some(bank(2_440)));
+}
+
+fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
+    let next = votes_handle(known, Some(bank(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -317,8 +309,16 @@ async fn a_voting_validator_is_told_whole() {
     ]
     .map(|name| of(&next, name));
     assert_eq!(leads, [None; 3], "of another epoch");
+    assert_eq!(
+        of(&next, "stake_sol activating"),
+        None,
+        "it has become active"
+    );
+}
+
+fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
     let without = told_from(
-        &known,
+        known,
         ReadingContext {
             newest: Some(bank(2_170)),
             is_near_tip: true,
@@ -331,7 +331,7 @@ async fn a_voting_validator_is_told_whole() {
         [None; 2],
         "the slot time is not known"
     );
-    let far = told_where(&known, Some(bank(2_170)), false);
+    let far = told_where(known, Some(bank(2_170)), false);
     let leads = [
         "leader_slots assigned",
         "next_leader_slot_seconds",
@@ -343,11 +343,22 @@ async fn a_voting_validator_is_told_whole() {
         [Some(5.0), None, None, None],
         "not while it catches up"
     );
-    assert_eq!(
-        of(&next, "stake_sol activating"),
-        None,
-        "it has become active"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_voting_validator_is_told_whole() {
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    every_figure_is_exported(&known);
+    assert!(
+        known.up && known.problems.is_empty(),
+        "{:?}",
+        known.problems
     );
+    assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
+    the_next_epoch_has_no_figures_of_the_last(&known);
+    times_need_the_slot_time_and_the_tip(&known);
     running.known(35).await;
     what_was_asked(&server);
     running.end().await;

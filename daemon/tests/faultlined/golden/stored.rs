@@ -82,7 +82,6 @@ fn described(prometheus: &Prometheus, dialect: &str) -> BTreeMap<String, [String
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_real_prometheus_stores_the_same_of_every_dialect() {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
@@ -109,7 +108,30 @@ fn a_real_prometheus_stores_the_same_of_every_dialect() {
     .unwrap();
     prometheus.wait_until_up(PATIENCE).unwrap();
     let described = DIALECTS.map(|(name, _)| described(&prometheus, name));
-    let [classic, openmetrics, protobuf] = &described;
+    families_are_equal(&described);
+
+    let all = |dialect: &str, but: &str| {
+        query(
+            &prometheus,
+            &format!(
+                "{{dialect=\"{dialect}\",__name__!~\"up|scrape_.*|({but})(_bucket|_count|_sum)?\"}}"
+            ),
+        )
+    };
+    assert_eq!(all("openmetrics", ""), all("classic", ""));
+    let histograms = metrics::all()
+        .filter(|metric| matches!(metric.kind, Kind::Histogram(_)))
+        .map(|metric| metric.name);
+    let histograms: Vec<&str> = histograms
+        .filter(|name| described[0].contains_key(*name))
+        .collect();
+    let but = histograms.join("|");
+    assert_eq!(all("protobuf", &but), all("classic", &but));
+    assert!(!histograms.is_empty());
+    histograms_are_equal(&prometheus, &histograms);
+}
+
+fn families_are_equal([classic, openmetrics, protobuf]: &[BTreeMap<String, [String; 3]>; 3]) {
     for (name, [kind, help, _]) in classic {
         let metric = metrics::all().find(|metric| metric.name == name).unwrap();
         let unit = if matches!(metric.unit, Unit::Bytes | Unit::Seconds) {
@@ -129,30 +151,21 @@ fn a_real_prometheus_stores_the_same_of_every_dialect() {
             && classic.len() == openmetrics.len()
             && classic.len() == protobuf.len()
     );
+}
 
-    let ask = |expression: String| {
-        eventually_seeing(PATIENCE, &expression, || {
-            match prometheus.query(&expression) {
-                Ok(series) if !series.is_empty() => Ok(own(series)),
-                other => Err(format!("{other:?}")),
-            }
-        })
-    };
-    let all = |dialect: &str, but: &str| {
-        ask(format!(
-            "{{dialect=\"{dialect}\",__name__!~\"up|scrape_.*|({but})(_bucket|_count|_sum)?\"}}"
-        ))
-    };
-    assert_eq!(all("openmetrics", ""), all("classic", ""));
-    let histograms = metrics::all()
-        .filter(|metric| matches!(metric.kind, Kind::Histogram(_)))
-        .map(|metric| metric.name);
-    let histograms: Vec<&str> = histograms
-        .filter(|name| classic.contains_key(*name))
-        .collect();
-    let but = histograms.join("|");
-    assert_eq!(all("protobuf", &but), all("classic", &but));
-    assert!(!histograms.is_empty());
+/// The series that an expression gives as soon as it gives any.
+fn query(prometheus: &Prometheus, expression: &str) -> Vec<Series> {
+    eventually_seeing(PATIENCE, expression, || {
+        match prometheus.query(expression) {
+            Ok(series) if !series.is_empty() => Ok(own(series)),
+            other => Err(format!("{other:?}")),
+        }
+    })
+}
+
+/// Compares the native histograms of protobuf with the classic ones.
+fn histograms_are_equal(prometheus: &Prometheus, histograms: &[&str]) {
+    let ask = |expression: String| query(prometheus, &expression);
     for (name, part) in histograms
         .iter()
         .flat_map(|name| [(name, "count"), (name, "sum")])

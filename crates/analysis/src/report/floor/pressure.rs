@@ -2,32 +2,13 @@ use super::turn;
 use crate::report::model::Caveat;
 use crate::report::subject::{Subject, Subjects};
 
+/// Smaller shares of the time are not mentioned.
+const MUCH: f64 = 0.01;
+
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    /// Smaller shares of the time are not mentioned.
-    const MUCH: f64 = 0.01;
-    let share = |subject: &Subject<'_>| {
-        let from_experiment = subject
-            .run
-            .from_experiment
-            .as_ref()
-            .and_then(|from_experiment| from_experiment.io_some);
-        let lasted = subject.measured.lifecycle.until;
-        let by_experiment = from_experiment
-            .filter(|_| lasted > 0.0)
-            .map(|seconds| seconds / lasted);
-        subject.usual.io_some.mean().or(by_experiment)
-    };
-    let key = |subject: &'_ Subject<'_>| {
-        let experiment = subject
-            .run
-            .label("experiment")
-            .unwrap_or_default()
-            .to_owned();
-        turn(subject).map(|turn| (experiment, turn.len(), turn.to_owned()))
-    };
-    let mut turns: Vec<(String, usize, String)> = subjects.all.iter().filter_map(key).collect();
+    let mut turns: Vec<(String, usize, String)> =
+        subjects.all.iter().filter_map(turn_key).collect();
     turns.sort_unstable();
     turns.dedup();
     let (mut apart, mut unknown) = (Vec::new(), 0usize);
@@ -36,14 +17,14 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
         let runs: Vec<&Subject<'_>> = subjects
             .all
             .iter()
-            .filter(|subject| key(subject).as_ref() == Some(&one))
+            .filter(|subject| turn_key(subject).as_ref() == Some(&one))
             .collect();
         let number = &one.2;
         if runs.len() < 2 {
             continue;
         }
         shared += 1;
-        let shares: Option<Vec<f64>> = runs.iter().map(|run| share(run)).collect();
+        let shares: Option<Vec<f64>> = runs.iter().map(|run| io_share(run)).collect();
         let Some(shares) = shares else {
             unknown += 1;
             continue;
@@ -58,6 +39,30 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
             ));
         }
     }
+    caveats(&apart, unknown, shared)
+}
+
+/// The share of the time for which the run waited for I/O.
+fn io_share(subject: &Subject<'_>) -> Option<f64> {
+    let from_experiment = subject
+        .run
+        .from_experiment
+        .as_ref()
+        .and_then(|from_experiment| from_experiment.io_some);
+    let lasted = subject.measured.lifecycle.until;
+    let by_experiment = from_experiment
+        .filter(|_| lasted > 0.0)
+        .map(|seconds| seconds / lasted);
+    subject.usual.io_some.mean().or(by_experiment)
+}
+
+/// Experiment, length of the turn's name (for the order), and the name.
+fn turn_key(subject: &Subject<'_>) -> Option<(String, usize, String)> {
+    let experiment = subject.run.label("experiment").unwrap_or_default();
+    turn(subject).map(|turn| (experiment.to_owned(), turn.len(), turn.to_owned()))
+}
+
+fn caveats(apart: &[String], unknown: usize, shared: usize) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     if !apart.is_empty() {
         caveats.push(Caveat::new(

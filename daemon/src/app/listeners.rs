@@ -1,0 +1,110 @@
+//! Listeners on the configured addresses, or on sockets from systemd.
+
+use crate::clock::Clock;
+use crate::config::{self, Config};
+use crate::ingest::{IngestParts, Listener};
+use crate::push_memory::Budget;
+use crate::socket::{self, Bound, ListenAddress};
+use crate::validator::intake::Intake;
+use crate::{forward, web};
+use std::net::SocketAddr;
+
+/// What accepts and forwards pushes.
+pub(super) struct Pushes {
+    pub(super) listener: Option<Listener<Intake>>,
+    pub(super) forward: Option<forward::Handle>,
+    pub(super) forwarder: Option<forward::Forwarder>,
+}
+
+pub(super) fn pushes(
+    config: &Config,
+    inherited: Vec<Bound>,
+    intake: &Intake,
+    clock: Clock,
+) -> anyhow::Result<Pushes> {
+    let budget = Budget::default();
+    let (forward, forwarder) = forwarding(config, clock, &budget)?;
+    let parts = IngestParts {
+        intake: intake.clone(),
+        clock,
+        budget,
+        forward: forward.clone(),
+    };
+    Ok(Pushes {
+        listener: listener(config, inherited, parts)?,
+        forward,
+        forwarder,
+    })
+}
+
+type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
+
+fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<Forwarding> {
+    let Some(forward) = &config.forward else {
+        return Ok((None, None));
+    };
+    let (handle, forwarder) = forward::build(forward, clock, budget)?;
+    Ok((Some(handle), Some(forwarder)))
+}
+
+fn listener(
+    config: &Config,
+    inherited: Vec<Bound>,
+    parts: IngestParts<Intake>,
+) -> anyhow::Result<Option<Listener<Intake>>> {
+    if !config.ingest.enabled {
+        if !inherited.is_empty() {
+            tracing::warn!(
+                "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
+            );
+        }
+        return Ok(None);
+    }
+    if inherited.is_empty() {
+        return Ok(Some(Listener::build(&config.ingest, parts)?));
+    }
+    overruled(
+        "ingest.listen",
+        config.ingest.listen,
+        config::Ingest::default().listen,
+        &inherited,
+    );
+    Ok(Some(Listener::from_sockets(
+        inherited,
+        &config.ingest,
+        parts,
+    )?))
+}
+
+pub(super) fn exporter(
+    config: &config::Metrics,
+    inherited: Vec<Bound>,
+    state: web::WebState,
+) -> Result<web::Server, web::WebError> {
+    if inherited.is_empty() {
+        return web::Server::build(config, state);
+    }
+    overruled(
+        "metrics.listen",
+        config.listen,
+        config::Metrics::default().listen,
+        &inherited,
+    );
+    web::Server::from_sockets(inherited, config, state)
+}
+
+fn overruled(key: &'static str, requested: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
+    if requested != default
+        && !inherited
+            .iter()
+            .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))
+    {
+        let (listening, requested) = (socket::places(inherited).join(","), requested.to_string());
+        tracing::warn!(
+            key,
+            requested,
+            listening,
+            "listen address ignored: the systemd socket unit sets it; change it there"
+        );
+    }
+}
