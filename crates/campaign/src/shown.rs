@@ -1,5 +1,5 @@
 use crate::settings::Campaign;
-use crate::store::{ListedVersion, RunRow, Store};
+use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
 use crate::work;
 use crate::{compare, page};
 use anyhow::Context as _;
@@ -91,7 +91,6 @@ fn version(
 }
 
 /// Writes one row for each run and metric; returns their number. Fails if the file exists.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     let named = || out.display().to_string();
     anyhow::ensure!(
@@ -101,93 +100,77 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
     );
     let verdicts = compare::rows(&page::groups(campaign, store)?);
     let runs = store.runs()?;
-    let rows: Vec<_> = runs
+    let rows: Vec<ResultRow<'_>> = runs
         .iter()
         .flat_map(|run| run.values.iter().map(move |value| (run, value)))
         .collect();
-    let text = |of: &dyn Fn(&RunRow) -> Option<String>| {
-        Values::Text(rows.iter().map(|(run, _)| of(run)).collect())
-    };
-    let whole = |of: &dyn Fn(&RunRow) -> i64| {
-        Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
-    };
-    let verdict = |(run, (metric, _)): &(&RunRow, &(String, f64))| {
-        let same = |row: &&crate::store::VerdictRow| {
-            row.conditions == run.conditions
-                && row.machine == run.machine
-                && row.release == run.release
-                && row.metric == *metric
-        };
-        verdicts.iter().find(same).map(|row| row.verdict.clone())
-    };
-    let columns: Vec<(&str, Values)> = vec![
-        ("release", text(&|run| Some(run.release.clone()))),
-        (
-            "arm",
-            text(&|run| {
-                Some(
-                    if run.of_baseline {
-                        "baseline"
-                    } else {
-                        "release"
-                    }
-                    .to_owned(),
-                )
-            }),
-        ),
-        ("round", whole(&|run| i64::from(run.round))),
-        ("replicate", whole(&|run| i64::from(run.replicate))),
-        ("began_unix_ns", whole(&|run| run.began_unix_ns)),
-        ("outcome", text(&|run| Some(run.outcome.clone()))),
-        ("validity", text(&|run| Some(run.validity.clone()))),
-        ("machine", text(&|run| Some(run.machine.clone()))),
-        ("kernel", text(&|run| Some(run.kernel.clone()))),
-        (
-            "plan_digest",
-            text(&|run| Some(run.conditions.plan_digest.clone())),
-        ),
-        (
-            "baseline",
-            text(&|run| Some(run.conditions.baseline.clone())),
-        ),
-        (
-            "baseline_digest",
-            text(&|run| Some(run.conditions.baseline_digest.clone())),
-        ),
-        (
-            "program_digest",
-            text(&|run| Some(run.program_digest.clone())),
-        ),
-        ("recording", text(&|run| Some(run.recording.clone()))),
-        (
-            "recording_digest",
-            text(&|run| run.recording_digest.clone()),
-        ),
-        (
-            "metric",
-            Values::Text(
-                rows.iter()
-                    .map(|(_, (metric, _))| Some(metric.clone()))
-                    .collect(),
-            ),
-        ),
-        (
-            "value",
-            Values::Real(rows.iter().map(|(_, (_, value))| Some(*value)).collect()),
-        ),
-        ("verdict", Values::Text(rows.iter().map(verdict).collect())),
-    ];
-    let columns: Vec<(String, Values)> = columns
-        .into_iter()
-        .map(|(name, values)| (name.to_owned(), values))
-        .collect();
+    let columns = columns(&rows, &verdicts);
     let part = TempFile::create(out).with_context(named)?;
-    write_columns(
-        BufWriter::new(part.file().try_clone().with_context(named)?),
-        "result",
-        &columns,
-    )
-    .with_context(named)?;
+    let file = part.file().try_clone().with_context(named)?;
+    write_columns(BufWriter::new(file), "result", &columns).with_context(named)?;
     part.finish(out).with_context(named)?;
     Ok(rows.len())
+}
+
+/// A run and the value of one metric.
+type ResultRow<'r> = (&'r RunRow, &'r (String, f64));
+
+fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Vec<(String, Values)> {
+    let text = |of: fn(&RunRow) -> &str| {
+        Values::Text(
+            rows.iter()
+                .map(|(run, _)| Some(of(run).to_owned()))
+                .collect(),
+        )
+    };
+    let whole = |of: fn(&RunRow) -> i64| {
+        Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
+    };
+    let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
+    let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
+    let values = rows.iter().map(|(_, (_, value))| Some(*value));
+    let verdicts = rows.iter().map(|row| verdict(row, verdicts));
+    [
+        ("release", text(|run| &run.release)),
+        ("arm", text(arm)),
+        ("round", whole(|run| i64::from(run.round))),
+        ("replicate", whole(|run| i64::from(run.replicate))),
+        ("began_unix_ns", whole(|run| run.began_unix_ns)),
+        ("outcome", text(|run| &run.outcome)),
+        ("validity", text(|run| &run.validity)),
+        ("machine", text(|run| &run.machine)),
+        ("kernel", text(|run| &run.kernel)),
+        ("plan_digest", text(|run| &run.conditions.plan_digest)),
+        ("baseline", text(|run| &run.conditions.baseline)),
+        (
+            "baseline_digest",
+            text(|run| &run.conditions.baseline_digest),
+        ),
+        ("program_digest", text(|run| &run.program_digest)),
+        ("recording", text(|run| &run.recording)),
+        ("recording_digest", Values::Text(digests.collect())),
+        ("metric", Values::Text(metrics.collect())),
+        ("value", Values::Real(values.collect())),
+        ("verdict", Values::Text(verdicts.collect())),
+    ]
+    .map(|(name, values)| (name.to_owned(), values))
+    .into()
+}
+
+fn arm(run: &RunRow) -> &str {
+    if run.of_baseline {
+        "baseline"
+    } else {
+        "release"
+    }
+}
+
+fn verdict((run, (metric, _)): &ResultRow<'_>, verdicts: &[VerdictRow]) -> Option<String> {
+    let same = |row: &&VerdictRow| {
+        row.conditions == run.conditions
+            && row.machine == run.machine
+            && row.release == run.release
+            && row.metric == *metric
+    };
+    verdicts.iter().find(same).map(|row| row.verdict.clone())
 }
