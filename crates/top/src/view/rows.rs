@@ -361,8 +361,26 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
     ]
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(scene: &Scene<'_>) -> [Row; 3] {
+    let rate = |what| {
+        value_or_dash(scene, scene.state().now(what), |rate| {
+            format!("{}/s", number(rate))
+        })
+    };
+    let [misses, reloads, evictions] =
+        [Figure::Misses, Figure::Reloads, Figure::Evictions].map(rate);
+    [
+        cache_entries(scene),
+        row(
+            "",
+            format!("reload {reloads}, miss {misses}, evict {evictions}"),
+            plot(scene, Figure::Reloads),
+        ),
+        row("Per slot", cache_per_slot(scene), Graphic::Nothing),
+    ]
+}
+
+fn cache_entries(scene: &Scene<'_>) -> Row {
     let (state, page) = (scene.state(), scene.state().newest());
     let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);
     let either = |metric| entries(metric, "observed").or_else(|| entries(metric, "configured"));
@@ -397,38 +415,24 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
     };
     let mut spans = vec![Span::raw(words)];
     spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.theme.warn())));
-    let rate = |what| value_or_dash(scene, state.now(what), |rate| format!("{}/s", number(rate)));
-    let [misses, reloads, evictions] =
-        [Figure::Misses, Figure::Reloads, Figure::Evictions].map(rate);
-    let slots = state.slots();
-    let share_of_slot = slots
+    let bar = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0));
+    row("Cache", spans, bar)
+}
+
+fn cache_per_slot(scene: &Scene<'_>) -> String {
+    let slots = scene.state().slots();
+    let share = slots
         .cache_mean()
         .zip(slots.replay_mean())
-        .filter(|(_, replay)| *replay > 0.0);
-    let per_slot = format!(
+        .filter(|(_, replay)| *replay > 0.0)
+        .map(|(cache, replay)| cache / replay);
+    format!(
         "{} of cache time, p95 {}; replay {}, {} of it",
         value_or_dash(scene, slots.cache_mean(), seconds),
         value_or_dash(scene, slots.cache_p95(), seconds),
         value_or_dash(scene, slots.replay_mean(), seconds),
-        value_or_dash(
-            scene,
-            share_of_slot.map(|(cache, replay)| cache / replay),
-            percent
-        ),
-    );
-    [
-        row(
-            "Cache",
-            spans,
-            share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
-        ),
-        row(
-            "",
-            format!("reload {reloads}, miss {misses}, evict {evictions}"),
-            plot(scene, Figure::Reloads),
-        ),
-        row("Per slot", per_slot, Graphic::Nothing),
-    ]
+        value_or_dash(scene, share, percent),
+    )
 }
 
 fn pushes(page: &Page) -> Option<String> {
