@@ -134,7 +134,6 @@ fn are_inside<'a>(runs: impl Iterator<Item = &'a Value>) {
 
 #[test]
 #[ignore = "ten minutes of real runs: .ci/run --long, or cargo test --workspace --test cache_sizes -- --ignored"]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if !may_run() {
@@ -163,6 +162,22 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
     let runs = checked(&folder, "from", &others);
     are_near(&runs);
     let predicted: Value = serde_json::from_str(&predicted).expect("JSON");
+    are_as_predicted(&runs, &predicted);
+    others.iter().for_each(|name| {
+        fs::rename(
+            folder.join(format!("{name}.blocks")),
+            trace_of(&folder, name),
+        )
+        .expect("a trace");
+    });
+    let own = checked(&folder, "from", &others);
+    are_near(&own);
+    are_inside(runs.iter().chain(&own));
+    times_are_near(&own);
+    Ok(())
+}
+
+fn are_as_predicted(runs: &[Value], predicted: &Value) {
     for (run, (entries, said)) in runs.iter().zip(SAID_BEFOREHAND) {
         let misses = &run["counters"][0];
         let recorded = misses["recorded"].as_f64().expect("a number");
@@ -192,18 +207,6 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
             "{written:?} was written, {checked:?} is checked"
         );
     }
-    others.iter().for_each(|name| {
-        fs::rename(
-            folder.join(format!("{name}.blocks")),
-            trace_of(&folder, name),
-        )
-        .expect("a trace");
-    });
-    let own = checked(&folder, "from", &others);
-    are_near(&own);
-    are_inside(runs.iter().chain(&own));
-    times_are_near(&own);
-    Ok(())
 }
 
 /// Records a run with all of the load: without a part of it, it is another one, and is repeated.

@@ -269,7 +269,6 @@ fn each_limit_does_what_was_measured_by_hand(runs: &[Run]) {
 
 #[test]
 #[ignore = "takes four minutes: .ci/run --long; the guest's experiment has the same three outcomes in the short run"]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_killed_while_it_starts()
 -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
@@ -306,6 +305,34 @@ fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_ki
         killed_for_memory() >= killed + 2,
         "the kernel counts its kills"
     );
+    only_validators_are_limited(&seen);
+    nothing_is_left(&seen, &[&ledger, &experiment.join("runs")]);
+    let runs = runs(&experiment);
+    each_limit_does_what_was_measured_by_hand(&runs);
+    let page = report(&experiment, results("report-real-ram"));
+    page_has_the_outcomes(&page, &runs);
+    page.says("The smallest limit that kept up in every run is 1,800 MiB.");
+    page.says("killed by the kernel's OOM killer");
+    page.opens()
+}
+
+fn page_has_the_outcomes(page: &Page, runs: &[Run]) {
+    for run in runs {
+        let completed = run.outcome() == "completed";
+        let (ran, killed) = if completed { ("1", "0") } else { ("0", "1") };
+        assert_eq!(page.cell("arms", "Ran to the end [runs]", &run.arm), ran);
+        assert_eq!(page.cell("arms", "OOM-killed [runs]", &run.arm), killed);
+        let kills = run
+            .evidence("/memory_events/oom_kill")
+            .map(|kills| kills.to_string());
+        assert_eq!(
+            Some(page.cell("runs", "OOM kills", &format!("{}, run 1", run.arm))),
+            kills
+        );
+    }
+}
+
+fn only_validators_are_limited(seen: &BTreeSet<CacheTotals>) {
     let of = |program: &str| {
         seen.iter()
             .filter(|seen| seen.program == program)
@@ -331,33 +358,12 @@ fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_ki
             "{recorder:?}"
         );
     }
-    nothing_is_left(&seen, &[&ledger, &experiment.join("runs")]);
-    let runs = runs(&experiment);
-    each_limit_does_what_was_measured_by_hand(&runs);
-    let page = report(&experiment, results("report-real-ram"));
-    for run in &runs {
-        let completed = run.outcome() == "completed";
-        let (ran, killed) = if completed { ("1", "0") } else { ("0", "1") };
-        assert_eq!(page.cell("arms", "Ran to the end [runs]", &run.arm), ran);
-        assert_eq!(page.cell("arms", "OOM-killed [runs]", &run.arm), killed);
-        let kills = run
-            .evidence("/memory_events/oom_kill")
-            .map(|kills| kills.to_string());
-        assert_eq!(
-            Some(page.cell("runs", "OOM kills", &format!("{}, run 1", run.arm))),
-            kills
-        );
-    }
-    page.says("The smallest limit that kept up in every run is 1,800 MiB.");
-    page.says("killed by the kernel's OOM killer");
-    page.opens()
 }
 
 /// Differences of an A/A pair on two busy cores that do not matter.
 const MARGIN: u32 = 25;
 
 /// Both replayed the same, slot for slot the same transactions, and the report's numbers are those of these slots.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Page) {
     let of = |second: bool| {
         runs.iter()
@@ -415,6 +421,10 @@ fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Pag
             .abs()
             .max(of_pair("Difference high").abs())
     );
+    verdict_is_that_of_the_interval(page);
+}
+
+fn verdict_is_that_of_the_interval(page: &Page) {
     // Two followers and a leader on two cores are not always equivalent, and then are not called so.
     let verdict = page.cell_about(
         "bias-floor",

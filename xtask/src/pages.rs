@@ -24,7 +24,6 @@ const README_LINES: usize = 150;
 
 const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn check(
     root: &Path,
     files: &[PathBuf],
@@ -34,43 +33,7 @@ pub(crate) fn check(
         .iter()
         .filter(|file| file.extension().is_some_and(|e| e == "md"))
     {
-        let text = read(root, file)?;
-        let folder = file.parent().unwrap_or(Path::new(""));
-        for target in links(&text).filter(|target| !root.join(folder).join(target).exists()) {
-            broken.push(format!(
-                "{}: the link {target} leads nowhere",
-                file.display()
-            ));
-        }
-        for (target, anchor) in anchors(&text) {
-            let page = if target.is_empty() {
-                root.join(file)
-            } else {
-                root.join(folder).join(target)
-            };
-            let has = |page: String| {
-                page.lines()
-                    .any(|line| line.starts_with('#') && slug(line) == anchor)
-            };
-            if page.extension().is_some_and(|e| e == "md")
-                && !std::fs::read_to_string(&page).is_ok_and(has)
-            {
-                broken.push(format!(
-                    "{}: {target}#{anchor}: there is no such heading",
-                    file.display()
-                ));
-            }
-        }
-        for (source, test) in named_tests(&text) {
-            if !read(root, Path::new(source))
-                .is_ok_and(|code| code.contains(&format!("fn {test}(")))
-            {
-                broken.push(format!(
-                    "{}: there is no test {source}::{test}",
-                    file.display()
-                ));
-            }
-        }
+        page(root, file, broken)?;
     }
     for file in ["README.md", ".ci/run"] {
         let text = read(root, Path::new(file))?;
@@ -91,6 +54,46 @@ pub(crate) fn check(
         ));
     }
     from_nothing(root, broken)
+}
+
+/// Links, anchors and names of tests.
+fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+    let text = read(root, file)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    for target in links(&text).filter(|target| !root.join(folder).join(target).exists()) {
+        broken.push(format!(
+            "{}: the link {target} leads nowhere",
+            file.display()
+        ));
+    }
+    for (target, anchor) in anchors(&text) {
+        let page = if target.is_empty() {
+            root.join(file)
+        } else {
+            root.join(folder).join(target)
+        };
+        let has = |page: String| {
+            page.lines()
+                .any(|line| line.starts_with('#') && slug(line) == anchor)
+        };
+        if page.extension().is_some_and(|e| e == "md")
+            && !std::fs::read_to_string(&page).is_ok_and(has)
+        {
+            broken.push(format!(
+                "{}: {target}#{anchor}: there is no such heading",
+                file.display()
+            ));
+        }
+    }
+    for (source, test) in named_tests(&text) {
+        if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
+            broken.push(format!(
+                "{}: there is no test {source}::{test}",
+                file.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The ten lines must be the same on every page that has them, and in no other version elsewhere.

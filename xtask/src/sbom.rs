@@ -13,27 +13,10 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
     Ok(())
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
-    // Only cargo's resolver knows what is linked, with the features of this program and for this
-    // target.
-    let what = [
-        "tree",
-        "--locked",
-        "--prefix",
-        "depth",
-        "--edges",
-        "normal,no-proc-macro",
-        "--format",
-        "|{p}|",
-    ];
-    let arguments = [what.as_slice(), &["--package", program, "--target", target]].concat();
-    let linked = Linked::read(&crate::run::output(root, "cargo", &arguments)?)?;
-    let metadata = crate::run::output(
-        root,
-        "cargo",
-        &["metadata", "--locked", "--format-version", "1"],
-    )?;
+    let linked = linked(root, program, target)?;
+    let arguments = ["metadata", "--locked", "--format-version", "1"];
+    let metadata = crate::run::output(root, "cargo", &arguments)?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let described: BTreeMap<Id, &Value> = metadata["packages"]
         .as_array()
@@ -50,13 +33,12 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
             .with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
         components.push(component(id, package, sums.get(id)));
     }
-    let sqlite = ("libsqlite3-sys", "sqlite3/sqlite3.h");
-    if let Some(id) = linked.depends.keys().find(|id| id.0 == sqlite.0) {
+    if let Some(id) = linked.depends.keys().find(|id| id.0 == "libsqlite3-sys") {
         let manifest = described
             .get(id)
             .map(|package| text(&package["manifest_path"]))
             .unwrap_or_default();
-        let header = Path::new(&manifest).with_file_name(sqlite.1);
+        let header = Path::new(&manifest).with_file_name("sqlite3/sqlite3.h");
         let version = sqlite_version(&crate::run::read(root, &header)?)
             .with_context(|| format!("{} defines no SQLITE_VERSION", header.display()))?;
         components.push(sqlite_component(&version));
@@ -84,6 +66,26 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
             "dependsOn": on.iter().map(reference).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     }))
+}
+
+/// Only cargo's resolver knows what is linked, with the features of this program and for this
+/// target.
+fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<Linked> {
+    let arguments = [
+        "tree",
+        "--locked",
+        "--prefix",
+        "depth",
+        "--edges",
+        "normal,no-proc-macro",
+        "--format",
+        "|{p}|",
+        "--package",
+        program,
+        "--target",
+        target,
+    ];
+    Linked::read(&crate::run::output(root, "cargo", &arguments)?)
 }
 
 #[derive(Debug)]

@@ -84,7 +84,6 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!all().all(|counter| counter.within))))
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::Result<CheckReport> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
@@ -94,45 +93,28 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
         );
     }
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
-    let theirs = transactions(&recorded.observed);
-    ensure!(
-        theirs > 0.0,
-        "it has no slot with counters of the program cache and of its replay"
-    );
-    let common_slots = common_slots(prepared, &recorded);
-    let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
-    let own = if same_slots {
-        None
-    } else {
-        own_trace(&recorded, other)?
-    };
-    let trace = own.as_ref().unwrap_or(&prepared.trace);
-    let common = own
-        .as_ref()
-        .map_or(common_slots, |own| within(own, recorded.observed.iter()));
+    let basis = Basis::of(prepared, &recorded, other)?;
+    let trace = basis.own.as_ref().unwrap_or(&prepared.trace);
     // Without either, the same kind of load is assumed and whole runs are compared.
-    let other_blocks = !same_slots && own.is_none();
-    let (compared_slots, simulated_slots) = if other_blocks {
-        (&recorded.observed, &prepared.recorded.observed)
-    } else {
-        (&common, &common)
+    let (compared_slots, simulated_slots) = match &basis.common {
+        Some(common) => (common, common),
+        None => (&recorded.observed, &prepared.recorded.observed),
     };
     // Another trace numbers its programs differently.
     let model = tested
         .fit
         .as_ref()
         .map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
-    let own_us = own.as_ref().map(|own| compile_times(own, &model));
-    let compile_us = own_us.as_ref().unwrap_or(&tested.compile_us);
-    let slots = simulated_slots.iter().map(|o| o.slot).collect();
-    let times = other_blocks.then(|| calls(trace, compared_slots, simulated_slots));
+    let own_us = basis.own.as_ref().map(|own| compile_times(own, &model));
+    let whole_runs = basis.common.is_none();
+    let times = whole_runs.then(|| calls(trace, compared_slots, simulated_slots));
     let predicted = Predicted::of(
         Simulated {
             rule: prepared.rule,
             trace,
-            compile_us,
+            compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
             entries,
-            slots,
+            slots: simulated_slots.iter().map(|o| o.slot).collect(),
             seeds: prepared.seeds,
         },
         times,
@@ -147,21 +129,52 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
             us_of_a_load,
         ));
     }
-    let (run, own_blocks, slots) = (
-        other.display().to_string(),
-        own.is_some(),
-        compared_slots.len(),
-    );
     Ok(CheckReport {
-        run,
+        run: other.display().to_string(),
         entries,
-        same_slots,
-        own_blocks,
+        same_slots: basis.same_slots,
+        own_blocks: basis.own.is_some(),
         times,
-        slots,
+        slots: compared_slots.len(),
         us_of_a_load,
         counters,
     })
+}
+
+struct Basis {
+    same_slots: bool,
+    /// The other run's trace, if the slots differ.
+    own: Option<Trace>,
+    /// Slots of the other run and the trace; `None` if whole runs are compared.
+    common: Option<Vec<Observed>>,
+}
+
+impl Basis {
+    fn of(prepared: &Prepared, recorded: &Recorded, other: &Path) -> anyhow::Result<Self> {
+        let theirs = transactions(&recorded.observed);
+        ensure!(
+            theirs > 0.0,
+            "it has no slot with counters of the program cache and of its replay"
+        );
+        let common_slots = common_slots(prepared, recorded);
+        let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
+        if same_slots {
+            return Ok(Basis {
+                same_slots,
+                own: None,
+                common: Some(common_slots),
+            });
+        }
+        let own = own_trace(recorded, other)?;
+        let common = own
+            .as_ref()
+            .map(|own| within(own, recorded.observed.iter()));
+        Ok(Basis {
+            same_slots,
+            own,
+            common,
+        })
+    }
 }
 
 fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {

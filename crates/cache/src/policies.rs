@@ -9,6 +9,7 @@ use faultline_command::output::json;
 use faultline_command::progress::Progress;
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Default shares of the size that are used, in percent: Agave's, and all.
 const FILLS: [u64; 2] = [90, 100];
@@ -42,17 +43,10 @@ struct Row {
     attacked_seconds: Option<f64>,
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let policies = chosen(&args.policy, &prepared)?;
-    let mut fills = if args.fill.is_empty() {
-        FILLS.to_vec()
-    } else {
-        args.fill.clone()
-    };
-    fills.sort_unstable();
-    fills.dedup();
+    let fills = fills(&args.fill);
     let limit = args.bytes.map_or(
         Limit::Entries(args.size.unwrap_or(prepared.entries)),
         Limit::Bytes,
@@ -66,12 +60,11 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let compared = Compared::new(&prepared, attack, &tested.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
+        let seeds = match policy {
+            Policy::Agave(_) => prepared.seeds,
+            _ => 1,
+        };
         for fill in &fills {
-            let seeds = if matches!(policy, Policy::Agave(_)) {
-                prepared.seeds
-            } else {
-                1
-            };
             let setting = Setting {
                 policy: *policy,
                 limit,
@@ -83,14 +76,14 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         }
     }
     drop(progress);
-    if let Limit::Bytes(bytes) = limit {
-        let bounds = fills.iter().map(|fill| compared.bound(bytes, *fill));
-        rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
-    }
     let (entries, bytes) = match limit {
         Limit::Entries(entries) => (Some(entries), None),
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
+    if let Some(bytes) = bytes {
+        let bounds = fills.iter().map(|fill| compared.bound(bytes, *fill));
+        rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
+    }
     let self_test_passed = tested.test.passed();
     let report = PolicyReport {
         version: prepared.version.clone(),
@@ -106,6 +99,14 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         _ => page(&report, &fills),
     };
     Ok((text, u8::from(!self_test_passed)))
+}
+
+/// Ascending, each once.
+fn fills(given: &[u64]) -> Vec<u64> {
+    let fills = if given.is_empty() { &FILLS[..] } else { given };
+    BTreeSet::from_iter(fills.iter().copied())
+        .into_iter()
+        .collect()
 }
 
 fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
@@ -290,7 +291,6 @@ fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a R
     report.policies.iter().filter(move |row| row.policy == name)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn page(report: &PolicyReport, fills: &[u64]) -> String {
     let mut names: Vec<&str> = report
         .policies
@@ -300,44 +300,9 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
     names.dedup();
     let least = of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
     let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
-    let row = |name: &&str| {
-        let mut cells = vec![(*name).to_owned()];
-        cells.extend(of(report, name).map(|row| number(row.misses, 0)));
-        let times = least
-            .zip(of(report, name).next())
-            .map(|(least, row)| number(row.misses / least, 2));
-        cells.push(times.unwrap_or_else(|| "-".to_owned()));
-        let seconds = |row: &Row| {
-            row.seconds
-                .map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2))
-        };
-        cells.extend(of(report, name).map(seconds));
-        cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
-        cells
-    };
-    let heads = |what: &str| {
-        let head = |(at, fill): (usize, &u64)| {
-            if at == 0 {
-                format!("{what}at {fill} %")
-            } else {
-                format!("at {fill} %")
-            }
-        };
-        fills.iter().enumerate().map(head).collect::<Vec<_>>()
-    };
-    let mut all = vec!["policy".to_owned()];
-    all.extend(heads("misses "));
-    all.push(
-        if report.bytes.is_some() {
-            "times bound"
-        } else {
-            "times MIN"
-        }
-        .to_owned(),
-    );
-    all.extend(heads("cache time, s: "));
-    all.extend(heads("attacked: "));
-    let heads: Vec<&str> = all.iter().map(String::as_str).collect();
+    let rows = names.iter().map(|name| cells(report, name, least));
+    let heads = heads(report.bytes.is_some(), fills);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let limit = match (report.entries, report.bytes) {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
@@ -348,7 +313,7 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
          counted\n\n{}",
         shares.join(" or "),
         count(report.attack as u64),
-        table(&heads, names.iter().map(row).collect()),
+        table(&heads, rows.collect()),
     );
     if report.bytes.is_some() {
         text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
@@ -359,6 +324,38 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
             "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
     }
     text
+}
+
+/// `least` are the misses of the bound or of MIN.
+fn cells(report: &PolicyReport, name: &str, least: Option<f64>) -> Vec<String> {
+    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
+    let mut cells = vec![name.to_owned()];
+    cells.extend(of(report, name).map(|row| number(row.misses, 0)));
+    let first = of(report, name).next();
+    let times = least.zip(first).map(|(least, row)| row.misses / least);
+    cells.push(or_dash(times));
+    cells.extend(of(report, name).map(|row| or_dash(row.seconds)));
+    cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
+    cells
+}
+
+fn heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
+    let at_each_fill = |what: &str| {
+        let mut heads: Vec<String> = fills.iter().map(|fill| format!("at {fill} %")).collect();
+        if let Some(first) = heads.first_mut() {
+            first.insert_str(0, what);
+        }
+        heads
+    };
+    let times = if in_bytes { "times bound" } else { "times MIN" };
+    [
+        vec!["policy".to_owned()],
+        at_each_fill("misses "),
+        vec![times.to_owned()],
+        at_each_fill("cache time, s: "),
+        at_each_fill("attacked: "),
+    ]
+    .concat()
 }
 
 fn csv(report: &PolicyReport) -> String {

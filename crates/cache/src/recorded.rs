@@ -30,7 +30,6 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// Fails without program cache data, and for several validators.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
@@ -47,28 +46,10 @@ impl Recorded {
                  was SOLANA_METRICS_CONFIG of the validator set to the daemon's address?"
             );
         }
-        let processes = recording.processes()?;
-        let validators: Vec<_> = processes
-            .iter()
-            .filter(|process| process.manifest["validator"].is_object())
-            .collect();
-        let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
-        pids.dedup();
-        if pids.len() > 1 {
-            bail!(
-                "{shown} has {} validator processes, and the cache begins anew with each: record one",
-                pids.len()
-            );
-        }
-        let manifest = validators
-            .last()
-            .or(processes.last().as_ref())
-            .map(|process| &process.manifest);
-        let manifest = manifest.unwrap_or(&serde_json::Value::Null);
+        let manifest = manifest(&recording, path)?;
         let entries = manifest["environment"]["values"][ENTRIES]
             .as_str()
-            .map(|text| text.trim().parse());
-        let entries = entries
+            .map(|text| text.trim().parse())
             .transpose()
             .with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
         let ticks = recording.ticks()?;
@@ -112,6 +93,26 @@ impl Recorded {
         let version = self.version.as_deref()?;
         Some(agave(version))
     }
+}
+
+/// Of the validator, or of the last process; null without processes.
+fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Value> {
+    let processes = recording.processes()?;
+    let validators: Vec<_> = processes
+        .iter()
+        .filter(|process| process.manifest["validator"].is_object())
+        .collect();
+    let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
+    pids.dedup();
+    if pids.len() > 1 {
+        bail!(
+            "{} has {} validator processes, and the cache begins anew with each: record one",
+            path.display(),
+            pids.len()
+        );
+    }
+    let last = validators.last().copied().or(processes.last());
+    Ok(last.map_or(serde_json::Value::Null, |process| process.manifest.clone()))
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {

@@ -59,7 +59,6 @@ fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace> {
     let source = if written.program == REPLAYS {
         Source::Replay
@@ -83,48 +82,30 @@ fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace>
         .range(..=last)
         .map(|(slot, slot_lookups)| (*slot, slot_lookups))
         .collect();
-    for slot in recorded
-        .slots
-        .iter()
-        .filter(|(_, transactions)| *transactions == 0)
-        .map(|(slot, _)| *slot)
-    {
-        slots.entry(slot).or_insert(&empty);
+    for (slot, transactions) in &recorded.slots {
+        if *transactions == 0 {
+            slots.entry(*slot).or_insert(&empty);
+        }
     }
     let mut sets = SetNumbers::default();
     for (number, slot_lookups) in slots {
-        let mut calls = Vec::new();
-        for programs in slot_lookups.calls() {
-            let set = sets.number(&mut trace, &programs)?;
-            calls.push(Call::new(set, false).context("too many different sets of programs")?);
-        }
-        let slot_index = u32::try_from(trace.slots().len())?;
-        let recorded_too = transactions
-            .get(&number)
-            .copied()
-            .unwrap_or(slot_lookups.batches);
         let slot = Slot {
             slot: number,
             parent: trace
                 .slots()
                 .last()
                 .map_or(number.saturating_sub(1), |last| last.slot),
-            transactions: recorded_too.max(calls.len() as u64),
+            transactions: transactions
+                .get(&number)
+                .copied()
+                .unwrap_or(slot_lookups.batches),
             kind: if recorded.own.contains(&number) {
                 SlotKind::Own
             } else {
                 SlotKind::Replayed
             },
         };
-        trace.add_slot(slot, &calls)?;
-        for (position, program, kind) in &slot_lookups.changes {
-            trace.add_change(Change {
-                slot_index,
-                position: *position,
-                program: *program,
-                kind: *kind,
-            })?;
-        }
+        add_slot(&mut trace, &mut sets, slot, slot_lookups)?;
     }
     for (slot, program, us) in written.loads.iter().filter(|(slot, ..)| *slot <= last) {
         trace.add_load(Load {
@@ -134,6 +115,35 @@ fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace>
         })?;
     }
     Ok(trace)
+}
+
+/// A slot has at least as many transactions as calls.
+fn add_slot(
+    trace: &mut Trace,
+    sets: &mut SetNumbers,
+    slot: Slot,
+    slot_lookups: &SlotLookups,
+) -> anyhow::Result<()> {
+    let mut calls = Vec::new();
+    for programs in slot_lookups.calls() {
+        let set = sets.number(trace, &programs)?;
+        calls.push(Call::new(set, false).context("too many different sets of programs")?);
+    }
+    let slot_index = u32::try_from(trace.slots().len())?;
+    let slot = Slot {
+        transactions: slot.transactions.max(calls.len() as u64),
+        ..slot
+    };
+    trace.add_slot(slot, &calls)?;
+    for (position, program, kind) in &slot_lookups.changes {
+        trace.add_change(Change {
+            slot_index,
+            position: *position,
+            program: *program,
+            kind: *kind,
+        })?;
+    }
+    Ok(())
 }
 
 fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {

@@ -42,66 +42,14 @@ fn page(run: &Path, other: &Path) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_wider_ranges() {
     let (folder, small, _) = runs();
     let other = folder.path().join("slower.fltl");
-    let mut points = points("512.lp");
-    for point in &mut points {
-        match point {
-            // Another cluster, and loads that take half as long again.
-            Point::ReplaySlot(point) => {
-                point.slot = point.slot.map(|slot| slot + 10_000);
-                let parts = [
-                    &mut point.verify_code_us,
-                    &mut point.jit_compile_us,
-                    &mut point.load_elf_us,
-                ];
-                for us in parts
-                    .into_iter()
-                    .chain([&mut point.program_cache_us, &mut point.register_syscalls_us])
-                {
-                    *us = us.map(|us| us * 3 / 2);
-                }
-            }
-            Point::ProgramCache(point) => point.slot = point.slot.map(|slot| slot + 10_000),
-            other => unreachable!("{other:?}"),
-        }
-    }
-    // Before the load, slots with a vote.
-    for number in 9_800..9_900 {
-        let zero = Some(0);
-        let mut cache = ProgramCachePoint {
-            slot: Some(number),
-            misses: zero,
-            ..ProgramCachePoint::default()
-        };
-        (cache.evictions, cache.reloads, cache.insertions) = (zero, zero, zero);
-        let mut replay = ReplaySlotPoint {
-            slot: Some(number),
-            total_transactions: Some(1),
-            ..ReplaySlotPoint::default()
-        };
-        (
-            replay.program_cache_us,
-            replay.jit_compile_us,
-            replay.verify_code_us,
-        ) = (Some(10), zero, zero);
-        (replay.load_elf_us, replay.register_syscalls_us) = (zero, zero);
-        points.extend([Point::ProgramCache(cache), Point::ReplaySlot(replay)]);
-    }
-    record(&other, "2.1.14", "512", &points);
+
+    record(&other, "2.1.14", "512", &slower_points());
     let (output, code) = check(&small, &other);
     println!("{output:#}");
-    let counter = |output: &Value, name: &str| -> Value {
-        output[0]["counters"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|counter| counter["name"] == name)
-            .unwrap()
-            .clone()
-    };
+
     // The four counts and the time are judged, and its own costs are not.
     let counters = output[0]["counters"].as_array().unwrap().iter();
     let judged = counters.filter(|counter| counter["name"] != "at its own costs, ms");
@@ -146,4 +94,62 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
         width(&output, "insertions") < 10.0 && counter(&output, "insertions")["inside"] == true,
         "{output}"
     );
+}
+
+fn counter(output: &Value, name: &str) -> Value {
+    output[0]["counters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|counter| counter["name"] == name)
+        .unwrap()
+        .clone()
+}
+
+/// Another cluster, and loads that take half as long again.
+fn slower_points() -> Vec<Point> {
+    let mut points = points("512.lp");
+    for point in &mut points {
+        match point {
+            Point::ReplaySlot(point) => {
+                point.slot = point.slot.map(|slot| slot + 10_000);
+                let parts = [
+                    &mut point.verify_code_us,
+                    &mut point.jit_compile_us,
+                    &mut point.load_elf_us,
+                ];
+                for us in parts
+                    .into_iter()
+                    .chain([&mut point.program_cache_us, &mut point.register_syscalls_us])
+                {
+                    *us = us.map(|us| us * 3 / 2);
+                }
+            }
+            Point::ProgramCache(point) => point.slot = point.slot.map(|slot| slot + 10_000),
+            other => unreachable!("{other:?}"),
+        }
+    }
+    // Before the load, slots with a vote.
+    for number in 9_800..9_900 {
+        let zero = Some(0);
+        let mut cache = ProgramCachePoint {
+            slot: Some(number),
+            misses: zero,
+            ..ProgramCachePoint::default()
+        };
+        (cache.evictions, cache.reloads, cache.insertions) = (zero, zero, zero);
+        let mut replay = ReplaySlotPoint {
+            slot: Some(number),
+            total_transactions: Some(1),
+            ..ReplaySlotPoint::default()
+        };
+        (
+            replay.program_cache_us,
+            replay.jit_compile_us,
+            replay.verify_code_us,
+        ) = (Some(10), zero, zero);
+        (replay.load_elf_us, replay.register_syscalls_us) = (zero, zero);
+        points.extend([Point::ProgramCache(cache), Point::ReplaySlot(replay)]);
+    }
+    points
 }

@@ -330,9 +330,8 @@ fn no_policy_beats_min_and_the_attack_is_told_apart() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
-    let (folder, small, _) = runs();
+fn policies_and_fills_are_as_asked() {
+    let (_folder, small, _) = runs();
     let (csv, _) = run(
         &[
             "policies",
@@ -381,13 +380,13 @@ fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
         page.contains("512 entries, of which 90 % are used") && page.contains("times MIN"),
         "{page}"
     );
+}
+
+#[test]
+fn a_limit_in_bytes_is_as_asked() {
+    let (folder, small, _) = runs();
+    set_sizes(&folder.path().join("512.trace"), |_| Some(1 << 20));
     // The load's programs all have one size: 300 of them are 300 times as large.
-    let trace = folder.path().join("512.trace");
-    let sized = with_sizes(
-        &file::read(fs::read(&trace).unwrap().as_slice()).unwrap(),
-        |_| Some(1 << 20),
-    );
-    fs::write(&trace, bytes_of(&sized)).unwrap();
     let by = |limit: &[&str]| {
         let words = [&["policies", "--json"], limit].concat();
         serde_json::from_str::<Value>(&run(&words, &[&small]).unwrap().0).unwrap()
@@ -438,19 +437,24 @@ fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
             && page.contains("At a limit in bytes MIN is only a policy"),
         "{page}"
     );
-    // Where a size is not known, that is no size of 0.
-    fs::write(
-        &trace,
-        bytes_of(&with_sizes(&sized, |number| {
-            (number != 7).then_some(1 << 20)
-        })),
-    )
-    .unwrap();
+}
+
+#[test]
+fn an_unknown_size_is_no_size_of_0() {
+    let (folder, small, _) = runs();
+    set_sizes(&folder.path().join("512.trace"), |number| {
+        (number != 7).then_some(1 << 20)
+    });
     let output = refused(&["policies", "--bytes", "300M"], &[&small]);
     assert!(
         output.contains("1 programs of the trace have no size in bytes"),
         "{output}"
     );
+}
+
+fn set_sizes(file: &Path, bytes: impl Fn(u32) -> Option<u64>) {
+    let trace = file::read(fs::read(file).unwrap().as_slice()).unwrap();
+    fs::write(file, bytes_of(&with_sizes(&trace, bytes))).unwrap();
 }
 
 /// The same trace, its programs of other sizes.

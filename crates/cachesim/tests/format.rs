@@ -47,7 +47,6 @@ fn append(file: &mut Vec<u8>, kind: u8, content: &[u8]) {
 }
 
 /// A trace with everything that a file can hold.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn everything() -> Trace {
     let meta = Meta {
         source: Source::Blocks,
@@ -55,25 +54,7 @@ fn everything() -> Trace {
         version: "2.1.14".to_owned(),
     };
     let mut trace = Trace::new(meta);
-    let loaders = [
-        None,
-        Some(Loader::V1),
-        Some(Loader::V2),
-        Some(Loader::V3),
-        Some(Loader::V4),
-    ];
-    for (number, loader) in (0_u8..).zip(loaders) {
-        let address = loader.map(|_| [number; 32]);
-        let bytes = (number > 1).then_some(u64::from(u32::MAX) >> number);
-        trace
-            .add_program(Program {
-                address,
-                loader,
-                bytes,
-                has_code: number != 3,
-            })
-            .unwrap();
-    }
+    add_programs(&mut trace);
     let sets = [vec![0, 1, 2], vec![4], vec![]].map(|set| trace.add_set(&set).unwrap());
     for (slot, kind) in [
         (7, SlotKind::Replayed),
@@ -112,6 +93,28 @@ fn everything() -> Trace {
         })
         .unwrap();
     trace
+}
+
+fn add_programs(trace: &mut Trace) {
+    let loaders = [
+        None,
+        Some(Loader::V1),
+        Some(Loader::V2),
+        Some(Loader::V3),
+        Some(Loader::V4),
+    ];
+    for (number, loader) in (0_u8..).zip(loaders) {
+        let address = loader.map(|_| [number; 32]);
+        let bytes = (number > 1).then_some(u64::from(u32::MAX) >> number);
+        trace
+            .add_program(Program {
+                address,
+                loader,
+                bytes,
+                has_code: number != 3,
+            })
+            .unwrap();
+    }
 }
 
 #[test]
@@ -212,96 +215,71 @@ fn lines_that_are_no_trace_are_named() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn records_that_contradict_one_another_are_refused() {
-    let slot = |slot, parent, transactions| Slot {
-        slot,
-        parent,
-        transactions,
-        kind: SlotKind::Replayed,
-    };
+fn slots_that_contradict_the_trace_are_refused() {
     let mut trace = everything();
-    let call = Call::new(0, false).unwrap();
-    assert!(trace.add_set(&[1, 2, 1]).is_err() && trace.add_set(&[5]).is_err());
-    assert!(
-        trace.add_slot(slot(7, 6, 1), &[call]).is_err(),
-        "an earlier slot"
-    );
-    assert!(
-        trace.add_slot(slot(1 << 41, 1 << 42, 1), &[call]).is_err(),
-        "a later parent"
-    );
-    assert!(
-        trace.add_slot(slot(1 << 41, 1, 0), &[call]).is_err(),
-        "more calls than transactions"
-    );
-    assert!(
-        trace
-            .add_slot(slot(1 << 41, 1, 1), &[Call::new(9, false).unwrap()])
-            .is_err(),
-        "an unknown set"
-    );
-    assert!(
-        trace
-            .add_load(Load {
-                slot: 1,
-                program: 5,
-                us: 1
-            })
-            .is_err()
-    );
-    assert!(
-        trace
-            .add_load(Load {
-                slot: 1,
-                program: 4,
-                us: 1 << 32
-            })
-            .is_err()
-    );
-    assert!(
-        trace.add_slot(slot(1 << 41, 1, 1 << 32), &[call]).is_err(),
-        "more transactions than there can be"
-    );
-    assert!(
-        trace
-            .add_program(Program {
-                bytes: Some(1 << 32),
-                ..trace.programs()[0]
-            })
-            .is_err()
-    );
-    let change = Change {
-        slot_index: 2,
-        position: 2,
-        program: 0,
-        kind: ChangeKind::Closed,
-    };
-    assert!(
-        trace.add_change(change).is_err(),
-        "before an earlier change"
-    );
-    assert!(
-        trace
-            .add_change(Change {
-                position: 4,
-                ..change
-            })
-            .is_err(),
-        "behind the slot"
-    );
-    assert!(
-        trace
-            .add_change(Change {
-                slot_index: 1,
-                position: 3,
-                ..change
-            })
-            .is_err(),
-        "of another slot"
-    );
+    let [known, unknown] = [0, 9].map(|set| Call::new(set, false).unwrap());
+    for (slot, parent, transactions, call, why) in [
+        (7, 6, 1, known, "an earlier slot"),
+        (1 << 41, 1 << 42, 1, known, "a later parent"),
+        (1 << 41, 1, 0, known, "more calls than transactions"),
+        (1 << 41, 1, 1, unknown, "an unknown set"),
+        (
+            1 << 41,
+            1,
+            1 << 32,
+            known,
+            "more transactions than there can be",
+        ),
+    ] {
+        let slot = Slot {
+            slot,
+            parent,
+            transactions,
+            kind: SlotKind::Replayed,
+        };
+        assert!(trace.add_slot(slot, &[call]).is_err(), "{why}");
+    }
     assert_eq!(trace, everything());
     assert_eq!(Call::new(1 << 31, false), None);
+}
+
+#[test]
+fn programs_and_loads_that_contradict_the_trace_are_refused() {
+    let mut trace = everything();
+    assert!(trace.add_set(&[1, 2, 1]).is_err() && trace.add_set(&[5]).is_err());
+    for (program, us) in [(5, 1), (4, 1 << 32)] {
+        let load = Load {
+            slot: 1,
+            program,
+            us,
+        };
+        assert!(trace.add_load(load).is_err(), "{load:?}");
+    }
+    let large = Program {
+        bytes: Some(1 << 32),
+        ..trace.programs()[0]
+    };
+    assert!(trace.add_program(large).is_err());
+    assert_eq!(trace, everything());
+}
+
+#[test]
+fn changes_that_contradict_the_trace_are_refused() {
+    let mut trace = everything();
+    for (slot_index, position, why) in [
+        (2, 2, "before an earlier change"),
+        (2, 4, "behind the slot"),
+        (1, 3, "of another slot"),
+    ] {
+        let change = Change {
+            slot_index,
+            position,
+            program: 0,
+            kind: ChangeKind::Closed,
+        };
+        assert!(trace.add_change(change).is_err(), "{why}");
+    }
+    assert_eq!(trace, everything());
 }
 
 #[test]

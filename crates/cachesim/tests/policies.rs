@@ -136,36 +136,8 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_largest_numbers_overflow_nothing() {
-    let mut trace = Trace::new(Meta {
-        source: Source::Plain,
-        cluster: String::new(),
-        version: String::new(),
-    });
-    let bytes = Some(u64::from(u32::MAX));
-    let set: Vec<u32> = (0..5)
-        .map(|_| {
-            trace
-                .add_program(Program {
-                    address: None,
-                    loader: None,
-                    bytes,
-                    has_code: true,
-                })
-                .unwrap()
-        })
-        .collect();
-    let call = Call::new(trace.add_set(&set).unwrap(), false).unwrap();
-    for slot in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
-        let slot = Slot {
-            slot,
-            parent: 0,
-            transactions: u64::from(u32::MAX),
-            kind: SlotKind::Replayed,
-        };
-        trace.add_slot(slot, &[call, call]).unwrap();
-    }
+    let trace = trace_of_the_largest_numbers();
     let compile_us = [u64::MAX; 5];
     for (name, policy) in all() {
         for limit in [
@@ -201,6 +173,38 @@ fn the_largest_numbers_overflow_nothing() {
         }
     }
     least_misses_by_bytes(&trace, u64::MAX, 1, true).unwrap();
+}
+
+fn trace_of_the_largest_numbers() -> Trace {
+    let mut trace = Trace::new(Meta {
+        source: Source::Plain,
+        cluster: String::new(),
+        version: String::new(),
+    });
+    let bytes = Some(u64::from(u32::MAX));
+    let set: Vec<u32> = (0..5)
+        .map(|_| {
+            trace
+                .add_program(Program {
+                    address: None,
+                    loader: None,
+                    bytes,
+                    has_code: true,
+                })
+                .unwrap()
+        })
+        .collect();
+    let call = Call::new(trace.add_set(&set).unwrap(), false).unwrap();
+    for slot in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
+        let slot = Slot {
+            slot,
+            parent: 0,
+            transactions: u64::from(u32::MAX),
+            kind: SlotKind::Replayed,
+        };
+        trace.add_slot(slot, &[call, call]).unwrap();
+    }
+    trace
 }
 
 /// Transactions of a few programs each, in slots of four; programs of all sizes.

@@ -1,6 +1,6 @@
 //! One sentence per release change, for the page and the feeds.
 
-use crate::compare::{Group, MetricTest, Release};
+use crate::compare::{Group, MetricTest, Release, Shift};
 use crate::mark::Mark;
 use faultline_analysis::report::{Scalar, releases};
 use faultline_experiments::folder::digest;
@@ -26,87 +26,83 @@ pub(crate) struct Failed {
     pub(crate) added_unix_ns: i64,
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     let mut all = Vec::new();
     for group in groups {
-        let (plan, baseline) = (
-            &group.conditions.plan_digest,
-            &group.conditions.baseline_digest,
-        );
-        let newest = |releases: &[Release]| {
-            releases
-                .iter()
-                .flat_map(|release| &release.runs)
-                .map(|run| run.began_unix_ns)
-                .max()
-                .unwrap_or(0)
-        };
         for release in group.releases.iter().rev() {
-            let report = release
-                .runs
-                .last()
-                .map(|run| run.report.clone())
-                .unwrap_or_default();
-            let one = |metric: &'static Scalar, mark, kind, words, unix_ns| Published {
-                id: digest(
-                    &[
-                        kind,
-                        metric.id,
-                        &release.version,
-                        plan,
-                        baseline,
-                        &group.machine,
-                    ]
-                    .join("\n"),
-                ),
-                version: release.version.clone(),
-                metric,
-                mark,
-                words,
-                unix_ns,
-                report: report.clone(),
-            };
-            for (metric, judged) in releases::metrics().zip(&release.judged) {
-                let Some(judged) = judged
-                    .as_ref()
-                    .filter(|judged| !judged.mark.word().is_empty())
-                else {
-                    continue;
-                };
-                let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
-                all.push(one(
-                    metric,
-                    judged.mark,
-                    "release",
-                    words,
-                    newest(std::slice::from_ref(release)),
-                ));
-            }
-            for shift in group
-                .shifts
-                .iter()
-                .filter(|shift| shift.version == release.version)
-            {
-                let Some(metric) = releases::metrics().nth(shift.metric) else {
-                    continue;
-                };
-                let (word, percent) = (shift.mark.word(), signed(shift.ratio));
-                let words = format!(
-                    "{} is {word} from {} on: {percent} against the releases before.",
-                    metric.title, release.version
-                );
-                all.push(one(
-                    metric,
-                    shift.mark,
-                    "change",
-                    words,
-                    newest(&group.releases),
-                ));
-            }
+            all.extend(differences(group, release));
+            all.extend(shifts(group, release));
         }
     }
     all
+}
+
+/// From the baseline.
+fn differences(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+    let unix_ns = newest(std::slice::from_ref(release));
+    let judged = releases::metrics().zip(&release.judged);
+    judged.filter_map(move |(metric, judged)| {
+        let judged = judged.as_ref()?;
+        if judged.mark.word().is_empty() {
+            return None;
+        }
+        let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
+        Some(Published {
+            id: id("release", metric, group, release),
+            version: release.version.clone(),
+            metric,
+            mark: judged.mark,
+            words,
+            unix_ns,
+            report: report(release),
+        })
+    })
+}
+
+/// From the releases before.
+fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+    let unix_ns = newest(&group.releases);
+    let own = |shift: &&Shift| shift.version == release.version;
+    group.shifts.iter().filter(own).filter_map(move |shift| {
+        let metric = releases::metrics().nth(shift.metric)?;
+        let (word, percent) = (shift.mark.word(), signed(shift.ratio));
+        let words = format!(
+            "{} is {word} from {} on: {percent} against the releases before.",
+            metric.title, release.version
+        );
+        Some(Published {
+            id: id("change", metric, group, release),
+            version: release.version.clone(),
+            metric,
+            mark: shift.mark,
+            words,
+            unix_ns,
+            report: report(release),
+        })
+    })
+}
+
+fn id(kind: &str, metric: &Scalar, group: &Group, release: &Release) -> String {
+    let conditions = &group.conditions;
+    let parts = [
+        kind,
+        metric.id,
+        &release.version,
+        &conditions.plan_digest,
+        &conditions.baseline_digest,
+        &group.machine,
+    ];
+    digest(&parts.join("\n"))
+}
+
+fn report(release: &Release) -> String {
+    let last = release.runs.last();
+    last.map(|run| run.report.clone()).unwrap_or_default()
+}
+
+fn newest(releases: &[Release]) -> i64 {
+    let runs = releases.iter().flat_map(|release| &release.runs);
+    runs.map(|run| run.began_unix_ns).max().unwrap_or(0)
 }
 
 fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str) -> String {

@@ -5,7 +5,7 @@ use crate::settings::{self, Campaign};
 use anyhow::bail;
 use faultline_command::args::WrongUsage;
 use faultline_experiments::plan::{self, Plan};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const EXPERIMENTS: &str = "experiments";
 const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
@@ -29,12 +29,11 @@ pub(crate) struct Search {
 
 /// The experiments of a round, in order. A plan with arms is one experiment. A plan that searches
 /// has no arms: it gives one for each program and replicate, alternating their order.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn experiments(
     campaign: &Campaign,
     version: &str,
     round: u32,
-    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
+    programs: (&ResolvedProgram, &ResolvedProgram),
 ) -> anyhow::Result<Vec<CampaignExperiment>> {
     let file = campaign.plan.display();
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
@@ -45,56 +44,63 @@ pub(crate) fn experiments(
             "{file}: {key}: the campaign sets it, leave it out"
         )));
     }
-    let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    // The folder's name has the digests, so that an experiment with a wrong program is not
-    // continued.
-    let of_plan = format!(
-        "{}-{}-{}",
-        short(&campaign.plan_digest),
-        short(&baseline.digest),
-        short(&program.digest)
-    );
-    let folder = campaign.folder.join(EXPERIMENTS).join(of_plan);
     let name = format!("{version}-{round}");
     let replicates = table.get("replicates").and_then(toml::Value::as_integer);
-    if !table.contains_key("search") {
-        if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
-            bail!(WrongUsage(format!(
-                "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
-            )));
-        }
-        let more = if replicates.is_none() {
-            format!("replicates = {REPLICATES}\n")
-        } else {
-            String::new()
-        };
-        let arm = |name: &str, program: &ResolvedProgram| {
-            format!(
-                "[[arm]]\nname = {}\nbinary = {}\n",
-                quoted(name),
-                quoted(&program.file.display().to_string())
-            )
-        };
-        let arms = [
-            arm(&format!("baseline {}", campaign.baseline.version), baseline),
-            arm(version, program),
-        ]
-        .concat();
-        let plan = parsed(
-            campaign,
-            &folder.join(&name),
-            &more,
-            &format!("{}\n{arms}", campaign.plan_text),
-        )?;
-        return Ok(vec![CampaignExperiment {
-            name,
-            plan,
-            searches: None,
-        }]);
+    if table.contains_key("search") {
+        let replicates = replicates.and_then(|many| u32::try_from(many).ok());
+        return searches(campaign, &name, replicates.unwrap_or(REPLICATES), programs);
     }
-    let replicates = replicates
-        .and_then(|many| u32::try_from(many).ok())
-        .unwrap_or(REPLICATES);
+    if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
+        bail!(WrongUsage(format!(
+            "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
+        )));
+    }
+    let more = match replicates {
+        Some(_) => String::new(),
+        None => format!("replicates = {REPLICATES}\n"),
+    };
+    let (baseline, program) = programs;
+    let arms = [
+        arm(&format!("baseline {}", campaign.baseline.version), baseline),
+        arm(version, program),
+    ]
+    .concat();
+    let plan = parsed(
+        campaign,
+        &folder(campaign, programs).join(&name),
+        &more,
+        &format!("{}\n{arms}", campaign.plan_text),
+    )?;
+    Ok(vec![CampaignExperiment {
+        name,
+        plan,
+        searches: None,
+    }])
+}
+
+/// Its name has the digests, so that an experiment with a wrong program is not continued.
+fn folder(
+    campaign: &Campaign,
+    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
+) -> PathBuf {
+    let digests = [&campaign.plan_digest, &baseline.digest, &program.digest];
+    let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
+    campaign.folder.join(EXPERIMENTS).join(short.join("-"))
+}
+
+fn arm(name: &str, program: &ResolvedProgram) -> String {
+    let binary = quoted(&program.file.display().to_string());
+    format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
+}
+
+fn searches(
+    campaign: &Campaign,
+    name: &str,
+    replicates: u32,
+    programs: (&ResolvedProgram, &ResolvedProgram),
+) -> anyhow::Result<Vec<CampaignExperiment>> {
+    let (baseline, program) = programs;
+    let folder = folder(campaign, programs);
     let mut experiments = Vec::new();
     for replicate in 1..=replicates {
         let forwards = replicate % 2 == 1;

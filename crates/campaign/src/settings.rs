@@ -83,7 +83,6 @@ pub(crate) fn all(mistakes: &[ConfigError]) -> WrongUsage {
     )
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
@@ -123,18 +122,7 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Cam
         let program = t.need("program", m, text).unwrap_or_default();
         campaign.get = Some(BuildCommand { command, program });
     });
-    top.table("watch", m, |t, m| {
-        campaign.watch = Some(Watch {
-            range: t.need("range", m, range).unwrap_or(VersionReq::STAR),
-            command: t.take("command", m, command),
-            package: t
-                .take("package", m, package)
-                .unwrap_or_else(|| "agave-validator".to_owned()),
-            index: t
-                .take("index", m, index)
-                .unwrap_or_else(|| "https://index.crates.io".to_owned()),
-        });
-    });
+    top.table("watch", m, |t, m| campaign.watch = Some(watch(t, m)));
     let named = campaign
         .programs
         .iter()
@@ -147,6 +135,19 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Cam
         );
     }
     campaign
+}
+
+fn watch(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Watch {
+    Watch {
+        range: t.need("range", m, range).unwrap_or(VersionReq::STAR),
+        command: t.take("command", m, command),
+        package: t
+            .take("package", m, package)
+            .unwrap_or_else(|| "agave-validator".to_owned()),
+        index: t
+            .take("index", m, index)
+            .unwrap_or_else(|| "https://index.crates.io".to_owned()),
+    }
 }
 
 fn program(

@@ -1,8 +1,8 @@
 use crate::settings::Campaign;
-use crate::store::{ListedVersion, RunRow, Store};
+use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
 use crate::work;
 use crate::{compare, page};
-use faultline_analysis::export::{Values, named, write_columns};
+use faultline_analysis::export::{Columns, Values, named, write_columns};
 use faultline_command::output::json;
 use faultline_text::{clean, table};
 use serde::Serialize;
@@ -96,55 +96,63 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
     );
     let verdicts = compare::rows(&page::groups(campaign, store)?);
     let runs = store.runs()?;
-    let rows: Vec<_> = runs
+    let rows: Vec<ResultRow<'_>> = runs
         .iter()
         .flat_map(|run| run.values.iter().map(move |value| (run, value)))
         .collect();
-    let text = |of: &dyn Fn(&RunRow) -> &str| {
+    write_columns(out, "result", columns(&rows, &verdicts))?;
+    Ok(rows.len())
+}
+
+/// A run and the value of one metric.
+type ResultRow<'r> = (&'r RunRow, &'r (String, f64));
+
+fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
+    let text = |of: fn(&RunRow) -> &str| {
         Values::Text(
             rows.iter()
                 .map(|(run, _)| Some(of(run).to_owned()))
                 .collect(),
         )
     };
-    let whole = |of: &dyn Fn(&RunRow) -> i64| {
+    let whole = |of: fn(&RunRow) -> i64| {
         Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
-    };
-    let verdict = |(run, (metric, _)): &(&RunRow, &(String, f64))| {
-        let same = |row: &&crate::store::VerdictRow| {
-            row.conditions == run.conditions
-                && row.machine == run.machine
-                && row.release == run.release
-                && row.metric == *metric
-        };
-        verdicts.iter().find(same).map(|row| row.verdict.clone())
     };
     let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
     let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
     let values = rows.iter().map(|(_, (_, value))| Some(*value));
-    let columns = named([
-        ("release", text(&|run| &run.release)),
-        ("arm", text(&|run| run.arm())),
-        ("round", whole(&|run| i64::from(run.round))),
-        ("replicate", whole(&|run| i64::from(run.replicate))),
-        ("began_unix_ns", whole(&|run| run.began_unix_ns)),
-        ("outcome", text(&|run| &run.outcome)),
-        ("validity", text(&|run| &run.validity)),
-        ("machine", text(&|run| &run.machine)),
-        ("kernel", text(&|run| &run.kernel)),
-        ("plan_digest", text(&|run| &run.conditions.plan_digest)),
-        ("baseline", text(&|run| &run.conditions.baseline)),
+    let verdicts = rows.iter().map(|row| verdict(row, verdicts));
+    named([
+        ("release", text(|run| &run.release)),
+        ("arm", text(|run| run.arm())),
+        ("round", whole(|run| i64::from(run.round))),
+        ("replicate", whole(|run| i64::from(run.replicate))),
+        ("began_unix_ns", whole(|run| run.began_unix_ns)),
+        ("outcome", text(|run| &run.outcome)),
+        ("validity", text(|run| &run.validity)),
+        ("machine", text(|run| &run.machine)),
+        ("kernel", text(|run| &run.kernel)),
+        ("plan_digest", text(|run| &run.conditions.plan_digest)),
+        ("baseline", text(|run| &run.conditions.baseline)),
         (
             "baseline_digest",
-            text(&|run| &run.conditions.baseline_digest),
+            text(|run| &run.conditions.baseline_digest),
         ),
-        ("program_digest", text(&|run| &run.program_digest)),
-        ("recording", text(&|run| &run.recording)),
+        ("program_digest", text(|run| &run.program_digest)),
+        ("recording", text(|run| &run.recording)),
         ("recording_digest", Values::Text(digests.collect())),
         ("metric", Values::Text(metrics.collect())),
         ("value", Values::Real(values.collect())),
-        ("verdict", Values::Text(rows.iter().map(verdict).collect())),
-    ]);
-    write_columns(out, "result", columns)?;
-    Ok(rows.len())
+        ("verdict", Values::Text(verdicts.collect())),
+    ])
+}
+
+fn verdict((run, (metric, _)): &ResultRow<'_>, verdicts: &[VerdictRow]) -> Option<String> {
+    let same = |row: &&VerdictRow| {
+        row.conditions == run.conditions
+            && row.machine == run.machine
+            && row.release == run.release
+            && row.metric == *metric
+    };
+    verdicts.iter().find(same).map(|row| row.verdict.clone())
 }

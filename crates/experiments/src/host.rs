@@ -33,17 +33,6 @@ pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     )
 }
 
-pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
-    [
-        Some(&lane.ledger),
-        lane.accounts.as_ref(),
-        lane.snapshots.as_ref(),
-    ]
-    .into_iter()
-    .flatten()
-    .map(|path| path.as_path())
-}
-
 pub(crate) fn host_state(
     plan: &Plan,
     root: &HostRoot,
@@ -52,13 +41,13 @@ pub(crate) fn host_state(
     groups: Vec<String>,
 ) -> HostSnapshot {
     let mut paths: Vec<&Path> = vec![folder];
-    paths.extend(plan.lanes.iter().flat_map(folders_of));
+    paths.extend(plan.lanes.iter().flat_map(Lane::folders));
     let mut state = host::inspect(root, &paths, &is_validator);
     count_what_is_cleared(plan, root, &mut state.disks);
     let used = plan
         .lanes
         .iter()
-        .flat_map(folders_of)
+        .flat_map(Lane::folders)
         .flat_map(|folder| folders::users(root, folder));
     HostSnapshot {
         state,
@@ -78,7 +67,7 @@ fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     if !looks || !disks.iter().any(short) {
         return;
     }
-    for folder in plan.lanes.iter().flat_map(folders_of) {
+    for folder in plan.lanes.iter().flat_map(Lane::folders) {
         let device = disks
             .iter()
             .find(|disk| disk.path == folder)
@@ -100,76 +89,74 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
     let mut all = Vec::new();
-    let mut say = |severity: Severity, passes: bool, what: String| {
+    if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
+        all.push(HostFinding {
+            severity: rules.busy_cpus.severity,
+            passes: true,
+            what: format!("{busy:.1} CPUs are busy with something else: end it"),
+        });
+    }
+    all.extend(state_remarks(rules, &seen.state));
+    all.extend(leftovers(rules, seen));
+    all
+}
+
+/// Nothing of this passes by itself.
+fn state_remarks(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
+    let mut all = Vec::new();
+    let mut say = |severity: Severity, what: String| {
         all.push(HostFinding {
             severity,
-            passes,
+            passes: false,
             what,
         })
     };
-    if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
-        say(
-            rules.busy_cpus.severity,
-            true,
-            format!("{busy:.1} CPUs are busy with something else: end it"),
-        );
-    }
-    for disk in &seen.state.disks {
+    for disk in &state.disks {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
-            let what = format!(
-                "{} has only {} free: free space",
-                disk.path.display(),
-                bytes(free)
-            );
-            say(rules.free_disk.severity, false, what);
+            let (disk, free) = (disk.path.display(), bytes(free));
+            let what = format!("{disk} has only {free} free: free space");
+            say(rules.free_disk.severity, what);
         }
     }
-    if let Some(swap) = seen.state.swap_total.filter(|swap| *swap > 0) {
-        say(
-            rules.swap,
-            false,
-            format!("swap is on ({}): `swapoff -a` ends it", bytes(swap)),
-        );
+    if let Some(swap) = state.swap_total.filter(|swap| *swap > 0) {
+        let what = format!("swap is on ({}): `swapoff -a` ends it", bytes(swap));
+        say(rules.swap, what);
     }
-    if seen.state.huge_pages.as_deref() == Some("always") {
-        say(
-            rules.huge_pages,
-            false,
-            "transparent huge pages are `always`: choose `madvise`".to_owned(),
-        );
+    if state.huge_pages.as_deref() == Some("always") {
+        let what = "transparent huge pages are `always`: choose `madvise`";
+        say(rules.huge_pages, what.to_owned());
     }
-    if let Some(governor) = seen
-        .state
-        .governors
-        .iter()
-        .find(|governor| *governor != "performance")
-    {
-        say(
-            rules.governor,
-            false,
-            format!("the CPU governor is `{governor}`: choose `performance`"),
-        );
+    let mut governors = state.governors.iter();
+    if let Some(governor) = governors.find(|governor| *governor != "performance") {
+        let what = format!("the CPU governor is `{governor}`: choose `performance`");
+        say(rules.governor, what);
     }
-    for group in &seen.groups {
-        say(
-            rules.leftovers,
-            true,
-            format!("{group} is left of an earlier run: `faultline experiment stop` ends it"),
-        );
-    }
-    for user in &seen.users {
-        say(rules.leftovers, true, format!("{user}: end it"));
-    }
+    all
+}
+
+fn leftovers(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
+    let left = |what| HostFinding {
+        severity: rules.leftovers,
+        passes: true,
+        what,
+    };
+    let groups = seen.groups.iter().map(|group| {
+        format!("{group} is left of an earlier run: `faultline experiment stop` ends it")
+    });
+    let users = seen.users.iter().map(|user| format!("{user}: end it"));
+    let mut all: Vec<HostFinding> = groups.chain(users).map(left).collect();
     // May be intended, as in a private cluster.
     for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
-        let what = format!(
-            "another validator runs: process {} ({})",
-            other.pid, other.name
-        );
-        say(rules.leftovers.min(Severity::Warn), false, what);
+        all.push(HostFinding {
+            severity: rules.leftovers.min(Severity::Warn),
+            passes: false,
+            what: format!(
+                "another validator runs: process {} ({})",
+                other.pid, other.name
+            ),
+        });
     }
     all
 }

@@ -1,7 +1,6 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
-use super::host::folders_of;
-use super::plan::{Begin, Plan};
+use super::plan::{Begin, Lane, Plan};
 use anyhow::Context;
 use faultline_isolation::folders::{FolderLock, Purpose, lock_folder};
 use faultline_kernel::HostRoot;
@@ -70,7 +69,7 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let work = plan
         .lanes
         .iter()
-        .flat_map(folders_of)
+        .flat_map(Lane::folders)
         .map(|folder| (folder, Purpose::Work));
     let source = match &plan.begin {
         Begin::Restore { from } => Some((from.as_path(), Purpose::Source)),

@@ -12,7 +12,7 @@ pub use load::{load, parse};
 use faultline_isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -286,6 +286,18 @@ pub struct Lane {
     /// `{port_range}`, as in `18110-18150`.
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
+}
+
+impl Lane {
+    /// The folders that are cleared before a run.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        let folders = [
+            Some(&self.ledger),
+            self.accounts.as_ref(),
+            self.snapshots.as_ref(),
+        ];
+        folders.into_iter().flatten().map(PathBuf::as_path)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -81,73 +81,78 @@ pub enum Caveat {
     },
 }
 
+fn one_run(arms: &[String]) -> String {
+    let who = if arms.len() == 1 {
+        "One arm has"
+    } else {
+        "Arms have"
+    };
+    let arms = arms.join(", ");
+    format!(
+        "{who} a single run ({arms}): the variation between runs is unknown, so nothing is tested."
+    )
+}
+
+fn different(what: &str, values: &[String], separator: &str) -> String {
+    format!("{what}: {}.", values.join(separator))
+}
+
+fn slot_times(arms: &[(String, String)]) -> String {
+    format!(
+        "A slot took {}. A longer slot holds more work: what is counted by slot cannot be compared.",
+        with_arms(arms)
+    )
+}
+
+fn consensus(arms: &[(String, String)]) -> String {
+    format!(
+        "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
+        with_arms(arms)
+    )
+}
+
+fn hits(versions: &[String]) -> String {
+    format!(
+        "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
+         cannot be compared.",
+        versions.join(", ")
+    )
+}
+
 fn with_arms(arms: &[(String, String)]) -> String {
     let arms = arms.iter().map(|(arm, what)| format!("{what} with {arm}"));
     arms.collect::<Vec<_>>().join(", ")
 }
 
 impl Caveat {
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn what(&self) -> String {
         match self {
-            Caveat::OneRunPerArm { arms } => format!(
-                "{} a single run ({}): the variation between runs is unknown, so nothing is tested.",
-                if arms.len() == 1 {
-                    "One arm has"
-                } else {
-                    "Arms have"
-                },
-                arms.join(", ")
-            ),
+            Caveat::OneRunPerArm { arms } => one_run(arms),
             Caveat::TooFewRuns { arms, needed } => {
-                format!(
-                    "Two runs are too few for a test ({}); it needs {needed} in each arm.",
-                    arms.join(", ")
-                )
+                let arms = arms.join(", ");
+                format!("Two runs are too few for a test ({arms}); it needs {needed} in each arm.")
             }
             Caveat::DifferentLoad {
                 lowest_tps,
                 highest_tps,
             } => load(*lowest_tps, *highest_tps),
             Caveat::DaemonGaps { run, gaps, seconds } => {
-                format!(
-                    "{run}: {} not watched, {} in all.",
-                    times(*gaps, "stretch", "stretches"),
-                    long(*seconds)
-                )
+                let (gaps, seconds) = (times(*gaps, "stretch", "stretches"), long(*seconds));
+                format!("{run}: {gaps} not watched, {seconds} in all.")
             }
             Caveat::Restarts { run, restarts } => {
-                format!(
-                    "{run}: the validator was restarted {}.",
-                    times(*restarts, "time", "times")
-                )
+                let restarts = times(*restarts, "time", "times");
+                format!("{run}: the validator was restarted {restarts}.")
             }
             Caveat::DifferentVersions { versions } => {
-                format!(
-                    "The runs had different validators: {}.",
-                    versions.join(", ")
-                )
+                different("The runs had different validators", versions, ", ")
             }
-            Caveat::DifferentSlotTimes { arms } => {
-                format!(
-                    "A slot took {}. A longer slot holds more work: what is counted by slot cannot be compared.",
-                    with_arms(arms)
-                )
-            }
-            Caveat::DifferentConsensus { arms } => {
-                format!(
-                    "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
-                    with_arms(arms)
-                )
-            }
+            Caveat::DifferentSlotTimes { arms } => slot_times(arms),
+            Caveat::DifferentConsensus { arms } => consensus(arms),
             Caveat::ConsensusChanged { run, protocols } => format!(
                 "{run}: the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after."
             ),
-            Caveat::HitsNotComparable { versions } => format!(
-                "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
-                 cannot be compared.",
-                versions.join(", ")
-            ),
+            Caveat::HitsNotComparable { versions } => hits(versions),
             Caveat::UnreliableInterval { run, metric, why } => {
                 format!("{run}, {metric}: {}.", unreliable(*why))
             }
@@ -157,22 +162,17 @@ impl Caveat {
                 seconds,
             } => at_tip(run, *seconds_at_tip, *seconds),
             Caveat::DifferentHardware { differences } => {
-                format!(
-                    "The runs were on different machines: {}.",
-                    differences.join("; ")
-                )
+                different("The runs were on different machines", differences, "; ")
             }
             Caveat::DifferentKernel { kernels } => {
-                format!("The runs had different kernels: {}.", kernels.join(", "))
+                different("The runs had different kernels", kernels, ", ")
             }
             Caveat::NotInterleaved { first, then } => format!(
                 "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
             ),
-            Caveat::UnknownSeconds { run, unknown, of } => {
-                format!(
-                    "{run}: of {unknown} of {of} seconds it is not known whether anything was executed."
-                )
-            }
+            Caveat::UnknownSeconds { run, unknown, of } => format!(
+                "{run}: of {unknown} of {of} seconds it is not known whether anything was executed."
+            ),
             Caveat::CacheSizeObserved {
                 run,
                 configured,

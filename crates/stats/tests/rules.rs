@@ -387,140 +387,140 @@ fn versions_before_4_4_count_hits_in_their_own_way() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn every_caveat_is_sentences_and_names_its_facts() {
-    let run = || "512, run 1".to_owned();
-    let one = |what: Caveat, facts: &[&str]| {
-        let (text, remedy) = (what.what(), what.remedy());
-        for fact in facts {
-            assert!(text.contains(fact), "{fact:?} is not in {text:?}");
-        }
-        for text in [text.as_str(), remedy] {
-            assert!(
-                text.ends_with('.') && !text.contains("  ") && !text.contains("NaN"),
-                "{text:?}"
-            );
-        }
-    };
-    one(
+fn every_caveat_of_arms_is_sentences_and_names_its_facts() {
+    check_caveat(
         Caveat::OneRunPerArm {
             arms: vec!["512".into(), "1024".into()],
         },
         &["512, 1024", "single run"],
     );
-    one(
+    check_caveat(
         Caveat::TooFewRuns {
             arms: vec!["512".into()],
             needed: 3,
         },
         &["512", "3"],
     );
-    one(
+    check_caveat(
         Caveat::DifferentLoad {
             lowest_tps: Some(3800.4),
             highest_tps: Some(4742.3),
         },
         &["3,800 to 4,742"],
     );
-    one(
+    check_caveat(
         Caveat::DifferentLoad {
             lowest_tps: None,
             highest_tps: None,
         },
         &["same slots"],
     );
-    one(
-        Caveat::DaemonGaps {
-            run: run(),
-            gaps: 1,
-            seconds: 61.0,
-        },
-        &["512, run 1", "1 stretch ", "61 s"],
-    );
-    one(
-        Caveat::Restarts {
-            run: run(),
-            restarts: 2,
-        },
-        &["2 times"],
-    );
-    one(
+    check_caveat(
         Caveat::DifferentVersions {
             versions: vec!["2.1.14".into(), "2.2.0".into()],
         },
         &["2.1.14, 2.2.0"],
     );
-    one(
+    check_caveat(
         Caveat::HitsNotComparable {
             versions: vec!["2.1.14".into()],
         },
         &["hits", "4.4"],
     );
-    one(
-        Caveat::UnreliableInterval {
-            run: run(),
-            metric: "TPS".into(),
-            why: Reliability::TooShort { n_eff: 10.4 },
-        },
-        &["TPS", "10 independent"],
-    );
-    one(
-        Caveat::NotAtTip {
-            run: run(),
-            seconds_at_tip: Some(600.0),
-            seconds: 43_200.0,
-        },
-        &["10 min of 12.0 h"],
-    );
-    one(
-        Caveat::NotAtTip {
-            run: run(),
-            seconds_at_tip: Some(0.0),
-            seconds: 43_200.0,
-        },
-        &["never"],
-    );
-    one(
-        Caveat::NotAtTip {
-            run: run(),
-            seconds_at_tip: None,
-            seconds: 43_200.0,
-        },
-        &["not known"],
-    );
-    one(
+    check_caveat(
         Caveat::DifferentHardware {
             differences: vec!["CPU: A against B".into()],
         },
         &["A against B"],
     );
-    one(
+    check_caveat(
         Caveat::DifferentKernel {
             kernels: vec!["6.1".into(), "6.8".into()],
         },
         &["6.1, 6.8"],
     );
-    one(
+    check_caveat(
         Caveat::NotInterleaved {
             first: "512".into(),
             then: "1024".into(),
         },
         &["512", "1024"],
     );
-    one(
+}
+
+const RUN: &str = "512, run 1";
+
+#[test]
+fn the_time_at_the_tip_is_named_or_not_known() {
+    for (seconds_at_tip, fact) in [
+        (Some(600.0), "10 min of 12.0 h"),
+        (Some(0.0), "never"),
+        (None, "not known"),
+    ] {
+        check_caveat(
+            Caveat::NotAtTip {
+                run: RUN.to_owned(),
+                seconds_at_tip,
+                seconds: 43_200.0,
+            },
+            &[fact],
+        );
+    }
+}
+
+#[test]
+fn every_caveat_of_a_run_is_sentences_and_names_its_facts() {
+    check_caveat(
+        Caveat::DaemonGaps {
+            run: RUN.to_owned(),
+            gaps: 1,
+            seconds: 61.0,
+        },
+        &["512, run 1", "1 stretch ", "61 s"],
+    );
+    check_caveat(
+        Caveat::Restarts {
+            run: RUN.to_owned(),
+            restarts: 2,
+        },
+        &["2 times"],
+    );
+    check_caveat(
+        Caveat::UnreliableInterval {
+            run: RUN.to_owned(),
+            metric: "TPS".into(),
+            why: Reliability::TooShort { n_eff: 10.4 },
+        },
+        &["TPS", "10 independent"],
+    );
+    check_caveat(
         Caveat::UnknownSeconds {
-            run: run(),
+            run: RUN.to_owned(),
             unknown: 7,
             of: 43_200,
         },
         &["7 of 43200"],
     );
-    one(
+    check_caveat(
         Caveat::CacheSizeObserved {
-            run: run(),
+            run: RUN.to_owned(),
             configured: 512,
             observed: 1024,
         },
         &["1024", "512"],
     );
+}
+
+#[track_caller]
+fn check_caveat(what: Caveat, facts: &[&str]) {
+    let (text, remedy) = (what.what(), what.remedy());
+    for fact in facts {
+        assert!(text.contains(fact), "{fact:?} is not in {text:?}");
+    }
+    for text in [text.as_str(), remedy] {
+        assert!(
+            text.ends_with('.') && !text.contains("  ") && !text.contains("NaN"),
+            "{text:?}"
+        );
+    }
 }

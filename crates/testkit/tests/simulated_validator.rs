@@ -149,7 +149,6 @@ fn config(sink: &Sink) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the_same_slots()
 -> Result<()> {
     let truth = "first_calls_per_slot=640,push_ms=100,start_ms=0";
@@ -170,29 +169,15 @@ fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the
         start(&sinks[2], "1024")?,
     ];
     let misses = |sink: &Sink| by_slot(sink, "loaded-programs-cache-stats", "misses");
-    let common = |of: [&BTreeMap<u64, u64>; 3]| {
-        // Each one's first slot has the first calls.
-        let first = of
-            .iter()
-            .filter_map(|all| all.keys().next().copied())
-            .max()
-            .unwrap_or_default();
-        let last = of
-            .iter()
-            .filter_map(|all| all.keys().last().copied())
-            .min()
-            .unwrap_or_default();
-        first + 1..=last
-    };
     let [one, two, large] = eventually_seeing(PATIENCE, "fifty common slots", || {
         let all = [misses(&sinks[0]), misses(&sinks[1]), misses(&sinks[2])];
-        if common(all.each_ref()).count() >= 50 {
+        if common_slots(all.each_ref()).count() >= 50 {
             Ok(all)
         } else {
             Err(all.map(|all| all.len()))
         }
     });
-    let window = common([&one, &two, &large]);
+    let window = common_slots([&one, &two, &large]);
     // 180 of 640 programs do not fit into nine tenths of 512, and there are 16 calls in each slot: 4.5 misses.
     let until = |slot: u64| slot * 9 / 2;
     for slot in window.clone() {
@@ -209,14 +194,21 @@ fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the
     }
     let contents = |sink: &Sink| {
         let all = by_slot(sink, "replay-slot-stats", "total_transactions");
-        window
-            .clone()
+        let slots = window.clone();
+        slots
             .filter_map(|slot| all.get(&slot).copied())
             .collect::<Vec<_>>()
     };
     assert_eq!(contents(&sinks[0]), contents(&sinks[2]));
     assert_eq!(one.values().next(), Some(&640));
     Ok(())
+}
+
+fn common_slots(of: [&BTreeMap<u64, u64>; 3]) -> std::ops::RangeInclusive<u64> {
+    // Each one's first slot has the first calls.
+    let firsts = of.iter().filter_map(|all| all.keys().next().copied());
+    let lasts = of.iter().filter_map(|all| all.keys().last().copied());
+    firsts.max().unwrap_or_default() + 1..=lasts.min().unwrap_or_default()
 }
 
 #[test]

@@ -187,7 +187,6 @@ fn rows(files: &BTreeMap<String, String>, table: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_command() {
     let (_folder, small, _) = common::runs();
     let (files, said) = report(&[&small]);
@@ -208,39 +207,8 @@ fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_
             .nth(1)
             .unwrap()
     );
-    let number = |text: &str| text.parse::<f64>().unwrap();
-    let test = rows(&files, "cache-self-test.csv");
-    assert_eq!(test.len(), 4);
-    for (row, counter) in test.iter().zip(predicted["self_test"].as_array().unwrap()) {
-        assert_eq!(
-            (row[1].as_str(), row[2].as_str()),
-            (counter["name"].as_str().unwrap(), "512")
-        );
-        assert_eq!(
-            (number(&row[3]), number(&row[4])),
-            (
-                counter["recorded"].as_f64().unwrap(),
-                counter["predicted"].as_f64().unwrap()
-            )
-        );
-    }
-    let sizes = rows(&files, "cache-sizes.csv");
-    assert_eq!(sizes.len(), 11);
-    for (row, size) in sizes.iter().zip(predicted["sizes"].as_array().unwrap()) {
-        assert_eq!(number(&row[1]), size["entries"].as_f64().unwrap());
-        assert_eq!(row[2], if row[1] == "512" { "yes" } else { "no" });
-        // Each estimate is three columns: the value and its interval.
-        let mut cells = row[3..].iter();
-        for what in ["misses", "reloads", "evictions", "seconds"] {
-            for end in ["mean", "low", "high"] {
-                let (shown, expected) = (
-                    number(cells.next().unwrap()),
-                    size[what][end].as_f64().unwrap(),
-                );
-                assert!(near(shown, expected), "{what} {end}: {expected} in {row:?}");
-            }
-        }
-    }
+    self_test_is_that_of_the_command(&files, &predicted);
+    sizes_are_those_of_the_command(&files, &predicted);
     let text = &files["report.md"];
     assert!(
         text.contains("From 768 entries on, more saves less than 1 % of the time of replay"),
@@ -266,6 +234,46 @@ fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_
     }
     assert!(!text.contains("cache fetch"), "{text}");
     assert_eq!(report(&[&small]).0, files, "the same report again");
+}
+
+fn self_test_is_that_of_the_command(files: &BTreeMap<String, String>, predicted: &Value) {
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let test = rows(files, "cache-self-test.csv");
+    assert_eq!(test.len(), 4);
+    for (row, counter) in test.iter().zip(predicted["self_test"].as_array().unwrap()) {
+        assert_eq!(
+            (row[1].as_str(), row[2].as_str()),
+            (counter["name"].as_str().unwrap(), "512")
+        );
+        assert_eq!(
+            (number(&row[3]), number(&row[4])),
+            (
+                counter["recorded"].as_f64().unwrap(),
+                counter["predicted"].as_f64().unwrap()
+            )
+        );
+    }
+}
+
+fn sizes_are_those_of_the_command(files: &BTreeMap<String, String>, predicted: &Value) {
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let sizes = rows(files, "cache-sizes.csv");
+    assert_eq!(sizes.len(), 11);
+    for (row, size) in sizes.iter().zip(predicted["sizes"].as_array().unwrap()) {
+        assert_eq!(number(&row[1]), size["entries"].as_f64().unwrap());
+        assert_eq!(row[2], if row[1] == "512" { "yes" } else { "no" });
+        // Each estimate is three columns: the value and its interval.
+        let mut cells = row[3..].iter();
+        for what in ["misses", "reloads", "evictions", "seconds"] {
+            for end in ["mean", "low", "high"] {
+                let (shown, expected) = (
+                    number(cells.next().unwrap()),
+                    size[what][end].as_f64().unwrap(),
+                );
+                assert!(near(shown, expected), "{what} {end}: {expected} in {row:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -318,54 +318,10 @@ fn log(ms: u64, misses: u64) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("e");
-    let text = plan(
-        &folder,
-        "order = \"abba\"\n[workload]\nkind = \"replay\"\ncommand = [\"/bin/true\"]\nbinary = \"/bin/true\"\nledger = \"/x/ledger\"\n\
-         [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n[report]\nprimary = \"cache-time\"\n\
-         [[arm]]\nname = \"512\"\ncache_entries = 512\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
-    );
-    let order = [
-        ("512", 1, 30, 12),
-        ("1024", 1, 20, 1),
-        ("1024", 2, 21, 1),
-        ("512", 2, 31, 11),
-        ("512", 3, 30, 12),
-        ("1024", 3, 20, 2),
-    ];
-    let runs: Vec<Scheduled> = order
-        .iter()
-        .zip(1..)
-        .map(|((arm, rep, ..), run)| scheduled(run, arm, *rep))
-        .collect();
-    let turns = runs
-        .iter()
-        .zip(1..)
-        .map(|(run, number)| Turn {
-            number,
-            runs: vec![run.clone()],
-        })
-        .collect();
-    let mut made = Made::new(&folder, &text, turns);
-    for (run, (.., ms, misses)) in runs.iter().zip(order) {
-        made.write(Entry::TurnBegun {
-            turn: run.run,
-            attempt: 1,
-        });
-        let place = made.place(run);
-        fs::write(place.join("output.log"), log(ms, misses)).unwrap();
-        made::Plain {
-            began: 1_800_000_000 + u64::from(run.run) * 100,
-            ..made::Plain::default()
-        }
-        .write(&place.join("run.fltl"));
-        made.run(run, Outcome::Completed, 0);
-    }
-    made.write(Entry::Finished);
-    made.keep();
+    let made = six_replays(&folder);
     let output = faultline([
         Path::new("experiment"),
         Path::new("report"),
@@ -401,4 +357,52 @@ fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table(
         text.contains("6 of 6 runs did their work to the end."),
         "{text}"
     );
+}
+
+fn six_replays(folder: &Path) -> Made {
+    let text = plan(
+        folder,
+        "order = \"abba\"\n[workload]\nkind = \"replay\"\ncommand = [\"/bin/true\"]\nbinary = \"/bin/true\"\nledger = \"/x/ledger\"\n\
+         [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n[report]\nprimary = \"cache-time\"\n\
+         [[arm]]\nname = \"512\"\ncache_entries = 512\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
+    );
+    let order = [
+        ("512", 1, 30, 12),
+        ("1024", 1, 20, 1),
+        ("1024", 2, 21, 1),
+        ("512", 2, 31, 11),
+        ("512", 3, 30, 12),
+        ("1024", 3, 20, 2),
+    ];
+    let runs: Vec<Scheduled> = order
+        .iter()
+        .zip(1..)
+        .map(|((arm, rep, ..), run)| scheduled(run, arm, *rep))
+        .collect();
+    let turns = runs
+        .iter()
+        .zip(1..)
+        .map(|(run, number)| Turn {
+            number,
+            runs: vec![run.clone()],
+        })
+        .collect();
+    let mut made = Made::new(folder, &text, turns);
+    for (run, (.., ms, misses)) in runs.iter().zip(order) {
+        made.write(Entry::TurnBegun {
+            turn: run.run,
+            attempt: 1,
+        });
+        let place = made.place(run);
+        fs::write(place.join("output.log"), log(ms, misses)).unwrap();
+        made::Plain {
+            began: 1_800_000_000 + u64::from(run.run) * 100,
+            ..made::Plain::default()
+        }
+        .write(&place.join("run.fltl"));
+        made.run(run, Outcome::Completed, 0);
+    }
+    made.write(Entry::Finished);
+    made.keep();
+    made
 }

@@ -262,7 +262,6 @@ fn burn(over: &AtomicBool, loaded: &AtomicBool) {
 
 /// The runner, killed while its run is squeezed.
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
     // It need not come to an end of its own twice.
     let Some(scene) = scene_of("1m", UNSEEN) else {
@@ -270,41 +269,7 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
     };
     let made = scene.init(&["ledger"]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
-    let words = ["experiment", "run", "--launcher", "direct"].map(str::to_owned);
-    let arguments = words
-        .into_iter()
-        .chain([scene.path("plan.toml").display().to_string()])
-        .collect();
-    let program = Program {
-        path: scene.path("faultline"),
-        arguments,
-        environment: vec![("SOLANA_METRICS_CONFIG".to_owned(), None)],
-        output: scene.path("output"),
-    };
-    let mut runner = Running::start(&program).expect("a runner");
-    let squeezed = |line: &Line| {
-        matches!(
-            line,
-            Line::Dwell {
-                headroom: Some(_),
-                ..
-            }
-        )
-    };
-    eventually_seeing(PATIENCE, "a dwell under a limit", || {
-        let searched = searched(&scene);
-        let status = runner.ended_with().expect("a status");
-        assert!(
-            status.is_none(),
-            "{}",
-            std::fs::read_to_string(scene.path("output")).unwrap_or_default()
-        );
-        if searched.lines.iter().any(|(line, _)| squeezed(line)) {
-            Ok(())
-        } else {
-            Err(searched.lines.len())
-        }
-    });
+    let mut runner = run_until_it_squeezes(&scene);
     let status = said(&scene.experiment(&["status"]));
     assert!(status.contains("kept up, "), "{status}");
     runner.kill().expect("killed");
@@ -350,4 +315,43 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
     let lines =
         journal::read(&Folder::new(&scene.path("experiment")).journal()).expect("a journal");
     assert!(lines.iter().any(|line| line.entry == newest));
+}
+
+fn run_until_it_squeezes(scene: &Scene) -> Running {
+    let words = ["experiment", "run", "--launcher", "direct"].map(str::to_owned);
+    let arguments = words
+        .into_iter()
+        .chain([scene.path("plan.toml").display().to_string()])
+        .collect();
+    let program = Program {
+        path: scene.path("faultline"),
+        arguments,
+        environment: vec![("SOLANA_METRICS_CONFIG".to_owned(), None)],
+        output: scene.path("output"),
+    };
+    let mut runner = Running::start(&program).expect("a runner");
+    let squeezed = |line: &Line| {
+        matches!(
+            line,
+            Line::Dwell {
+                headroom: Some(_),
+                ..
+            }
+        )
+    };
+    eventually_seeing(PATIENCE, "a dwell under a limit", || {
+        let searched = searched(scene);
+        let status = runner.ended_with().expect("a status");
+        assert!(
+            status.is_none(),
+            "{}",
+            std::fs::read_to_string(scene.path("output")).unwrap_or_default()
+        );
+        if searched.lines.iter().any(|(line, _)| squeezed(line)) {
+            Ok(())
+        } else {
+            Err(searched.lines.len())
+        }
+    });
+    runner
 }

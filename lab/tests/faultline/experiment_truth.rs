@@ -72,7 +72,6 @@ fn points_are_true(recording: &Recording, truth: &Truth, capacity: u64) -> usize
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_daemon_alone_takes_it_for_a_validator_and_records_its_truth() {
     let Some(scene) = Scene::new() else { return };
     let (ledger, file, config) = (
@@ -99,24 +98,7 @@ fn the_daemon_alone_takes_it_for_a_validator_and_records_its_truth() {
     )
     .expect("a daemon");
     let text = "start_ms=2500,behind_at_start=60,exits_after_ms=5000,exit_code=7";
-    let metrics = format!("host={},db=d,u=u,p=p", daemon.ingest_url());
-    let port = scene.ports.port(1).to_string();
-    let variables = [
-        (TRUTH_VARIABLE, text),
-        (CACHE_VARIABLE, "512"),
-        ("SOLANA_METRICS_CONFIG", &metrics),
-    ];
-    let mut validator = Running::start(&Program {
-        path: scene.path(faultline_testkit::simulated::NAME),
-        arguments: ["--ledger", &ledger, "--rpc-port", &port]
-            .map(str::to_owned)
-            .to_vec(),
-        environment: variables
-            .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
-            .to_vec(),
-        output: scene.path("output"),
-    })
-    .expect("a validator");
+    let mut validator = validator(&scene, text, &daemon.ingest_url());
     let ended = eventually(PATIENCE, "it ends", || {
         validator.ended_with().expect("a status")
     });
@@ -141,6 +123,32 @@ fn the_daemon_alone_takes_it_for_a_validator_and_records_its_truth() {
     for phase in ["initializing", "catching_up", "at_tip", "gone"] {
         assert!(phases.contains(&phase), "{phase}: {phases:?}");
     }
+}
+
+fn validator(scene: &Scene, truth: &str, ingest_url: &str) -> Running {
+    let metrics = format!("host={},db=d,u=u,p=p", ingest_url);
+    let port = scene.ports.port(1).to_string();
+    let variables = [
+        (TRUTH_VARIABLE, truth),
+        (CACHE_VARIABLE, "512"),
+        ("SOLANA_METRICS_CONFIG", &metrics),
+    ];
+    Running::start(&Program {
+        path: scene.path(faultline_testkit::simulated::NAME),
+        arguments: [
+            "--ledger",
+            &scene.path("ledger").display().to_string(),
+            "--rpc-port",
+            &port,
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        environment: variables
+            .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+            .to_vec(),
+        output: scene.path("output"),
+    })
+    .expect("a validator")
 }
 
 /// What each arm's runs became, in the order of the arms.

@@ -12,7 +12,7 @@ use faultline_testkit::eventually::eventually;
 use faultline_testkit::proc::is_alive;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ fn fifo(folder: &Path) -> OsString {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can make cgroups here");
@@ -45,7 +44,24 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
     // Where this was built may be nobody else's to see.
     let program = folder.path().join("faultline");
     std::fs::copy(FAULTLINE, &program).unwrap();
-    let gate = folder.path().join("gate");
+    let job = job(folder.path(), program);
+
+    let mut launched = launcher.launch(&job).unwrap();
+    assert_eq!(launched.ended().unwrap(), None);
+    launched.go(b"TOLD=to=ld\0open").unwrap();
+    let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
+    let output = std::fs::read_to_string(&job.output).unwrap();
+    assert_eq!(end, End::Code(7), "{output}");
+    assert_eq!(
+        output,
+        format!("given, to=ld, {}, nobody\n", launched.pid())
+    );
+    launched.close().unwrap();
+    assert_eq!(launcher.leftovers(&job.name.scope).unwrap(), [""; 0]);
+}
+
+fn job(folder: &Path, program: PathBuf) -> Job {
+    let gate = folder.join("gate");
     let mut command: Vec<OsString> = vec![
         program.into(),
         "hold".into(),
@@ -62,10 +78,9 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
         ]
         .map(OsString::from),
     );
-    let scope = format!("hold_{}", std::process::id());
-    let job = Job {
+    Job {
         name: GroupName {
-            scope: scope.clone(),
+            scope: format!("hold_{}", std::process::id()),
             run: "r001_a1".to_owned(),
             part: "validator".to_owned(),
         },
@@ -76,7 +91,7 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
         ],
         user: Some("nobody".to_owned()),
         folder: None,
-        output: folder.path().join("output"),
+        output: folder.join("output"),
         limits: Limits {
             memory_max: Some(256 << 20),
             ..Limits::default()
@@ -85,19 +100,7 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
         gate: Some(gate),
         longest: None,
         grace: PATIENCE,
-    };
-    let mut launched = launcher.launch(&job).unwrap();
-    assert_eq!(launched.ended().unwrap(), None);
-    launched.go(b"TOLD=to=ld\0open").unwrap();
-    let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
-    let output = std::fs::read_to_string(&job.output).unwrap();
-    assert_eq!(end, End::Code(7), "{output}");
-    assert_eq!(
-        output,
-        format!("given, to=ld, {}, nobody\n", launched.pid())
-    );
-    launched.close().unwrap();
-    assert_eq!(launcher.leftovers(&scope).unwrap(), [""; 0]);
+    }
 }
 
 #[test]

@@ -511,7 +511,6 @@ fn a_process_that_is_not_there_cannot_be_attached_to() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
@@ -524,39 +523,7 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     );
     let mut running = scene.start(&["--label", "arm=512G", "--", "sh", "-c", &script]);
     let out = scene.path("out.fltl");
-    eventually_seeing(PATIENCE, "its page faults are recorded", || {
-        let faults = Recording::open(&out)
-            .and_then(|recording| recording.columns(Table::Process, &["minor_faults"]));
-        let most = faults.map(|faults| {
-            faults.values[0]
-                .iter()
-                .flatten()
-                .copied()
-                .fold(0.0, f64::max)
-        });
-        // 20 MB are some 5,000 pages.
-        if most.as_ref().is_ok_and(|most| *most > 4000.0) {
-            Ok(())
-        } else {
-            Err(most)
-        }
-    });
-    eventually_seeing(PATIENCE, "the program that it became is noticed", || {
-        let processes = Recording::open(&out).and_then(|recording| recording.processes());
-        let comm = processes.map(|all| {
-            all.iter()
-                .map(|one| one.manifest["comm"].clone())
-                .collect::<Vec<_>>()
-        });
-        if comm
-            .as_ref()
-            .is_ok_and(|comms| comms.iter().any(|comm| comm == "sh"))
-        {
-            Ok(())
-        } else {
-            Err(comm)
-        }
-    });
+    wait_for_faults_and_program(&out);
     std::fs::write(stop, "").unwrap();
     assert_eq!(
         end(&mut running).code(),
@@ -568,6 +535,29 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     let recording = Recording::open(&out).unwrap();
     assert_eq!(recording.labels(), [("arm".to_owned(), "512G".to_owned())]);
     assert!(recording.info().unwrap().finished);
+    starts_and_exits_once(&recording);
+    let comms: Vec<_> = recording
+        .processes()
+        .unwrap()
+        .iter()
+        .map(|one| one.manifest["comm"].clone())
+        .collect();
+    assert_eq!(
+        comms,
+        ["sh"],
+        "one process, called as the program that it became"
+    );
+    assert!(
+        recording
+            .ticks()
+            .unwrap()
+            .last()
+            .is_some_and(|tick| tick.process.is_none()),
+        "the end was seen"
+    );
+}
+
+fn starts_and_exits_once(recording: &Recording) {
     let kinds: Vec<EventKind> = recording
         .events()
         .unwrap()
@@ -586,17 +576,6 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
         order.iter().all(Option::is_some) && order.is_sorted(),
         "{kinds:?}"
     );
-    let comms: Vec<_> = recording
-        .processes()
-        .unwrap()
-        .iter()
-        .map(|one| one.manifest["comm"].clone())
-        .collect();
-    assert_eq!(
-        comms,
-        ["sh"],
-        "one process, called as the program that it became"
-    );
     assert_eq!(
         kinds
             .iter()
@@ -605,14 +584,42 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
         1,
         "{kinds:?}"
     );
-    assert!(
-        recording
-            .ticks()
-            .unwrap()
-            .last()
-            .is_some_and(|tick| tick.process.is_none()),
-        "the end was seen"
-    );
+}
+
+fn wait_for_faults_and_program(out: &Path) {
+    eventually_seeing(PATIENCE, "its page faults are recorded", || {
+        let faults = Recording::open(out)
+            .and_then(|recording| recording.columns(Table::Process, &["minor_faults"]));
+        let most = faults.map(|faults| {
+            faults.values[0]
+                .iter()
+                .flatten()
+                .copied()
+                .fold(0.0, f64::max)
+        });
+        // 20 MB are some 5,000 pages.
+        if most.as_ref().is_ok_and(|most| *most > 4000.0) {
+            Ok(())
+        } else {
+            Err(most)
+        }
+    });
+    eventually_seeing(PATIENCE, "the program that it became is noticed", || {
+        let processes = Recording::open(out).and_then(|recording| recording.processes());
+        let comm = processes.map(|all| {
+            all.iter()
+                .map(|one| one.manifest["comm"].clone())
+                .collect::<Vec<_>>()
+        });
+        if comm
+            .as_ref()
+            .is_ok_and(|comms| comms.iter().any(|comm| comm == "sh"))
+        {
+            Ok(())
+        } else {
+            Err(comm)
+        }
+    });
 }
 
 #[test]

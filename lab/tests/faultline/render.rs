@@ -232,83 +232,9 @@ fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn drawings_of_hostile_numbers_are_valid_and_finite() {
-    let wild = [
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::MAX,
-        f64::MIN,
-        f64::MIN_POSITIVE,
-        -1.0,
-        0.0,
-        1e300,
-    ];
-    let y: Vec<Option<f64>> = wild.iter().map(|value| Some(*value)).collect();
-    let x: Vec<f64> = (0..9).map(f64::from).collect();
     for log in [false, true] {
-        let line = |x: Vec<f64>| Line {
-            name: sample::HOSTILE.to_owned(),
-            run: String::new(),
-            x,
-            y: y.clone(),
-        };
-        let bar = wild
-            .iter()
-            .map(|value| Some((*value, Some((*value, f64::NAN)))))
-            .collect();
-        let charts = [
-            Chart::Timeline(Timeline {
-                series: vec![line(x.clone()), line(wild.to_vec())],
-                log,
-                ..Timeline::default()
-            }),
-            Chart::Timeline(Timeline {
-                unit: "B".to_owned(),
-                log,
-                ..Timeline::default()
-            }),
-            Chart::Histogram(Histogram {
-                edges: wild.to_vec(),
-                series: vec![Counts {
-                    counts: wild.to_vec(),
-                    ..Counts::default()
-                }],
-                log,
-                ..Histogram::default()
-            }),
-            Chart::Histogram(Histogram::default()),
-            Chart::Bars(Bars {
-                categories: vec![sample::HOSTILE.to_owned(); 9],
-                series: vec![BarSeries {
-                    name: String::new(),
-                    values: bar,
-                }],
-                log,
-                ..Bars::default()
-            }),
-            Chart::Bars(Bars::default()),
-            Chart::Curves(Curves {
-                series: vec![Curve {
-                    name: sample::HOSTILE.to_owned(),
-                    points: wild
-                        .iter()
-                        .map(|value| (*value, (*value, Some((f64::NAN, *value)))))
-                        .collect(),
-                    recorded: Some((f64::MAX, 1.0)),
-                    ..Curve::default()
-                }],
-                ..Curves::default()
-            }),
-            Chart::Curves(Curves::default()),
-            Chart::Matrix(Matrix {
-                names: vec!["a".to_owned(); 3],
-                values: vec![vec![Some(f64::NAN), None]],
-            }),
-            Chart::Matrix(Matrix::default()),
-        ];
-        for chart in charts {
+        for chart in wild_charts(log) {
             let figure = Figure {
                 id: "f".to_owned(),
                 title: sample::HOSTILE.to_owned(),
@@ -332,6 +258,87 @@ fn drawings_of_hostile_numbers_are_valid_and_finite() {
             })
             .unwrap();
         }
+    }
+}
+
+const WILD: [f64; 9] = [
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::MAX,
+    f64::MIN,
+    f64::MIN_POSITIVE,
+    -1.0,
+    0.0,
+    1e300,
+];
+
+fn wild_charts(log: bool) -> [Chart; 10] {
+    let y: Vec<Option<f64>> = WILD.iter().map(|value| Some(*value)).collect();
+    let x: Vec<f64> = (0..9).map(f64::from).collect();
+    let line = |x: Vec<f64>| Line {
+        name: sample::HOSTILE.to_owned(),
+        run: String::new(),
+        x,
+        y: y.clone(),
+    };
+    let bar = WILD
+        .iter()
+        .map(|value| Some((*value, Some((*value, f64::NAN)))))
+        .collect();
+    [
+        Chart::Timeline(Timeline {
+            series: vec![line(x.clone()), line(WILD.to_vec())],
+            log,
+            ..Timeline::default()
+        }),
+        Chart::Timeline(Timeline {
+            unit: "B".to_owned(),
+            log,
+            ..Timeline::default()
+        }),
+        Chart::Histogram(Histogram {
+            edges: WILD.to_vec(),
+            series: vec![Counts {
+                counts: WILD.to_vec(),
+                ..Counts::default()
+            }],
+            log,
+            ..Histogram::default()
+        }),
+        Chart::Histogram(Histogram::default()),
+        Chart::Bars(Bars {
+            categories: vec![sample::HOSTILE.to_owned(); 9],
+            series: vec![BarSeries {
+                name: String::new(),
+                values: bar,
+            }],
+            log,
+            ..Bars::default()
+        }),
+        Chart::Bars(Bars::default()),
+        Chart::Curves(Curves {
+            series: vec![wild_curve()],
+            ..Curves::default()
+        }),
+        Chart::Curves(Curves::default()),
+        Chart::Matrix(Matrix {
+            names: vec!["a".to_owned(); 3],
+            values: vec![vec![Some(f64::NAN), None]],
+        }),
+        Chart::Matrix(Matrix::default()),
+    ]
+}
+
+fn wild_curve() -> Curve {
+    Curve {
+        name: sample::HOSTILE.to_owned(),
+        points: WILD
+            .iter()
+            .map(|value| (*value, (*value, Some((f64::NAN, *value)))))
+            .collect(),
+        recorded: Some((f64::MAX, 1.0)),
+        ..Curve::default()
     }
 }
 

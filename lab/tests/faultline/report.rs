@@ -246,35 +246,10 @@ fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
 
 /// An arm of runs that were killed before they replayed anything, whichever ran first, and wherever the plan has it.
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_decides_the_reference()
  {
-    let killed = |number: &str| Run {
-        labels: vec![
-            ("arm".to_owned(), "oom".to_owned()),
-            ("run".to_owned(), number.to_owned()),
-        ],
-        file: format!("oom-{number}.fltl"),
-        ..Run::default()
-    };
-    let names = [
-        "arm-1024-1",
-        "arm-512-1",
-        "arm-512-2",
-        "arm-1024-2",
-        "arm-512-3",
-        "arm-1024-3",
-    ];
-    let recorded = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
-    let runs: Vec<Run> = ["1", "2", "3"]
-        .map(killed)
-        .into_iter()
-        .chain(recorded)
-        .collect();
-    let arms = |order: [&str; 3]| ReportContext {
-        arms: order.map(str::to_owned).to_vec(),
-        ..ReportContext::default()
-    };
+    let runs = runs_with_a_killed_arm();
+
     let of = |order| build_with_context(&runs, &Options::default(), arms(order));
     let pairs = |report: &Report| -> Vec<String> {
         let rows = &table(report, "primary").rows;
@@ -320,7 +295,12 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
         });
         assert_eq!(from_experiment, order[0] == "oom");
     }
-    // Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
+}
+
+/// Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
+#[test]
+fn arms_with_the_same_limit_are_compared_although_a_killed_arm_has_another() {
+    let runs = runs_with_a_killed_arm();
     let limit = |run: &Run| {
         if run.labels.iter().any(|(_, arm)| arm == "oom") {
             1
@@ -354,6 +334,38 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
         "{verdict:#?}"
     );
     assert!(verdict.headline.ends_with(" Killed: oom."), "{verdict:#?}");
+}
+
+fn arms(order: [&str; 3]) -> ReportContext {
+    ReportContext {
+        arms: order.map(str::to_owned).to_vec(),
+        ..ReportContext::default()
+    }
+}
+
+fn runs_with_a_killed_arm() -> Vec<Run> {
+    let killed = |number: &str| Run {
+        labels: vec![
+            ("arm".to_owned(), "oom".to_owned()),
+            ("run".to_owned(), number.to_owned()),
+        ],
+        file: format!("oom-{number}.fltl"),
+        ..Run::default()
+    };
+    let names = [
+        "arm-1024-1",
+        "arm-512-1",
+        "arm-512-2",
+        "arm-1024-2",
+        "arm-512-3",
+        "arm-1024-3",
+    ];
+    let recorded = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
+    ["1", "2", "3"]
+        .map(killed)
+        .into_iter()
+        .chain(recorded)
+        .collect()
 }
 
 #[test]
@@ -1061,7 +1073,6 @@ fn a_file_that_is_no_recording_is_refused_by_its_name() {
 }
 
 /// A run of anything: ticks that stand still or leap, phases and processes at random, counters that fall, huge points.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn any_run() -> impl Strategy<Value = Run> {
     let tick = (
         0u64..5000,
@@ -1107,45 +1118,49 @@ fn any_run() -> impl Strategy<Value = Run> {
             run.signals.iter_mut().for_each(|signal| signal.push(value));
         }
         for (ms, value, small) in points {
-            let time_unix_ns = ms
-                .saturating_mul(1_000_000)
-                .saturating_add(run.origin_unix_ns);
-            let slot = Some(small);
-            // Counts as large as the database can hold.
-            let count = value.map(|value| value >> 1);
-            run.points.costs.push(CostTrackerPoint {
-                time_unix_ns,
-                transaction_count: value.map(|_| small),
-                ..Default::default()
-            });
-            run.points.cache.push(ProgramCachePoint {
-                time_unix_ns,
-                slot,
-                misses: count,
-                water_level: count,
-                ..Default::default()
-            });
-            run.points.replay.push(ReplaySlotPoint {
-                time_unix_ns,
-                slot,
-                total_transactions: count,
-                total_entries: slot,
-                total_shreds: slot,
-                replay_total_elapsed_us: count,
-                program_cache_us: count,
-                execute_us: slot,
-                register_syscalls_us: count,
-                load_elf_us: count,
-                verify_code_us: count,
-                jit_compile_us: count,
-                ..Default::default()
-            });
+            push_points(&mut run, ms, value, small);
         }
         run.points.costs.sort_by_key(|point| point.time_unix_ns);
         run.points.cache.sort_by_key(|point| point.time_unix_ns);
         run.points.replay.sort_by_key(|point| point.time_unix_ns);
         run
     })
+}
+
+fn push_points(run: &mut Run, ms: i64, value: Option<u64>, small: u64) {
+    let time_unix_ns = ms
+        .saturating_mul(1_000_000)
+        .saturating_add(run.origin_unix_ns);
+    let slot = Some(small);
+    // Counts as large as the database can hold.
+    let count = value.map(|value| value >> 1);
+    run.points.costs.push(CostTrackerPoint {
+        time_unix_ns,
+        transaction_count: value.map(|_| small),
+        ..Default::default()
+    });
+    run.points.cache.push(ProgramCachePoint {
+        time_unix_ns,
+        slot,
+        misses: count,
+        water_level: count,
+        ..Default::default()
+    });
+    run.points.replay.push(ReplaySlotPoint {
+        time_unix_ns,
+        slot,
+        total_transactions: count,
+        total_entries: slot,
+        total_shreds: slot,
+        replay_total_elapsed_us: count,
+        program_cache_us: count,
+        execute_us: slot,
+        register_syscalls_us: count,
+        load_elf_us: count,
+        verify_code_us: count,
+        jit_compile_us: count,
+        ..Default::default()
+    });
 }
 
 proptest! {

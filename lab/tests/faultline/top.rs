@@ -70,7 +70,6 @@ fn once(arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else {
@@ -107,6 +106,32 @@ fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back
     terminal.until("a pool", |screen| screen.contains(" solReplayStage"));
     assert!(terminal.is_coloured());
 
+    obeys_keys(&mut terminal);
+    obeys_sizes(&mut terminal);
+    terminal.keys("q");
+    assert_eq!(terminal.is_given_back().code(), Some(0));
+}
+
+fn obeys_sizes(terminal: &mut Terminal) {
+    terminal.resize(150, 50);
+    terminal.shows(" Host ");
+    let wide = terminal.until("pools beside figures", |screen| {
+        screen
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
+    });
+    assert!(
+        wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140),
+        "{wide}"
+    );
+    terminal.resize(80, 24);
+    terminal.until("small again", |screen| {
+        screen.lines().count() == 24 && screen.contains("\n Pools by name")
+    });
+}
+
+fn obeys_keys(terminal: &mut Terminal) {
     terminal.keys("h");
     terminal.shows("order of the pools: faults, CPU, name");
     terminal.keys("\x1b");
@@ -139,25 +164,6 @@ fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back
     terminal.shows("PAUSED");
     terminal.keys(" ");
     terminal.until("going on", |screen| !screen.contains("PAUSED"));
-
-    terminal.resize(150, 50);
-    terminal.shows(" Host ");
-    let wide = terminal.until("pools beside figures", |screen| {
-        screen
-            .lines()
-            .nth(1)
-            .is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
-    });
-    assert!(
-        wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140),
-        "{wide}"
-    );
-    terminal.resize(80, 24);
-    terminal.until("small again", |screen| {
-        screen.lines().count() == 24 && screen.contains("\n Pools by name")
-    });
-    terminal.keys("q");
-    assert_eq!(terminal.is_given_back().code(), Some(0));
 }
 
 #[test]

@@ -48,7 +48,6 @@ pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
 /// Records a follower of a cluster of its own from its start until all of the load is finalized, as `NAME.fltl`, and fetches the
 /// leader's blocks as `NAME.trace`. `meanwhile` is called again and again under load, with what was sent. Returns how many
 /// transactions with programs are in the blocks: a leader that is starved loses what it has accepted.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn record(
     (folder, name): (&Path, &str),
     options: ClusterOptions,
@@ -88,6 +87,20 @@ pub(crate) fn record(
     let refused = load.failed();
     let sent = load.stop();
     println!("{name}: {sent} transactions accepted, {refused} refused");
+    wait_until_finalized(&leader, sent, (first, before))?;
+    cluster.kill_follower()?;
+    assert_eq!(daemon.stop()?, Some(0));
+    let url = format!("http://{}/", leader.address());
+    let (code, said) = cache(&["fetch", &run, "--rpc", &url, "--out", &trace]);
+    println!("{said}");
+    assert_eq!(code, Some(0));
+    Ok(file::read(fs::read(&trace).expect("a trace").as_slice())
+        .expect("a trace")
+        .calls())
+}
+
+/// `first` and `before` are the slot and the transaction count before the load.
+fn wait_until_finalized(leader: &Rpc, sent: u64, (first, before): (u64, u64)) -> Result<()> {
     let last = leader.processed_slot()? + LONGEST_QUEUE;
     wait_for(PATIENCE, "all of it is in blocks", || {
         let (slot, count) = (leader.processed_slot()?, leader.transaction_count()?);
@@ -108,15 +121,7 @@ pub(crate) fn record(
             Look::NotYet(slot.to_string())
         })
     })?;
-    cluster.kill_follower()?;
-    assert_eq!(daemon.stop()?, Some(0));
-    let url = format!("http://{}/", leader.address());
-    let (code, said) = cache(&["fetch", &run, "--rpc", &url, "--out", &trace]);
-    println!("{said}");
-    assert_eq!(code, Some(0));
-    Ok(file::read(fs::read(&trace).expect("a trace").as_slice())
-        .expect("a trace")
-        .calls())
+    Ok(())
 }
 
 /// A counter of a self-test, and what is asked of it: `recorded` or `predicted`.

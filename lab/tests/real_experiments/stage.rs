@@ -144,7 +144,6 @@ impl Stage {
 
     /// A plan of followers of this leader: what all experiments have in common, with `lanes` after the workload's keys, and
     /// `own` at the end. Runs last `seconds` from the first transaction on.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn plan(
         &self,
         name: &str,
@@ -154,24 +153,7 @@ impl Stage {
         own: &str,
     ) -> String {
         let follower = self.cluster.follower();
-        let mut words = vec!["{binary}".to_owned()];
-        words.extend(follower.arguments);
-        let of_lane = ["identity", "ledger", "rpc-port", "gossip-port"];
-        words.extend(
-            of_lane
-                .iter()
-                .flat_map(|key| [format!("--{key}"), format!("{{{}}}", key.replace('-', "_"))]),
-        );
-        words.extend(
-            [
-                "--dynamic-port-range",
-                "{port_range}",
-                "{entrypoints}",
-                "--log",
-                "-",
-            ]
-            .map(str::to_owned),
-        );
+        let words = command(follower.arguments);
         let mut environment = String::new();
         for (name, value) in &follower.environment {
             let comma = if environment.is_empty() { "" } else { ", " };
@@ -302,4 +284,27 @@ fn faultline(words: &[&str], paths: &[PathBuf]) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     from_experiment
+}
+
+/// The words of a follower, with placeholders for its lane.
+fn command(arguments: Vec<String>) -> Vec<String> {
+    let mut words = vec!["{binary}".to_owned()];
+    words.extend(arguments);
+    let of_lane = ["identity", "ledger", "rpc-port", "gossip-port"];
+    words.extend(
+        of_lane
+            .iter()
+            .flat_map(|key| [format!("--{key}"), format!("{{{}}}", key.replace('-', "_"))]),
+    );
+    words.extend(
+        [
+            "--dynamic-port-range",
+            "{port_range}",
+            "{entrypoints}",
+            "--log",
+            "-",
+        ]
+        .map(str::to_owned),
+    );
+    words
 }

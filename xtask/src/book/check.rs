@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();
     for file in files_below(site)? {
@@ -23,54 +22,35 @@ pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
         let name = file.strip_prefix(site).unwrap_or(&file).to_path_buf();
         pages.insert(name, text);
     }
-    let anchors: BTreeMap<&Path, BTreeSet<&str>> = pages
+    let anchors: Anchors<'_> = pages
         .iter()
         .map(|(name, text)| {
-            (
-                name.as_path(),
-                attributes(text, "id").map(|(_, id)| id).collect(),
-            )
+            let ids = attributes(text, "id").map(|(_, id)| id);
+            (name.as_path(), ids.collect())
         })
         .collect();
     let (mut wrong, mut checked) = (Vec::new(), 0);
     for (name, text) in &pages {
-        if text.contains("url(http")
-            || text.contains("url(\"http")
-            || text.contains("@import \"http")
-        {
-            wrong.push(format!("{}: a style loads from elsewhere", name.display()));
+        let page = name.display();
+        let elsewhere = ["url(http", "url(\"http", "@import \"http"];
+        if elsewhere.iter().any(|start| text.contains(start)) {
+            wrong.push(format!("{page}: a style loads from elsewhere"));
         }
         for (tag, target) in attributes(text, "href").chain(attributes(text, "src")) {
             let target = target.replace("&#x2f;", "/").replace("&amp;", "&");
             if target.contains("://") {
                 if tag != "a" {
-                    wrong.push(format!(
-                        "{}: <{tag}> loads {target} from elsewhere",
-                        name.display()
-                    ));
+                    wrong.push(format!("{page}: <{tag}> loads {target} from elsewhere"));
                 }
                 continue;
             }
-            if target.starts_with("data:")
-                || target.starts_with("mailto:")
-                || target.starts_with("javascript:")
-            {
+            let schemes = ["data:", "mailto:", "javascript:"];
+            if schemes.iter().any(|scheme| target.starts_with(scheme)) {
                 continue;
             }
             checked += 1;
-            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
-            let folder = name.parent().unwrap_or(Path::new(""));
-            let found = if file.is_empty() {
-                Some(name.clone())
-            } else {
-                super::links::joined(folder, file)
-            };
-            let leads = found.and_then(|found| {
-                let there = anchors.get(found.as_path())?;
-                Some(anchor.is_empty() || there.contains(anchor))
-            });
-            if leads != Some(true) {
-                wrong.push(format!("{}: {target} leads nowhere", name.display()));
+            if !leads_somewhere(name, &target, &anchors) {
+                wrong.push(format!("{page}: {target} leads nowhere"));
             }
         }
     }
@@ -81,6 +61,21 @@ pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
         );
     }
     Ok(checked)
+}
+
+/// By page.
+type Anchors<'a> = BTreeMap<&'a Path, BTreeSet<&'a str>>;
+
+fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let found = if file.is_empty() {
+        Some(page.to_path_buf())
+    } else {
+        super::links::joined(page.parent().unwrap_or(Path::new("")), file)
+    };
+    found
+        .and_then(|found| anchors.get(found.as_path()))
+        .is_some_and(|there| anchor.is_empty() || there.contains(anchor))
 }
 
 /// Values of an attribute in double quotes, each with the name of its tag. Text between tags has its `<` escaped.

@@ -152,27 +152,10 @@ fn plain(slot: u64) -> Reply {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn programs_of_each_transaction_are_kept_in_block_order() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101, 102]);
-    let node = node(|slot| match slot {
-        100 => plain(slot),
-        101 => {
-            let upgrade = transaction(&[(&key(1), true), (V3, false), (CLOCK, false)], Value::Null);
-            block(
-                100,
-                &[
-                    transaction(&[(&key(2), false)], json!("ProgramAccountNotFound")),
-                    upgrade,
-                ],
-            )
-        }
-        _ => {
-            let close = transaction(&[(&key(5), true), (V3, false)], Value::Null);
-            block(101, &[transaction(&[(&key(3), false)], Value::Null), close])
-        }
-    });
+    let node = node(upgrade_and_close);
     let output = ask(&run, &node, 0).unwrap();
     assert!(
         output
@@ -226,34 +209,31 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
     assert_eq!(numbers, [(100, 99, 2), (101, 100, 2), (102, 101, 2)]);
 }
 
+fn upgrade_and_close(slot: u64) -> Reply {
+    match slot {
+        100 => plain(slot),
+        101 => {
+            let upgrade = transaction(&[(&key(1), true), (V3, false), (CLOCK, false)], Value::Null);
+            block(
+                100,
+                &[
+                    transaction(&[(&key(2), false)], json!("ProgramAccountNotFound")),
+                    upgrade,
+                ],
+            )
+        }
+        _ => {
+            let close = transaction(&[(&key(5), true), (V3, false)], Value::Null);
+            block(101, &[transaction(&[(&key(3), false)], Value::Null), close])
+        }
+    }
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101]);
-    let vote = || transaction(&[(&key(3), false)], Value::Null);
-    let node = node(move |slot| {
-        let (program, data, buffer) = (
-            (key(1), true),
-            (key(11), true),
-            (key(if slot == 100 { 4 } else { 15 }), true),
-        );
-        let keys = [
-            program,
-            data,
-            buffer,
-            (V3.to_owned(), false),
-            (CLOCK.to_owned(), false),
-        ];
-        let keys: Vec<(&str, bool)> = keys
-            .iter()
-            .map(|(key, writable)| (key.as_str(), *writable))
-            .collect();
-        let mut change = transaction(&keys, Value::Null);
-        // The account of a new program signs for its creation.
-        change["transaction"]["accountKeys"][1]["signer"] = json!(slot == 100);
-        block(slot - 1, &[change, vote()])
-    });
+    let node = node(deployment);
     let output = ask(&run, &node, 0).unwrap();
     assert!(!output.contains("no longer exist"), "{output}");
     let trace = read(&run);
@@ -291,6 +271,30 @@ fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
             (1, vec![1], ChangeKind::Deployed)
         ]
     );
+}
+
+fn deployment(slot: u64) -> Reply {
+    let vote = transaction(&[(&key(3), false)], Value::Null);
+    let (program, data, buffer) = (
+        (key(1), true),
+        (key(11), true),
+        (key(if slot == 100 { 4 } else { 15 }), true),
+    );
+    let keys = [
+        program,
+        data,
+        buffer,
+        (V3.to_owned(), false),
+        (CLOCK.to_owned(), false),
+    ];
+    let keys: Vec<(&str, bool)> = keys
+        .iter()
+        .map(|(key, writable)| (key.as_str(), *writable))
+        .collect();
+    let mut change = transaction(&keys, Value::Null);
+    // The account of a new program signs for its creation.
+    change["transaction"]["accountKeys"][1]["signer"] = json!(slot == 100);
+    block(slot - 1, &[change, vote])
 }
 
 #[test]
@@ -483,7 +487,6 @@ impl Drop for Small {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Small::mount(folder.path().join("small")) else {
@@ -491,17 +494,8 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
     };
     let run = recording(folder.path(), &[100, 101, 102]);
     let out = disk.0.join("run.trace");
-    // Blocks that each need a few pages of the disk.
-    let long = |slot: u64| {
-        let one = |at: u64| {
-            transaction(
-                &[(&key(if at.is_multiple_of(3) { 1 } else { 2 }), false)],
-                Value::Null,
-            )
-        };
-        block(slot - 1, &(0..9_000).map(one).collect::<Vec<_>>())
-    };
-    let node = node(long);
+
+    let node = node(long_block);
     let ask = || {
         let args = FetchArgs {
             run: run.clone(),
@@ -514,15 +508,7 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
         };
         fetch(&args, QUICK).map(|(output, _)| output)
     };
-    let no_room = |output: String| {
-        assert!(
-            output.contains(
-                "run.trace: there is no room left; make room and run the same command again"
-            ),
-            "{output}"
-        );
-        assert!(output.contains("No space left on device"), "{output}");
-    };
+
     // Not even for its head.
     disk.fill();
     no_room(format!("{:#}", ask().unwrap_err()));
@@ -557,4 +543,24 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
         (trace.slots().len(), trace.calls(), trace.programs().len()),
         (3, 27_000, 2)
     );
+}
+
+fn no_room(output: String) {
+    assert!(
+        output
+            .contains("run.trace: there is no room left; make room and run the same command again"),
+        "{output}"
+    );
+    assert!(output.contains("No space left on device"), "{output}");
+}
+
+/// Needs a few pages of the disk.
+fn long_block(slot: u64) -> Reply {
+    let one = |at: u64| {
+        transaction(
+            &[(&key(if at.is_multiple_of(3) { 1 } else { 2 }), false)],
+            Value::Null,
+        )
+    };
+    block(slot - 1, &(0..9_000).map(one).collect::<Vec<_>>())
 }

@@ -4,6 +4,7 @@ use super::folders::working;
 use super::{TOOLS, access, configuration, keypair, options, stake, switch};
 use crate::host::host_now;
 use crate::plan::{Begin, Plan};
+use faultline_isolation::host::Disk;
 use faultline_isolation::{CpuSet, folders, host};
 use faultline_kernel::parse::meminfo;
 use faultline_kernel::{CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate};
@@ -12,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths: Vec<&Path> = named_folders(plan);
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
@@ -28,8 +28,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         programs: programs(plan),
         switches: BTreeMap::new(),
         options: BTreeMap::new(),
-        folders: BTreeMap::new(),
-        io_devices: BTreeMap::new(),
+        folders: state.disks.into_iter().map(folder).collect(),
+        io_devices: io_devices(plan),
         files: files(plan),
         closed: access::closed(plan),
         user: user(plan),
@@ -46,27 +46,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         host: host_now(plan),
         homes: homes(),
     };
-    for disk in state.disks {
-        let path = disk.path;
-        let folder = FolderFacts {
-            is_there: path.is_dir(),
-            real: std::fs::canonicalize(&path).ok(),
-            not_marked: folders::check(&path).err().map(|error| error.to_string()),
-            device: disk.device,
-            blocked: blocked(&path),
-            free: disk.free,
-        };
-        facts.folders.insert(path, folder);
-    }
-    for arm in &plan.arms {
-        for limit in &arm.io {
-            facts
-                .io_devices
-                .insert(limit.device.clone(), device(&limit.device));
-        }
-        let file = arm
-            .cache_entries
-            .and_then(|_| program_of(plan, arm, &facts));
+    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+        let file = program_of(plan, arm, &facts);
         if let Some(file) = file
             && !facts.switches.contains_key(&file)
         {
@@ -76,6 +57,26 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     }
     facts.options = options::gather(plan, &facts);
     facts
+}
+
+fn folder(disk: Disk) -> (PathBuf, FolderFacts) {
+    let path = disk.path;
+    let facts = FolderFacts {
+        is_there: path.is_dir(),
+        real: std::fs::canonicalize(&path).ok(),
+        not_marked: folders::check(&path).err().map(|error| error.to_string()),
+        device: disk.device,
+        blocked: blocked(&path),
+        free: disk.free,
+    };
+    (path, facts)
+}
+
+fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
+    let limits = plan.arms.iter().flat_map(|arm| &arm.io);
+    limits
+        .map(|limit| (limit.device.clone(), device(&limit.device)))
+        .collect()
 }
 
 /// Folders that are written to or provide the snapshot.

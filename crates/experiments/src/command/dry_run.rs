@@ -1,6 +1,5 @@
-use crate::host::folders_of;
 use crate::lock;
-use crate::plan::{Begin, Plan};
+use crate::plan::{Begin, Lane, Plan};
 use faultline_command::output::print;
 use faultline_isolation::folders::{self, Cleared, LISTED};
 use faultline_kernel::HostRoot;
@@ -11,7 +10,7 @@ use std::path::Path;
 pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
     let mut printed = String::new();
-    for folder in plan.lanes.iter().flat_map(folders_of) {
+    for folder in plan.lanes.iter().flat_map(Lane::folders) {
         if plan.begin == Begin::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {

@@ -81,28 +81,12 @@ impl JournalState {
     }
 
     /// A line about a run that never began is ignored.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn take(&mut self, line: &Line) {
         let unix_ns = line.unix_ns;
         self.last_unix_ns = unix_ns;
         match &line.entry {
-            Entry::Planned {
-                name,
-                plan,
-                file,
-                seed,
-                launcher,
-                turns,
-            } => {
-                let (name, plan, launcher) = (name.clone(), plan.clone(), launcher.clone());
-                self.begun = Some(Begun {
-                    name,
-                    plan,
-                    file: file.clone(),
-                    seed: *seed,
-                    launcher,
-                    unix_ns,
-                });
+            Entry::Planned { turns, .. } => {
+                self.begun = Begun::of(line);
                 self.turns.clone_from(turns);
             }
             Entry::Runner { pid, boot } => {
@@ -120,36 +104,30 @@ impl JournalState {
                 self.attempts.entry(*turn).or_default().push(begun);
             }
             Entry::Step { run, attempt, step } => {
-                if let Some(tried) = self.tried(*run, *attempt) {
-                    tried.steps.push((*step, unix_ns));
-                }
+                self.change_run(*run, *attempt, |run| run.steps.push((*step, unix_ns)));
             }
             Entry::Search { run, attempt, line } => {
-                if let Some(tried) = self.tried(*run, *attempt) {
-                    tried.searched.lines.push((line.clone(), unix_ns));
-                }
+                let line = (line.clone(), unix_ns);
+                self.change_run(*run, *attempt, |run| run.searched.lines.push(line));
             }
             Entry::SearchAnswer {
                 run,
                 attempt,
                 answer,
             } => {
-                if let Some(tried) = self.tried(*run, *attempt) {
-                    tried.searched.answer = Some((**answer).clone());
-                }
+                let answer = Some((**answer).clone());
+                self.change_run(*run, *attempt, |run| run.searched.answer = answer);
             }
             Entry::RunEnded {
                 run,
                 attempt,
                 ending,
             } => {
-                if let Some(tried) = self.tried(*run, *attempt) {
-                    tried.ended = Some(((**ending).clone(), unix_ns));
-                }
+                let ended = Some(((**ending).clone(), unix_ns));
+                self.change_run(*run, *attempt, |run| run.ended = ended);
             }
             Entry::Void { run, attempt, .. } => {
-                if let Some(tried) = self.tried(*run, *attempt) {
-                    tried.void = true;
+                if self.change_run(*run, *attempt, |run| run.void = true) {
                     self.finished = false;
                 }
             }
@@ -158,14 +136,15 @@ impl JournalState {
         }
     }
 
-    fn tried(&mut self, run: u32, attempt: u32) -> Option<&mut RunAttempt> {
-        let turn = self.turn_of(run)?.number;
-        let begun = self
-            .attempts
-            .get_mut(&turn)?
-            .iter_mut()
-            .find(|begun| begun.number == attempt)?;
-        Some(begun.runs.entry(run).or_default())
+    /// False if this attempt never began.
+    fn change_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
+        let turn = self.turn_of(run).map(|turn| turn.number);
+        let begun = turn
+            .and_then(|turn| self.attempts.get_mut(&turn))
+            .and_then(|all| all.iter_mut().find(|begun| begun.number == attempt));
+        let Some(begun) = begun else { return false };
+        change(begun.runs.entry(run).or_default());
+        true
     }
 
     /// Searches of earlier attempts that were cut off.
@@ -250,6 +229,31 @@ impl JournalState {
             Some((scheduled, newest.number, newest.result(scheduled.run)?))
         })
         .collect()
+    }
+}
+
+impl Begun {
+    /// `None` for any other line.
+    fn of(line: &Line) -> Option<Self> {
+        let Entry::Planned {
+            name,
+            plan,
+            file,
+            seed,
+            launcher,
+            turns: _,
+        } = &line.entry
+        else {
+            return None;
+        };
+        Some(Begun {
+            name: name.clone(),
+            plan: plan.clone(),
+            file: file.clone(),
+            seed: *seed,
+            launcher: launcher.clone(),
+            unix_ns: line.unix_ns,
+        })
     }
 }
 

@@ -52,7 +52,6 @@ pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
 }
 
 /// Returns all placeholders without a value as errors.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn expand(
     plan: &Plan,
     arm: &Arm,
@@ -60,77 +59,35 @@ pub fn expand(
     run_folder: &Path,
     replicate: u32,
 ) -> Result<Expanded, Vec<Unknown>> {
-    let values = values(plan, arm, lane, run_folder, replicate);
-    let mut unknown = Vec::new();
-    let mut filled = |text: &str, of_arm: bool, location: &str| {
-        fill(text, &values).unwrap_or_else(|what| {
-            unknown.push(Unknown {
-                of_arm,
-                what: format!("{location}: {what}"),
-            });
-            String::new()
-        })
+    let mut filler = Filler {
+        values: values(plan, arm, lane, run_folder, replicate),
+        unknown: Vec::new(),
     };
     let of_arm = format!("arguments of arm {:?}", arm.name);
     let arguments: Vec<String> = arm
         .arguments
         .iter()
-        .map(|text| filled(text, true, &of_arm))
+        .map(|text| filler.fill(text, true, &of_arm))
         .collect();
-    let mut command = Vec::new();
-    for word in &plan.workload.command {
-        match word.as_str() {
-            "{entrypoints}" => command.extend(options("--entrypoint", &plan.workload.entrypoints)),
-            "{known_validators}" => command.extend(options(
-                "--known-validator",
-                &plan.workload.known_validators,
-            )),
-            "{arguments}" => command.extend(arguments.iter().cloned()),
-            word => command.push(filled(word, false, "workload.command")),
-        }
-    }
-    if !plan
-        .workload
-        .command
-        .iter()
-        .any(|word| word == "{arguments}")
-    {
-        command.extend(arguments.iter().cloned());
-    }
+    let command = command(plan, &arguments, &mut filler);
     let mut environment = BTreeMap::new();
     for (name, text) in &plan.workload.environment {
-        environment.insert(name.clone(), filled(text, false, "workload.environment"));
+        let text = filler.fill(text, false, "workload.environment");
+        environment.insert(name.clone(), text);
     }
+    let of_arm = format!("environment of arm {:?}", arm.name);
     for (name, text) in &arm.environment {
-        environment.insert(
-            name.clone(),
-            filled(text, true, &format!("environment of arm {:?}", arm.name)),
-        );
+        environment.insert(name.clone(), filler.fill(text, true, &of_arm));
     }
-    if !unknown.is_empty() {
-        return Err(unknown);
+    if !filler.unknown.is_empty() {
+        return Err(filler.unknown);
     }
-    for (name, value) in values {
+    for (name, value) in filler.values {
         if let Some(value) = value {
             environment.insert(format!("{PREFIX}{}", name.to_uppercase()), value);
         }
     }
-    let lists = [
-        (
-            "FAULTLINE_ENTRYPOINTS",
-            options("--entrypoint", &plan.workload.entrypoints),
-        ),
-        (
-            "FAULTLINE_KNOWN_VALIDATORS",
-            options("--known-validator", &plan.workload.known_validators),
-        ),
-        ("FAULTLINE_ARGUMENTS", arguments),
-    ];
-    environment.extend(
-        lists
-            .into_iter()
-            .map(|(name, words)| (name.to_owned(), words.join(" "))),
-    );
+    environment.extend(lists(plan, &arguments));
     if let Some(entries) = arm.cache_entries {
         environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
     }
@@ -138,6 +95,53 @@ pub fn expand(
         command,
         environment,
     })
+}
+
+struct Filler {
+    values: BTreeMap<&'static str, Option<String>>,
+    unknown: Vec<Unknown>,
+}
+
+impl Filler {
+    fn fill(&mut self, text: &str, of_arm: bool, location: &str) -> String {
+        fill(text, &self.values).unwrap_or_else(|what| {
+            let what = format!("{location}: {what}");
+            self.unknown.push(Unknown { of_arm, what });
+            String::new()
+        })
+    }
+}
+
+/// Without `{arguments}`, the arm's arguments come last.
+fn command(plan: &Plan, arguments: &[String], filler: &mut Filler) -> Vec<String> {
+    let workload = &plan.workload;
+    let mut command = Vec::new();
+    for word in &workload.command {
+        match word.as_str() {
+            "{entrypoints}" => command.extend(options("--entrypoint", &workload.entrypoints)),
+            "{known_validators}" => {
+                command.extend(options("--known-validator", &workload.known_validators));
+            }
+            "{arguments}" => command.extend_from_slice(arguments),
+            word => command.push(filler.fill(word, false, "workload.command")),
+        }
+    }
+    if !workload.command.iter().any(|word| word == "{arguments}") {
+        command.extend_from_slice(arguments);
+    }
+    command
+}
+
+/// The variables for [`WHOLE`].
+fn lists(plan: &Plan, arguments: &[String]) -> [(String, String); 3] {
+    let entrypoints = options("--entrypoint", &plan.workload.entrypoints);
+    let known_validators = options("--known-validator", &plan.workload.known_validators);
+    [
+        ("FAULTLINE_ENTRYPOINTS", entrypoints.join(" ")),
+        ("FAULTLINE_KNOWN_VALIDATORS", known_validators.join(" ")),
+        ("FAULTLINE_ARGUMENTS", arguments.join(" ")),
+    ]
+    .map(|(name, words)| (name.to_owned(), words))
 }
 
 fn values(

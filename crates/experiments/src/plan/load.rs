@@ -104,21 +104,9 @@ struct Places {
     search: Option<usize>,
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan, Places) {
-    let mut plan = empty();
-    plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
-    plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
-    let replicates = top.take("replicates", m, |v| within(v, 1..=1000));
-    top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
-    top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
-    order(top, &mut plan, m);
-    // Only balanced in pairs.
-    let pairs = plan.order == Order::Abba && !top.has("concurrent");
-    let usual = if top.has("search") { 1 } else { 3 };
-    plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
+    let mut plan = general(top, base, m);
     let mut places = Places::default();
-    let searches = top.has("search");
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
@@ -138,6 +126,7 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan
     plan.stop = stops(plan.workload.kind);
     workload::lanes(top, base, single, (&mut plan.lanes, &mut places), m);
     begin(top, &mut plan, (base, &mut places), m);
+    let searches = top.has("search");
     top.table("stop", m, |t, m| {
         places.counted_from = t.line_of("counted_from", m);
         places.first_transaction_within = t.line_of("first_transaction_within", m);
@@ -150,15 +139,7 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan
         stop(t, &mut plan.stop, m);
     });
     top.table("host", m, |t, m| host(t, &mut plan.host, m));
-    top.table("recorder", m, |t, m| {
-        plan.recorder.program = t.take("program", m, |v| text(v).map(|text| base.program(&text)));
-        plan.recorder.config = t.take("config", m, |v| base.path(v));
-        plan.recorder.interval = t.take("interval", m, |v| {
-            at_least(time(v)?, Duration::from_millis(100))
-        });
-        plan.recorder.cpus = t.take("cpus", m, |v| CpuSet::parse(&text(v)?));
-        plan.recorder.targets = t.take("targets", m, |v| targets(base.path(v)?));
-    });
+    top.table("recorder", m, |t, m| plan.recorder = recorder(t, base, m));
     top.table("report", m, |t, m| {
         plan.report.primary = t.take("primary", m, |v| metric(text(v)?));
         plan.report.margin = t.take("margin", m, |v| percent(number(v)?));
@@ -166,11 +147,27 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan
     (plan.arms, places.arms) = arms::arms(top, base, m);
     concurrent(top, &mut plan, m);
     places.search = top.line_of("search", m);
-    if top.has("search") {
+    if searches {
         places.arms = vec![places.search];
     }
     search::search(top, &mut plan, m);
     (plan, places)
+}
+
+/// The keys before all sections.
+fn general(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Plan {
+    let mut plan = empty();
+    plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
+    plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
+    let replicates = top.take("replicates", m, |v| within(v, 1..=1000));
+    top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
+    top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
+    order(top, &mut plan, m);
+    // Only balanced in pairs.
+    let pairs = plan.order == Order::Abba && !top.has("concurrent");
+    let usual = if top.has("search") { 1 } else { 3 };
+    plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
+    plan
 }
 
 fn empty() -> Plan {
@@ -372,6 +369,18 @@ fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut ConfigErrors<'_>) {
     t.set("huge_pages", &mut rules.huge_pages, m, severity);
     t.set("governor", &mut rules.governor, m, severity);
     t.set("leftovers", &mut rules.leftovers, m, severity);
+}
+
+fn recorder(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Recorder {
+    Recorder {
+        program: t.take("program", m, |v| text(v).map(|text| base.program(&text))),
+        config: t.take("config", m, |v| base.path(v)),
+        interval: t.take("interval", m, |v| {
+            at_least(time(v)?, Duration::from_millis(100))
+        }),
+        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
+        targets: t.take("targets", m, |v| targets(base.path(v)?)),
+    }
 }
 
 fn severity(value: &DeValue<'_>) -> Result<Severity, String> {

@@ -8,6 +8,10 @@ use faultline_analysis::report::groups::by_key;
 use faultline_analysis::report::model::Caveat;
 
 const NAMED: usize = 8;
+const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
+     Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
+     A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
+     A run that lasted too long: neither stop the runner nor suspend the host.";
 
 pub(crate) fn context<'e>(
     experiment: &'e Experiment,
@@ -43,82 +47,61 @@ fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    let mut say = |what: String, remedy: &str| caveats.push(Caveat::new(what, remedy));
-    if let Some(what) = unfinished(experiment, counted) {
-        // In any other state, nothing runs.
-        let remedy = match lock::holder(&experiment.folder.lock()) {
-            Ok(Holder::Process(_)) => "It is being run: report again later.",
-            _ => "Go on with faultline experiment resume, and report again.",
-        };
-        say(what, remedy);
-    }
+    caveats.extend(unfinished(experiment, counted));
     if !unread.is_empty() {
-        say(
-            format!(
-                "Recordings or logs that cannot be read: {}. Of these runs only the outcome is known.",
-                unread.join("; ")
-            ),
+        let unread = unread.join("; ");
+        caveats.push(Caveat::new(
+            format!("Recordings or logs that cannot be read: {unread}. Of these runs only the outcome is known."),
             "Try sqlite3 FILE .recover, or repeat the experiment.",
-        );
+        ));
     }
-    let why = |which: fn(&Validity) -> Option<&str>| {
-        let of =
-            |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), one.name()));
-        by_key(counted.iter().filter_map(of))
-    };
-    for (why, runs) in why(|validity| {
-        if let Validity::Invalid(why) = validity {
-            Some(why)
-        } else {
-            None
-        }
-    }) {
-        say(
-            format!(
-                "Left out, since it did not try what its arm says: {}: {why}.",
-                listed(&runs)
-            ),
-            "Fix the cause, and run these again in a new experiment.",
-        );
-    }
-    for (why, runs) in why(|validity| {
-        if let Validity::Unproven(why) = validity {
-            Some(why)
-        } else {
-            None
-        }
-    }) {
-        say(
-            format!(
-                "Not proven to be what its arm says: {}: {why}.",
-                listed(&runs)
-            ),
-            "No datapoints of the program cache: check that the pushes arrive. Files in memory at the beginning: end what else \
-             uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stalled: a separate disk for the \
-             experiment's folder, and CPU time to spare. A run that lasted too long: neither stop the runner nor suspend the host.",
-        );
-    }
+    caveats.extend(invalid_or_unproven(counted));
     let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
     let early: Vec<String> = counted.iter().filter(early).map(Counted::name).collect();
     if !early.is_empty() && early.len() < counted.len() {
-        say(
+        let early = listed(&early);
+        caveats.push(Caveat::new(
             format!(
-                "Ended before their time: {}. Their averages are over the time until then.",
-                listed(&early)
+                "Ended before their time: {early}. Their averages are over the time until then."
             ),
             "Read the averages of these runs together with their outcome.",
-        );
+        ));
     }
     for (warning, runs) in by_key(counted.iter().flat_map(warnings)) {
-        say(
+        caveats.push(Caveat::new(
             format!("{}: {warning}", listed(&runs)),
             "Fix the cause of the warnings, and run again.",
-        );
+        ));
     }
     caveats
+}
+
+fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
+    let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
+    for one in counted {
+        match &one.ending.validity {
+            Validity::Valid => {}
+            Validity::Invalid(why) => invalid.push((why.clone(), one.name())),
+            Validity::Unproven(why) => unproven.push((why.clone(), one.name())),
+        }
+    }
+    let invalid = by_key(invalid.into_iter()).into_iter().map(|(why, runs)| {
+        let runs = listed(&runs);
+        Caveat::new(
+            format!("Left out, since it did not try what its arm says: {runs}: {why}."),
+            "Fix the cause, and run these again in a new experiment.",
+        )
+    });
+    let unproven = by_key(unproven.into_iter()).into_iter().map(|(why, runs)| {
+        let runs = listed(&runs);
+        Caveat::new(
+            format!("Not proven to be what its arm says: {runs}: {why}."),
+            UNPROVEN_REMEDY,
+        )
+    });
+    invalid.chain(unproven).collect()
 }
 
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
@@ -129,7 +112,7 @@ fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
     one.ending.notes.iter().filter_map(warning).collect()
 }
 
-fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String> {
+fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<Caveat> {
     let all: usize = experiment
         .standing
         .turns
@@ -158,12 +141,18 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String
         .stopped
         .as_ref()
         .map_or_else(String::new, |why| format!(" It was stopped: {why}."));
-    Some(format!(
+    // In any other state, nothing runs.
+    let remedy = match lock::holder(&experiment.folder.lock()) {
+        Ok(Holder::Process(_)) => "It is being run: report again later.",
+        _ => "Go on with faultline experiment resume, and report again.",
+    };
+    let what = format!(
         "The experiment is not finished: {} of {} count so far ({}).{why}",
         counted.len(),
         runs(all),
         arms.join(", ")
-    ))
+    );
+    Some(Caveat::new(what, remedy))
 }
 
 fn listed(runs: &[String]) -> String {

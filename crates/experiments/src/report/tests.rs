@@ -2,7 +2,7 @@ use super::*;
 use crate::journal::{Entry, Line, Step};
 use crate::outcome::Outcome;
 use crate::schedule::Turn;
-use faultline_analysis::report::model::{Block, Cell, Table};
+use faultline_analysis::report::model::{Block, Cell, Report, Table};
 use faultline_analysis::run::{Replayed, ReplayedSlot};
 use faultline_isolation::Evidence;
 use std::collections::BTreeMap;
@@ -337,8 +337,51 @@ fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
+    let report = report_of_four_replays();
+    let paired = table(&report, "paired").unwrap();
+    assert_eq!(
+        column(paired, "Runs"),
+        [
+            "1024, run 1 against 512, run 1",
+            "1024, run 2 against 512, run 2"
+        ],
+        "{paired:#?}"
+    );
+    let differences = column(paired, "Mean difference");
+    assert!(
+        differences[0].starts_with("-2") && differences[1].starts_with("-3"),
+        "{differences:?}"
+    );
+    assert_eq!(
+        column(table(&report, "paired-counts").unwrap(), "Mean difference"),
+        ["-19", "-20"]
+    );
+}
+
+#[test]
+fn the_pairs_of_replays_are_also_compared_together() {
+    let report = report_of_four_replays();
+    let together = table(&report, "paired-together").unwrap();
+    assert_eq!(column(together, "What")[0], "Replay time");
+    assert_eq!(
+        (
+            column(together, "Pairs")[0].as_str(),
+            column(together, "Difference")[1].as_str()
+        ),
+        ("2", "-19.5")
+    );
+    let primary = table(&report, "primary").unwrap();
+    assert_eq!(
+        (
+            column(primary, "Reference mean"),
+            column(primary, "Other mean")
+        ),
+        (vec!["105".to_owned()], vec!["7.5".to_owned()])
+    );
+}
+
+fn report_of_four_replays() -> Report {
     let replay = |arm: &str, replicate: u32, ms: f64, misses: u64| {
         let slots = (1..=200).map(|slot| ReplayedSlot {
             slot,
@@ -369,48 +412,11 @@ fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
         replay("512", 2, 12.0, 22),
         replay("1024", 2, 9.0, 2),
     ];
-    let report = report::build(
-        &runs,
-        &Options {
-            primary: report::scalar("cache-time").unwrap(),
-            ..Options::default()
-        },
-    );
-    let paired = table(&report, "paired").unwrap();
-    assert_eq!(
-        column(paired, "Runs"),
-        [
-            "1024, run 1 against 512, run 1",
-            "1024, run 2 against 512, run 2"
-        ],
-        "{paired:#?}"
-    );
-    let differences = column(paired, "Mean difference");
-    assert!(
-        differences[0].starts_with("-2") && differences[1].starts_with("-3"),
-        "{differences:?}"
-    );
-    assert_eq!(
-        column(table(&report, "paired-counts").unwrap(), "Mean difference"),
-        ["-19", "-20"]
-    );
-    let together = table(&report, "paired-together").unwrap();
-    assert_eq!(column(together, "What")[0], "Replay time");
-    assert_eq!(
-        (
-            column(together, "Pairs")[0].as_str(),
-            column(together, "Difference")[1].as_str()
-        ),
-        ("2", "-19.5")
-    );
-    let primary = table(&report, "primary").unwrap();
-    assert_eq!(
-        (
-            column(primary, "Reference mean"),
-            column(primary, "Other mean")
-        ),
-        (vec!["105".to_owned()], vec!["7.5".to_owned()])
-    );
+    let options = Options {
+        primary: report::scalar("cache-time").unwrap(),
+        ..Options::default()
+    };
+    report::build(&runs, &options)
 }
 
 #[test]

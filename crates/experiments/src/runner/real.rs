@@ -6,7 +6,7 @@ use super::job::owner;
 use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
-use crate::host::{self, HostFinding, folders_of};
+use crate::host::{self, HostFinding};
 use crate::judge::cache;
 use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
 use crate::replay;
@@ -123,7 +123,7 @@ impl System for Real {
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let mut lines = Vec::new();
-        for folder in folders_of(lane) {
+        for folder in lane.folders() {
             if !folder.exists() {
                 let init = format!("`faultline experiment init {}` makes it", folder.display());
                 anyhow::bail!("{}: there is no such folder; {init}", folder.display());
@@ -154,7 +154,7 @@ impl System for Real {
     }
 
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
-        let mut warm: Vec<&Path> = folders_of(lane).collect();
+        let mut warm: Vec<&Path> = lane.folders().collect();
         if let Begin::Restore { from } = &plan.begin {
             warm.push(from);
         }

@@ -13,7 +13,7 @@ use faultline_isolation::{End, Evidence, Launched};
 use faultline_record::gate_text;
 use faultline_record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -396,7 +396,6 @@ impl Runner<'_> {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
         let state = ask(run);
         let JobState {
@@ -414,12 +413,11 @@ impl Runner<'_> {
             None => state?,
         };
         let watch = run.watch.as_mut().context("it was never begun")?;
+        let number = run.scheduled.run;
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {
-                self.system.print(&format!(
-                    "run {}: faultlined: {complaint}",
-                    run.scheduled.run
-                ));
+                let message = format!("run {number}: faultlined: {complaint}");
+                self.system.print(&message);
             }
         }
         if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
@@ -439,26 +437,7 @@ impl Runner<'_> {
             // The evidence has what the recording does not have yet.
             return Ok(RunPoll::Over);
         }
-        let seen = self
-            .system
-            .progress(&run.folder.join(crate::folder::RECORDING));
-        let now = self.system.now();
-        let why = watch.sample(now, seen.as_ref());
-        let free_bytes = self.system.free_bytes(self.folder.path());
-        anyhow::ensure!(
-            free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
-            "the recording cannot be written"
-        );
-        if let Some(unheard) = watch.falls_silent() {
-            let unheard = faultline_text::time(unheard);
-            self.system.print(&format!(
-                "run {}: faultlined has recorded nothing for {unheard}",
-                run.scheduled.run
-            ));
-        }
-        if let Some(silent) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
-        }
+        let why = self.sample_recording(watch, number, &run.folder)?;
         if run.why.is_none() {
             run.why = why.map(|why| (why, evidence));
         }
@@ -467,5 +446,31 @@ impl Runner<'_> {
             Some((StopReason::TimeUp, _)) => RunPoll::TimeUp,
             Some(_) => RunPoll::Over,
         })
+    }
+
+    /// Fails if nothing is recorded any more.
+    fn sample_recording(
+        &mut self,
+        watch: &mut Watch,
+        run: u32,
+        folder: &Path,
+    ) -> anyhow::Result<Option<StopReason>> {
+        let seen = self.system.progress(&folder.join(crate::folder::RECORDING));
+        let now = self.system.now();
+        let why = watch.sample(now, seen.as_ref());
+        let free_bytes = self.system.free_bytes(self.folder.path());
+        anyhow::ensure!(
+            free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
+            "the recording cannot be written"
+        );
+        if let Some(silent) = watch.falls_silent() {
+            let silent = faultline_text::time(silent);
+            let message = format!("run {run}: faultlined has recorded nothing for {silent}");
+            self.system.print(&message);
+        }
+        if let Some(silent) = watch.silent() {
+            anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
+        }
+        Ok(why)
     }
 }

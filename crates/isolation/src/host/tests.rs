@@ -18,40 +18,8 @@ fn stat(pid: u32, name: &str, state: char) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_host_that_tells_everything_is_described() {
-    let command = "agave-validator\0--ledger\0/mnt/ledger\0";
-    let (_folder, root) = pretend(&[
-        (
-            "proc/sys/kernel/random/boot_id",
-            "5e3c0c1e-0000-4000-8000-000000000001\n",
-        ),
-        (
-            "proc/meminfo",
-            "MemTotal: 1024 kB\nMemAvailable: 512 kB\nSwapTotal: 64 kB\nSwapFree: 60 kB\n",
-        ),
-        ("proc/pressure/cpu", "some avg10=0.00 total=9\n"),
-        (
-            "proc/pressure/io",
-            "some avg10=0.00 total=7\nfull avg10=0.00 total=5\n",
-        ),
-        ("proc/12/stat", &stat(12, "agave-validator", 'S')),
-        ("proc/12/cmdline", command),
-        ("proc/13/stat", &stat(13, "agave-validator", 'Z')),
-        ("proc/14/stat", &stat(14, "bash", 'S')),
-        (
-            "sys/kernel/mm/transparent_hugepage/enabled",
-            "[always] madvise never\n",
-        ),
-        (
-            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-            "powersave\n",
-        ),
-        (
-            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
-            "powersave\n",
-        ),
-    ]);
+    let (_folder, root) = whole_host();
     let state = inspect(&root, &[], &|name| name == "agave-validator");
     assert_eq!(
         state.boot_id.as_deref(),
@@ -90,6 +58,41 @@ fn a_host_that_tells_everything_is_described() {
             command
         }]
     );
+}
+
+fn whole_host() -> (tempfile::TempDir, HostRoot) {
+    let command = "agave-validator\0--ledger\0/mnt/ledger\0";
+    pretend(&[
+        (
+            "proc/sys/kernel/random/boot_id",
+            "5e3c0c1e-0000-4000-8000-000000000001\n",
+        ),
+        (
+            "proc/meminfo",
+            "MemTotal: 1024 kB\nMemAvailable: 512 kB\nSwapTotal: 64 kB\nSwapFree: 60 kB\n",
+        ),
+        ("proc/pressure/cpu", "some avg10=0.00 total=9\n"),
+        (
+            "proc/pressure/io",
+            "some avg10=0.00 total=7\nfull avg10=0.00 total=5\n",
+        ),
+        ("proc/12/stat", &stat(12, "agave-validator", 'S')),
+        ("proc/12/cmdline", command),
+        ("proc/13/stat", &stat(13, "agave-validator", 'Z')),
+        ("proc/14/stat", &stat(14, "bash", 'S')),
+        (
+            "sys/kernel/mm/transparent_hugepage/enabled",
+            "[always] madvise never\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
+    ])
 }
 
 #[test]

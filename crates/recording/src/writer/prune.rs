@@ -76,7 +76,6 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
     Ok((first != Some(cut.tick)).then_some(cut))
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn prune(
     conn: &Connection,
     cut: &Cut,
@@ -100,30 +99,32 @@ fn prune(
             *removed.entry(table).or_default() += rows as u64;
             Ok(())
         };
+    delete_before(cut, &mut delete)?;
+    delete_unreferenced(cut, process.unwrap_or(0), &mut delete)
+}
+
+/// Takes a table, a condition and its parameters.
+type Delete<'d> = dyn FnMut(&'static str, &str, &[i64]) -> rusqlite::Result<()> + 'd;
+
+/// Also deletes carried rows without values.
+fn delete_before(cut: &Cut, delete: &mut Delete<'_>) -> rusqlite::Result<()> {
     for table in TABLES.iter() {
-        match tick_column(table) {
+        if let Some(column) = tick_column(table) {
             // A point from before the first tick has no tick.
-            Some(column) => delete(
-                table.name,
-                &format!("{column} < ?1 OR {column} IS NULL"),
-                &[cut.tick],
-            )?,
-            None => continue,
+            let condition = format!("{column} < ?1 OR {column} IS NULL");
+            delete(table.name, &condition, &[cut.tick])?;
         }
     }
-    for (table, gone) in [
+    for (table, columns) in [
         ("pool_sample", crate::schema::POOL),
         ("device_sample", crate::schema::DEVICE),
     ] {
-        let all_null: Vec<String> = gone
+        let all_null: Vec<String> = columns
             .iter()
             .map(|column| format!("{} IS NULL", column.name))
             .collect();
-        delete(
-            table,
-            &format!("tick = ?1 AND {}", all_null.join(" AND ")),
-            &[cut.tick],
-        )?;
+        let condition = format!("tick = ?1 AND {}", all_null.join(" AND "));
+        delete(table, &condition, &[cut.tick])?;
     }
     delete("series_sample", "tick = ?1 AND value IS NULL", &[cut.tick])?;
     delete("problem", "tick = ?1 AND status IS NULL", &[cut.tick])?;
@@ -131,21 +132,25 @@ fn prune(
         "event",
         "session < ?1 OR (session = ?1 AND uptime_ns < ?2)",
         &[cut.session, cut.uptime],
-    )?;
+    )
+}
+
+fn delete_unreferenced(
+    cut: &Cut,
+    current_process: i64,
+    delete: &mut Delete<'_>,
+) -> rusqlite::Result<()> {
     let unused = "id <> ?1 AND id NOT IN (SELECT process FROM tick WHERE process NOT NULL)
                   AND id NOT IN (SELECT process FROM event WHERE process NOT NULL)";
-    delete("process", unused, &[process.unwrap_or(0)])?;
+    delete("process", unused, &[current_process])?;
     delete("session", "id < ?1", &[cut.session])?;
     for (name, samples) in [
         ("pool", "pool_sample"),
         ("device", "device_sample"),
         ("series", "series_sample"),
     ] {
-        delete(
-            name,
-            &format!("id NOT IN (SELECT {name} FROM {samples})"),
-            &[],
-        )?;
+        let condition = format!("id NOT IN (SELECT {name} FROM {samples})");
+        delete(name, &condition, &[])?;
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ fn fixture() -> PathBuf {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_recording_of_format_1_is_read_as_it_was_written() {
     let recording = Recording::open(&fixture()).unwrap();
     let labels: Vec<_> = recording
@@ -47,7 +46,11 @@ fn a_recording_of_format_1_is_read_as_it_was_written() {
         ticks.iter().filter(|tick| tick.process == Some(2)).count(),
         5
     );
+}
 
+#[test]
+fn its_samples_are_read_as_they_were_written() {
+    let recording = Recording::open(&fixture()).unwrap();
     let names = ["resident_anon_bytes", "major_faults", "cpu_user_seconds"];
     let columns = recording.columns(Table::Process, &names).unwrap();
     let of = |row: usize| {
@@ -84,6 +87,11 @@ fn a_recording_of_format_1_is_read_as_it_was_written() {
         (36, Some(4000.0))
     );
     assert!(series.last().unwrap().labels.contains(r#""id":"4""#));
+}
+
+#[test]
+fn its_problems_and_events_are_read_as_they_were_written() {
+    let recording = Recording::open(&fixture()).unwrap();
     let problem = &recording.problems().unwrap()[0];
     assert_eq!(
         (

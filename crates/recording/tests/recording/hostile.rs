@@ -80,65 +80,8 @@ fn read_in_time(path: &Path) -> Result<(), Error> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn whatever_is_no_plain_table_is_refused_by_name() {
-    let cases = [
-        (ENDLESS, "`event` is a view; a recording has only tables"),
-        (
-            "CREATE VIEW mine AS SELECT 1",
-            "`mine` is a view; a recording has only tables",
-        ),
-        (
-            "CREATE TRIGGER twice AFTER INSERT ON session BEGIN DELETE FROM tick; END",
-            "`twice` is a trigger; a recording has only tables",
-        ),
-        (
-            "CREATE VIRTUAL TABLE notes USING fts5(x)",
-            "`notes` is a virtual table; a recording has only plain ones",
-        ),
-        (
-            "DROP TABLE problem; CREATE VIRTUAL TABLE problem USING fts5(tick, source, status, what)",
-            "`problem` is a virtual table",
-        ),
-        (
-            "ALTER TABLE tick ADD COLUMN twice TEXT AS (phase || phase)",
-            "the column `twice` of `tick` is declared as `TEXT AS (phase || phase)`",
-        ),
-        (
-            "ALTER TABLE event ADD COLUMN more TEXT DEFAULT 'x'",
-            "declared as `TEXT DEFAULT \\'x\\'`",
-        ),
-        (
-            "DROP TABLE label; CREATE TABLE label(key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (value > 1))",
-            "the column `value` of `label` is declared as `TEXT NOT NULL CHECK (value > 1)`",
-        ),
-        (
-            "DROP TABLE event; CREATE TABLE event AS SELECT 1 AS id",
-            "`event`",
-        ),
-        (
-            "DROP TABLE event; CREATE TABLE Event(id INTEGER PRIMARY KEY)",
-            "`event` is not declared as",
-        ),
-        (
-            "CREATE INDEX lengths ON event(length(detail))",
-            "`lengths` is an index of an expression",
-        ),
-        (
-            "CREATE INDEX some ON event(kind) WHERE kind > 'a'",
-            "`some` is an index of an expression",
-        ),
-        (
-            "ALTER TABLE event DROP COLUMN unix_ns",
-            "`event` has no column `unix_ns`",
-        ),
-        ("DROP TABLE event", "its table `event` is missing"),
-        (
-            "CREATE VIEW \"a\u{1b}[2J\u{202e}b\" AS SELECT 1",
-            "`a\\u{1b}[2J\\u{202e}b` is a view",
-        ),
-    ];
-    for (sql, says) in cases {
+    for (sql, says) in NO_PLAIN_TABLES {
         let (folder, path) = changed(sql);
         let bytes = fs::read(&path).unwrap();
         let said = |result: Result<(), Error>| match result {
@@ -157,6 +100,64 @@ fn whatever_is_no_plain_table_is_refused_by_name() {
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
     }
 }
+
+/// SQL that changes a recording, and a part of the error.
+const NO_PLAIN_TABLES: [(&str, &str); 15] = [
+    (ENDLESS, "`event` is a view; a recording has only tables"),
+    (
+        "CREATE VIEW mine AS SELECT 1",
+        "`mine` is a view; a recording has only tables",
+    ),
+    (
+        "CREATE TRIGGER twice AFTER INSERT ON session BEGIN DELETE FROM tick; END",
+        "`twice` is a trigger; a recording has only tables",
+    ),
+    (
+        "CREATE VIRTUAL TABLE notes USING fts5(x)",
+        "`notes` is a virtual table; a recording has only plain ones",
+    ),
+    (
+        "DROP TABLE problem; CREATE VIRTUAL TABLE problem USING fts5(tick, source, status, what)",
+        "`problem` is a virtual table",
+    ),
+    (
+        "ALTER TABLE tick ADD COLUMN twice TEXT AS (phase || phase)",
+        "the column `twice` of `tick` is declared as `TEXT AS (phase || phase)`",
+    ),
+    (
+        "ALTER TABLE event ADD COLUMN more TEXT DEFAULT 'x'",
+        "declared as `TEXT DEFAULT \\'x\\'`",
+    ),
+    (
+        "DROP TABLE label; CREATE TABLE label(key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (value > 1))",
+        "the column `value` of `label` is declared as `TEXT NOT NULL CHECK (value > 1)`",
+    ),
+    (
+        "DROP TABLE event; CREATE TABLE event AS SELECT 1 AS id",
+        "`event`",
+    ),
+    (
+        "DROP TABLE event; CREATE TABLE Event(id INTEGER PRIMARY KEY)",
+        "`event` is not declared as",
+    ),
+    (
+        "CREATE INDEX lengths ON event(length(detail))",
+        "`lengths` is an index of an expression",
+    ),
+    (
+        "CREATE INDEX some ON event(kind) WHERE kind > 'a'",
+        "`some` is an index of an expression",
+    ),
+    (
+        "ALTER TABLE event DROP COLUMN unix_ns",
+        "`event` has no column `unix_ns`",
+    ),
+    ("DROP TABLE event", "its table `event` is missing"),
+    (
+        "CREATE VIEW \"a\u{1b}[2J\u{202e}b\" AS SELECT 1",
+        "`a\\u{1b}[2J\\u{202e}b` is a view",
+    ),
+];
 
 #[test]
 fn what_an_operator_or_a_later_version_adds_is_ignored() {

@@ -1,7 +1,7 @@
 //! A run cut in two.
 
 use crate::made_up::{arm, at, day::Day, finished, write};
-use faultline_recording::{Error, EventKind, NewProcess, Recording, Writer, merge};
+use faultline_recording::{Error, EventKind, Merged, NewProcess, Recording, Writer, merge};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,14 +35,18 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     paths
 }
 
+fn merged(folder: &Path) -> (Merged, Recording) {
+    let [first, second] = halves(folder);
+    let joined = folder.join("joined.db");
+    // In any order.
+    let message = merge(&[second, first], &joined).unwrap();
+    (message, Recording::open(&joined).unwrap())
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_run_cut_in_two_is_one_after_merging() {
     let folder = crate::made_up::folder();
-    let [first, second] = halves(folder.path());
-    let joined = folder.path().join("joined.db");
-    // In any order.
-    let message = merge(&[second.clone(), first.clone()], &joined).unwrap();
+    let (message, all) = merged(folder.path());
     assert_eq!((message.sessions, message.ticks), (2, 112));
     assert_eq!(
         message
@@ -51,12 +55,6 @@ fn a_run_cut_in_two_is_one_after_merging() {
             .map(Duration::as_secs)
             .collect::<Vec<_>>(),
         [8]
-    );
-
-    let all = Recording::open(&joined).unwrap();
-    let (first, second) = (
-        Recording::open(&first).unwrap(),
-        Recording::open(&second).unwrap(),
     );
     let ticks = all.ticks().unwrap();
     assert_eq!(
@@ -72,7 +70,14 @@ fn a_run_cut_in_two_is_one_after_merging() {
             .windows(2)
             .all(|pair| pair[0].unix_ns < pair[1].unix_ns)
     );
+}
 
+#[test]
+fn the_rows_of_both_parts_follow_one_another() {
+    let folder = crate::made_up::folder();
+    let (_, all) = merged(folder.path());
+    let [first, second] =
+        ["first.db", "second.db"].map(|name| Recording::open(&folder.path().join(name)).unwrap());
     let faults = |recording: &Recording| {
         recording
             .columns(faultline_recording::Table::Process, &["major_faults"])
@@ -102,7 +107,12 @@ fn a_run_cut_in_two_is_one_after_merging() {
             .collect()
     };
     assert!(series(&all) == [series(&first), series(&second)].concat());
+}
 
+#[test]
+fn the_time_between_the_parts_is_a_gap_and_their_names_are_noted() {
+    let folder = crate::made_up::folder();
+    let (_, all) = merged(folder.path());
     let gap = all
         .events()
         .unwrap()

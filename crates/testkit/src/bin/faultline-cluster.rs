@@ -67,11 +67,45 @@ fn main() -> ExitCode {
     program::main("faultline-cluster", run)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn run(arguments: Arguments) -> Result<()> {
     let begun = Instant::now();
+    let (leader_only, ignore_stdin) = (arguments.leader_only, arguments.ignore_stdin);
+    let (programs, seconds) = (arguments.programs, arguments.seconds);
+    let rate = if arguments.no_load { 0 } else { arguments.rate };
+    let mut cluster = match leader_only {
+        true => Cluster::start_leader(options(arguments))?,
+        false => Cluster::start(options(arguments))?,
+    };
+    println!("started after {:.1} s", begun.elapsed().as_secs_f64());
+    print_validators(&cluster);
+    let load = match rate {
+        0 => None,
+        rate => Some(Load::start(cluster.leader_rpc().address(), rate, programs)?),
+    };
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let stdin_closed = (!ignore_stdin).then(watch_stdin);
+    while end.is_none_or(|end| Instant::now() < end)
+        && !wait(stdin_closed.as_ref(), Duration::from_secs(1))
+    {
+        if leader_only {
+            cluster.check_leader()?
+        } else {
+            cluster.check()?
+        }
+    }
+    if let Some(load) = load {
+        let failed = load.failed();
+        println!(
+            "load      {} transactions accepted, {failed} refused",
+            load.stop()
+        );
+    }
+    Ok(())
+}
+
+fn options(arguments: Arguments) -> ClusterOptions {
     let downloads = arguments.download || arguments.leader_only;
-    let options = ClusterOptions {
+    ClusterOptions {
         programs: arguments.programs,
         cache_entries: arguments.cache_entries,
         follower_metrics: arguments.metrics,
@@ -90,12 +124,10 @@ fn run(arguments: Arguments) -> Result<()> {
         ports_base: arguments.ports,
         folder: arguments.folder,
         ..ClusterOptions::default()
-    };
-    let mut cluster = match arguments.leader_only {
-        true => Cluster::start_leader(options)?,
-        false => Cluster::start(options)?,
-    };
-    println!("started after {:.1} s", begun.elapsed().as_secs_f64());
+    }
+}
+
+fn print_validators(cluster: &Cluster) {
     println!(
         "leader    pid {} rpc {} ledger {}",
         cluster.leader_pid(),
@@ -108,37 +140,8 @@ fn run(arguments: Arguments) -> Result<()> {
             println!("follower  pid {pid} rpc {} ledger {ledger}", rpc.address());
             println!("follower  log {}", show(cluster.follower_log()));
         }
-        None => tell_how_to_follow(&cluster),
+        None => tell_how_to_follow(cluster),
     }
-    let load = match if arguments.no_load { 0 } else { arguments.rate } {
-        0 => None,
-        rate => Some(Load::start(
-            cluster.leader_rpc().address(),
-            rate,
-            arguments.programs,
-        )?),
-    };
-    let end = arguments
-        .seconds
-        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let stdin_closed = (!arguments.ignore_stdin).then(watch_stdin);
-    while end.is_none_or(|end| Instant::now() < end)
-        && !wait(stdin_closed.as_ref(), Duration::from_secs(1))
-    {
-        if arguments.leader_only {
-            cluster.check_leader()?
-        } else {
-            cluster.check()?
-        }
-    }
-    if let Some(load) = load {
-        let failed = load.failed();
-        println!(
-            "load      {} transactions accepted, {failed} refused",
-            load.stop()
-        );
-    }
-    Ok(())
 }
 
 fn tell_how_to_follow(cluster: &Cluster) {

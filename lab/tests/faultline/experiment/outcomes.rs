@@ -22,7 +22,6 @@ esac
 "#;
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_becomes_of_a_program_is_told_by_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
     let arms = [
@@ -66,19 +65,7 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         &Outcome::Exited { code: 8 },
     ];
     assert_eq!(outcomes, expected);
-    let wrapped = scene
-        .standing()
-        .counted()
-        .iter()
-        .find(|(run, ..)| run.arm == "wrapped")
-        .unwrap()
-        .0
-        .clone();
-    let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
-    assert!(
-        output.contains("clean") && !output.contains("never"),
-        "behind its script it had its time: {output}"
-    );
+    a_script_has_its_time(&scene);
     let notes = &ends[7].1.notes;
     assert!(
         notes
@@ -86,6 +73,19 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
             .any(|note| note.contains("left others running")),
         "{notes:?}"
     );
+    evidence_is_the_kernels(&scene);
+    recordings_are_labelled(&scene);
+    scene.assert_every_run_counts_once();
+    let words = said(&scene.faultline(&["stop", "plan.toml"]));
+    assert!(
+        words.contains("is finished") && !words.contains("resume"),
+        "{words}"
+    );
+    scene.assert_nothing_is_left();
+}
+
+fn evidence_is_the_kernels(scene: &Scene) {
+    let ends = scene.ends();
     let evidence = |place: usize| &ends[place].1.evidence;
     assert_eq!(
         [0, 1, 2].map(|place| evidence(place).end),
@@ -101,6 +101,9 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         "{:?}",
         evidence(2)
     );
+}
+
+fn recordings_are_labelled(scene: &Scene) {
     for (run, attempt, _) in scene.standing().counted() {
         let recording = Recording::open(&scene.folder().recording(run, attempt)).unwrap();
         let label = |key: &str| {
@@ -117,13 +120,22 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         assert_eq!(said, expected);
         assert!(recording.info().unwrap().finished);
     }
-    scene.assert_every_run_counts_once();
-    let words = said(&scene.faultline(&["stop", "plan.toml"]));
+}
+
+fn a_script_has_its_time(scene: &Scene) {
+    let wrapped = scene
+        .standing()
+        .counted()
+        .iter()
+        .find(|(run, ..)| run.arm == "wrapped")
+        .unwrap()
+        .0
+        .clone();
+    let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
     assert!(
-        words.contains("is finished") && !words.contains("resume"),
-        "{words}"
+        output.contains("clean") && !output.contains("never"),
+        "behind its script it had its time: {output}"
     );
-    scene.assert_nothing_is_left();
 }
 
 #[test]
@@ -154,33 +166,8 @@ fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
 
 /// All lanes at the same moment, with a killed one in their middle, and as another user where there is one.
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_others_running() {
-    let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
-case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
-    let lane = |name: &str| {
-        format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n")
-    };
-    let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\nshared_device = \"warn\"\ntwice = \"runs\"\n\
-                [[arm]]\nname = \"runs\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"killed\"\nmemory_max = \"64M\"\n";
-    let Some(scene) = Scene::new(
-        "together",
-        script,
-        1,
-        &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()),
-    ) else {
-        return;
-    };
-    let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
-    let plan = plan
-        .replace("ledger = \"ledger\"\n", "user = \"nobody\"\n")
-        .replace("cpus = \"0\"\n", "");
-    std::fs::write(scene.path("plan.toml"), plan).unwrap();
-    scene.open_to_all();
-    for name in ["x", "y", "z"] {
-        let made = scene.faultline(&["init", &format!("ledger-{name}")]);
-        assert!(made.status.success(), "{}", said(&made));
-    }
+    let Some(scene) = three_lanes() else { return };
     let output = scene.faultline(&["run", "plan.toml"]);
     assert!(output.status.success(), "{}", said(&output));
     let standing = scene.standing();
@@ -230,4 +217,31 @@ case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
     );
     scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
+}
+
+fn three_lanes() -> Option<Scene> {
+    let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
+case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
+    let lane = |name: &str| {
+        format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n")
+    };
+    let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\nshared_device = \"warn\"\ntwice = \"runs\"\n\
+                [[arm]]\nname = \"runs\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"killed\"\nmemory_max = \"64M\"\n";
+    let scene = Scene::new(
+        "together",
+        script,
+        1,
+        &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()),
+    )?;
+    let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
+    let plan = plan
+        .replace("ledger = \"ledger\"\n", "user = \"nobody\"\n")
+        .replace("cpus = \"0\"\n", "");
+    std::fs::write(scene.path("plan.toml"), plan).unwrap();
+    scene.open_to_all();
+    for name in ["x", "y", "z"] {
+        let made = scene.faultline(&["init", &format!("ledger-{name}")]);
+        assert!(made.status.success(), "{}", said(&made));
+    }
+    Some(scene)
 }

@@ -559,7 +559,6 @@ fn no_interval_of_an_amount_reaches_below_zero() {
 }
 
 /// A minute of a validator at the tip beside a wall clock that is set by so many seconds after half of it.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn with_clock(path: &std::path::Path, step: i64) -> Run {
     const BEGAN: i64 = 1_800_000_000;
     let unix = |second: f64| {
@@ -611,36 +610,37 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
             })
             .unwrap();
         for part in 0..2_u64 {
-            let (moment, slot) = (
-                second as f64 + 0.25 + part as f64 / 2.0,
-                Some(2 * second + part),
-            );
-            let (time_unix_ns, received) = (unix(moment), at.unix);
-            let cost = CostTrackerPoint {
-                time_unix_ns,
-                received,
-                bank_slot: slot,
-                transaction_count: Some(50 + second),
-                ..Default::default()
-            };
-            let replay = ReplaySlotPoint {
-                time_unix_ns,
-                received,
-                slot,
-                total_transactions: Some(50 + second),
-                replay_total_elapsed_us: Some(1000 * (second + 1)),
-                ..Default::default()
-            };
-            writer.point(&Point::CostTracker(cost)).unwrap();
-            writer.point(&Point::ReplaySlot(replay)).unwrap();
+            let moment = unix(second as f64 + 0.25 + part as f64 / 2.0);
+            for point in points_of_slot(2 * second + part, moment, at.unix) {
+                writer.point(&point).unwrap();
+            }
         }
     }
     writer.finish(stamp(60)).unwrap();
     load(path).unwrap()
 }
 
+fn points_of_slot(slot: u64, time_unix_ns: i64, received: Duration) -> [Point; 2] {
+    let (second, slot) = (slot / 2, Some(slot));
+    let cost = CostTrackerPoint {
+        time_unix_ns,
+        received,
+        bank_slot: slot,
+        transaction_count: Some(50 + second),
+        ..Default::default()
+    };
+    let replay = ReplaySlotPoint {
+        time_unix_ns,
+        received,
+        slot,
+        total_transactions: Some(50 + second),
+        replay_total_elapsed_us: Some(1000 * (second + 1)),
+        ..Default::default()
+    };
+    [Point::CostTracker(cost), Point::ReplaySlot(replay)]
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_wall_clock_that_is_set_moves_no_point_makes_no_second_and_is_a_caveat() {
     let folder = tempfile::tempdir().unwrap();
     let still = with_clock(&folder.path().join("0.fltl"), 0);
@@ -651,44 +651,13 @@ fn a_wall_clock_that_is_set_moves_no_point_makes_no_second_and_is_a_caveat() {
         (-20, "set back by 20.0 s"),
     ] {
         let run = with_clock(&folder.path().join(format!("{step}.fltl")), step);
-        let times = |run: &Run| {
-            run.points
-                .replay
-                .iter()
-                .map(|point| (point.slot, point.time_unix_ns))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(times(&run), times(&still), "{step}");
-        assert_eq!(
-            (run.clock_steps[0].at, run.clock_steps[0].seconds),
-            (30.0, step as f64)
+        same_times(&run, &still, step);
+        let report = build(std::slice::from_ref(&run), &Options::default());
+        same_tables(
+            &report,
+            &build(std::slice::from_ref(&still), &Options::default()),
         );
-        assert_eq!(
-            run.processes
-                .iter()
-                .map(|process| process.seen)
-                .collect::<Vec<_>>(),
-            [0.0, 45.0],
-            "{step}"
-        );
-        let (report, expected) = (
-            build(std::slice::from_ref(&run), &Options::default()),
-            build(std::slice::from_ref(&still), &Options::default()),
-        );
-        for id in ["tps", "replay", "phases"] {
-            let without_name = |report: &Report| {
-                table(report, id)
-                    .rows
-                    .iter()
-                    .map(|row| row[1..].to_vec())
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(
-                without_name(&report),
-                without_name(&expected),
-                "{step}: {id}"
-            );
-        }
+
         let said = format!("the wall clock was {words} at 2027-01-15 08:00:30 UTC");
         assert!(
             report
@@ -710,4 +679,40 @@ fn a_wall_clock_that_is_set_moves_no_point_makes_no_second_and_is_a_caveat() {
             drawn.marks
         );
     }
+}
+
+fn same_tables(report: &Report, expected: &Report) {
+    for id in ["tps", "replay", "phases"] {
+        let without_name = |report: &Report| {
+            table(report, id)
+                .rows
+                .iter()
+                .map(|row| row[1..].to_vec())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(without_name(report), without_name(expected), "{id}");
+    }
+}
+
+fn same_times(run: &Run, still: &Run, step: i64) {
+    let times = |run: &Run| {
+        run.points
+            .replay
+            .iter()
+            .map(|point| (point.slot, point.time_unix_ns))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(times(run), times(still), "{step}");
+    assert_eq!(
+        (run.clock_steps[0].at, run.clock_steps[0].seconds),
+        (30.0, step as f64)
+    );
+    assert_eq!(
+        run.processes
+            .iter()
+            .map(|process| process.seen)
+            .collect::<Vec<_>>(),
+        [0.0, 45.0],
+        "{step}"
+    );
 }

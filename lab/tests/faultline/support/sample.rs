@@ -585,22 +585,7 @@ pub(crate) fn rich() -> Report {
 }
 
 /// One run, and figures and tables that have next to nothing in them, or too much.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn degenerate() -> Report {
-    let timeline = |id: &str, series: Vec<Line>, log: bool| {
-        let chart = Chart::Timeline(Timeline {
-            unit: "B".to_owned(),
-            series,
-            log,
-            ..Timeline::default()
-        });
-        Block::Figure(Figure {
-            id: id.to_owned(),
-            title: id.to_owned(),
-            caption: String::new(),
-            chart,
-        })
-    };
     let line = |y: Vec<Option<f64>>| {
         let x = (0..y.len()).map(|at| at as f64).collect();
         Line {
@@ -610,16 +595,7 @@ pub(crate) fn degenerate() -> Report {
             y,
         }
     };
-    let rows = (0..70)
-        .map(|row| vec![text(&format!("pool {row}")), number(f64::from(row), 0)])
-        .collect();
-    let long = Table {
-        id: "long".to_owned(),
-        title: "Pools".to_owned(),
-        columns: vec![column("pool", ""), column("faults", "")],
-        rows,
-        ..Table::default()
-    };
+
     let name = "a name without any place to break "
         .replace(' ', "_")
         .repeat(5);
@@ -639,7 +615,7 @@ pub(crate) fn degenerate() -> Report {
             true,
         ),
         timeline("constant", vec![line(vec![Some(1e12), Some(1e12)])], true),
-        Block::Table(long),
+        Block::Table(long_table()),
         Block::Table(Table {
             id: "bare".to_owned(),
             ..Table::default()
@@ -655,5 +631,33 @@ pub(crate) fn degenerate() -> Report {
         runs: vec![run],
         sections: vec![section],
         ..Report::default()
+    }
+}
+
+fn timeline(id: &str, series: Vec<Line>, log: bool) -> Block {
+    let chart = Chart::Timeline(Timeline {
+        unit: "B".to_owned(),
+        series,
+        log,
+        ..Timeline::default()
+    });
+    Block::Figure(Figure {
+        id: id.to_owned(),
+        title: id.to_owned(),
+        caption: String::new(),
+        chart,
+    })
+}
+
+fn long_table() -> Table {
+    let rows = (0..70)
+        .map(|row| vec![text(&format!("pool {row}")), number(f64::from(row), 0)])
+        .collect();
+    Table {
+        id: "long".to_owned(),
+        title: "Pools".to_owned(),
+        columns: vec![column("pool", ""), column("faults", "")],
+        rows,
+        ..Table::default()
     }
 }

@@ -146,101 +146,74 @@ impl PartialEq for Level {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn factors(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
-    let level = |name: String, sets: Arm| Level { name, sets };
     let mut all = vec![
-        t.take("memory_max", m, |v| {
-            levels(v, |v| {
-                let sets = Arm {
-                    memory_max: Some(memory(&size(v)?)?),
-                    ..Arm::default()
-                };
-                Ok(level(written(v), sets))
-            })
+        unnamed(t, "memory_max", m, |v, arm| {
+            arm.memory_max = Some(memory(&size(v)?)?);
+            Ok(written(v))
         }),
-        t.take("memory_high", m, |v| {
-            levels(v, |v| {
-                let sets = Arm {
-                    memory_high: Some(memory(&size(v)?)?),
-                    ..Arm::default()
-                };
-                Ok(level(format!("high-{}", written(v)), sets))
-            })
+        unnamed(t, "memory_high", m, |v, arm| {
+            arm.memory_high = Some(memory(&size(v)?)?);
+            Ok(format!("high-{}", written(v)))
         }),
-        t.take("swap_max", m, |v| {
-            levels(v, |v| {
-                let sets = Arm {
-                    swap_max: Some(size(v)? / PAGE * PAGE),
-                    ..Arm::default()
-                };
-                Ok(level(format!("swap-{}", written(v)), sets))
-            })
+        unnamed(t, "swap_max", m, |v, arm| {
+            arm.swap_max = Some(size(v)? / PAGE * PAGE);
+            Ok(format!("swap-{}", written(v)))
         }),
-        t.take("cache_entries", m, |v| {
-            levels(v, |v| {
-                let entries = within(v, 1..=u32::MAX)?;
-                Ok(level(
-                    format!("cache-{entries}"),
-                    Arm {
-                        cache_entries: Some(entries),
-                        ..Arm::default()
-                    },
-                ))
-            })
+        unnamed(t, "cache_entries", m, |v, arm| {
+            let entries = within(v, 1..=u32::MAX)?;
+            arm.cache_entries = Some(entries);
+            Ok(format!("cache-{entries}"))
         }),
-        t.take("cpus", m, |v| {
-            levels(v, |v| {
-                let cpus = CpuSet::parse(&text(v)?)?;
-                Ok(level(
-                    format!("cpus-{cpus}"),
-                    Arm {
-                        cpus: Some(cpus),
-                        ..Arm::default()
-                    },
-                ))
-            })
+        unnamed(t, "cpus", m, |v, arm| {
+            let cpus = CpuSet::parse(&text(v)?)?;
+            let name = format!("cpus-{cpus}");
+            arm.cpus = Some(cpus);
+            Ok(name)
         }),
     ];
-    all.push(named(t, "binary", m, |v| {
-        Ok(Arm {
-            binary: Some(base.path(v)?),
-            ..Arm::default()
-        })
+    all.push(named(t, "binary", m, |v, arm| {
+        arm.binary = Some(base.path(v)?);
+        Ok(())
     }));
-    all.push(named(t, "arguments", m, |v| {
-        Ok(Arm {
-            arguments: several(v, argument)?,
-            ..Arm::default()
-        })
+    all.push(named(t, "arguments", m, |v, arm| {
+        arm.arguments = several(v, argument)?;
+        Ok(())
     }));
-    all.push(named(t, "environment", m, |v| {
-        Ok(Arm {
-            environment: variables(v)?,
-            ..Arm::default()
-        })
+    all.push(named(t, "environment", m, |v, arm| {
+        arm.environment = variables(v)?;
+        Ok(())
     }));
     all.into_iter().flatten().collect()
 }
 
-fn levels(
-    value: &DeValue<'_>,
-    read: impl Fn(&DeValue<'_>) -> Result<Level, String>,
-) -> Result<Vec<Level>, String> {
-    let levels = distinct(value, read)?;
-    if levels.is_empty() {
-        Err("is empty: name its levels".to_owned())
-    } else {
-        Ok(levels)
-    }
+/// `read` sets the value in the arm and returns the level's name.
+fn unnamed(
+    t: &mut Table<'_>,
+    key: &'static str,
+    m: &mut ConfigErrors<'_>,
+    read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<String, String>,
+) -> Option<Vec<Level>> {
+    t.take(key, m, |value| {
+        let levels = distinct(value, |value| {
+            let mut sets = Arm::default();
+            let name = read(value, &mut sets)?;
+            Ok(Level { name, sets })
+        })?;
+        if levels.is_empty() {
+            Err("is empty: name its levels".to_owned())
+        } else {
+            Ok(levels)
+        }
+    })
 }
 
 fn named(
     t: &mut Table<'_>,
     key: &'static str,
     m: &mut ConfigErrors<'_>,
-    read: impl Fn(&DeValue<'_>) -> Result<Arm, String>,
+    read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<(), String>,
 ) -> Option<Vec<Level>> {
     let before = m.len();
     let levels = t.every(key, m, |name, value| {
@@ -248,10 +221,9 @@ fn named(
         if name.is_empty() {
             return Err("a level needs a name".to_owned());
         }
-        Ok(Level {
-            name,
-            sets: read(value)?,
-        })
+        let mut sets = Arm::default();
+        read(value, &mut sets)?;
+        Ok(Level { name, sets })
     });
     if levels.is_empty() && t.has(key) && m.len() == before {
         t.refuse(format!("{key} is empty: name its levels"), m);

@@ -71,10 +71,11 @@ fn a_small_plan_has_the_defaults() {
     assert_eq!(plan.text, SMALL);
 }
 
+const EVERY_KEY: &str = include_str!("every_key.toml");
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn every_key_is_read() {
-    let plan = read(include_str!("every_key.toml")).unwrap();
+    let plan = read(EVERY_KEY).unwrap();
     assert_eq!(plan.name, "ram-mainnet");
     assert_eq!(plan.workload.cluster, Some(Cluster::MainnetBeta));
     assert_eq!(plan.workload.entrypoints.len(), 5);
@@ -110,6 +111,11 @@ fn every_key_is_read() {
         plan.recorder.targets,
         Some("/etc/prometheus/targets/ram.json".into())
     );
+}
+
+#[test]
+fn every_key_of_an_arm_is_read_and_the_factors_are_crossed() {
+    let plan = read(EVERY_KEY).unwrap();
     let arm = &plan.arms[0];
     assert_eq!(
         (arm.memory_max, arm.memory_high, arm.swap_max),
@@ -167,65 +173,33 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn one_mistake_is_told_in_one_message() {
-    let mut wrong = Vec::new();
-    let mut one = |text: &str, expected: &str| {
-        let found = mistakes(text);
-        if found.len() != 1 || !found[0].contains(expected) {
-            wrong.push(format!("{expected:?} alone is wanted: {found:#?}"));
-        }
-    };
-    let every = include_str!("every_key.toml");
-    for line in every.lines().filter(|line| line.contains(" = ")) {
+    for line in EVERY_KEY.lines().filter(|line| line.contains(" = ")) {
         let key = line.split(' ').next().unwrap();
-        one(
-            &every.replacen(line, &format!("{key} = [1979-05-27]"), 1),
+        refused_once(
+            &EVERY_KEY.replacen(line, &format!("{key} = [1979-05-27]"), 1),
             key,
         );
-        one(
-            &every.replacen(line, &format!("x{line}"), 1),
+        refused_once(
+            &EVERY_KEY.replacen(line, &format!("x{line}"), 1),
             &format!("did you mean {key}?"),
         );
     }
     for head in [
         "workload", "begin", "stop", "host", "recorder", "report", "factors",
     ] {
-        one(
-            &every.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1),
+        refused_once(
+            &EVERY_KEY.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1),
             &format!("did you mean {head}?"),
         );
     }
-    one(&SMALL.replace("[[arm]]", "[[arms]]"), "did you mean arm?");
-    one(
-        &SMALL.replace("ledger = ", "leger = "),
-        "did you mean ledger?",
-    );
-    let factors = |text: &str| {
-        format!(
-            "{}[factors]\n{text}\n",
-            SMALL.split("[[arm]]").next().unwrap()
-        )
-    };
-    one(
-        &factors("memory_max = [\"1550MM\"]"),
-        "factors.memory_max: \"1550MM\": this unit is not known",
-    );
-    one(
-        &factors("memory_mx = [\"1550M\"]"),
-        "did you mean memory_max?",
-    );
-    one(&factors("environment = {}"), "environment is empty");
-    one(
-        &factors("environment = { a = { X = 5 } }"),
-        "factors.environment.a: a string is wanted",
-    );
-    one(&factors(""), "factors: is empty");
-    one(
+    refused_once(&with("[[arm]]", "[[arms]]"), "did you mean arm?");
+    refused_once(&with("ledger = ", "leger = "), "did you mean ledger?");
+    refused_once(
         &format!("{SMALL}io = [{{ device = \"/dev/sda\", read_bytes = \"5X\" }}]\n"),
         "arm.io.read_bytes: \"5X\"",
     );
-    one(
+    refused_once(
         &with(
             "folder = ",
             "force_order = 1\norder = \"sequential\"\nfolder = ",
@@ -233,11 +207,39 @@ fn one_mistake_is_told_in_one_message() {
         "force_order: true or false",
     );
     let twice = concurrent(&format!("twice = \"all\"\n{TWO_LANES}"));
-    one(
+    refused_once(
         &twice.replace("name = \"all\"", "name = \" all\""),
         "arm.name: \" all\"",
     );
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn one_mistake_in_factors_is_told_in_one_message() {
+    for (factors, expected) in [
+        (
+            "memory_max = [\"1550MM\"]",
+            "factors.memory_max: \"1550MM\": this unit is not known",
+        ),
+        ("memory_mx = [\"1550M\"]", "did you mean memory_max?"),
+        ("environment = {}", "environment is empty"),
+        (
+            "environment = { a = { X = 5 } }",
+            "factors.environment.a: a string is wanted",
+        ),
+        ("", "factors: is empty"),
+    ] {
+        let without_arms = SMALL.split("[[arm]]").next().unwrap();
+        refused_once(&format!("{without_arms}[factors]\n{factors}\n"), expected);
+    }
+}
+
+#[track_caller]
+fn refused_once(text: &str, expected: &str) {
+    let found = mistakes(text);
+    assert!(
+        found.len() == 1 && found[0].contains(expected),
+        "{expected:?} alone is wanted: {found:#?}"
+    );
 }
 
 #[test]

@@ -17,68 +17,40 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
-        names.insert(&arm.name, *line, format!("arm {:?}", arm.name), m);
+        let whose = format!("arm {:?}", arm.name);
+        names.insert(&arm.name, *line, whose.clone(), m);
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
+        {
+            let what = format!("{whose}: memory_high is above memory_max, so it never acts");
+            m.push(*line, what);
+        }
+        runners_own(arm.environment.keys(), &whose, *line, m);
+        let cache_variable = &plan.workload.cache_variable;
+        if arm.environment.contains_key(cache_variable) {
+            m.push(
+                *line,
+                format!(
+                    "{whose}: {cache_variable} is set by the runner; say cache_entries instead"
+                ),
+            );
+        }
+        let metrics = "SOLANA_METRICS_CONFIG";
+        if arm.environment.contains_key(metrics) || plan.workload.environment.contains_key(metrics)
         {
             m.push(
                 *line,
                 format!(
-                    "arm {:?}: memory_high is above memory_max, so it never acts",
-                    arm.name
-                ),
-            );
-        }
-        runners_own(
-            arm.environment.keys(),
-            &format!("arm {:?}", arm.name),
-            *line,
-            m,
-        );
-        if arm.environment.contains_key(&plan.workload.cache_variable) {
-            m.push(
-                *line,
-                format!(
-                    "arm {:?}: {} is set by the runner; say cache_entries instead",
-                    arm.name, plan.workload.cache_variable
-                ),
-            );
-        }
-        let set = |name: &str| {
-            arm.environment.contains_key(name) || plan.workload.environment.contains_key(name)
-        };
-        if set("SOLANA_METRICS_CONFIG") {
-            m.push(
-                *line,
-                format!(
-                    "arm {:?}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
-                     to report elsewhere too, say [forward] in the recorder's config",
-                    arm.name
+                    "{whose}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
+                     to report elsewhere too, say [forward] in the recorder's config"
                 ),
             );
         }
     }
-    runners_own(
-        plan.workload.environment.keys(),
-        "workload",
-        places.workload,
-        m,
-    );
-    if plan
-        .workload
-        .environment
-        .contains_key(&plan.workload.cache_variable)
-    {
-        let what = format!(
-            "workload: {} belongs to the arms: say cache_entries there",
-            plan.workload.cache_variable
-        );
-        m.push(places.workload, what);
-    }
+    workload_environment(plan, places.workload, m);
     let runs =
         (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
     if runs > MOST_RUNS {
@@ -86,6 +58,18 @@ fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
             None,
             format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"),
         );
+    }
+}
+
+fn workload_environment(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) {
+    let workload = &plan.workload;
+    runners_own(workload.environment.keys(), "workload", line, m);
+    if workload.environment.contains_key(&workload.cache_variable) {
+        let what = format!(
+            "workload: {} belongs to the arms: say cache_entries there",
+            workload.cache_variable
+        );
+        m.push(line, what);
     }
 }
 
@@ -216,46 +200,17 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 }
 
 /// Cleared folders must not contain anything else.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn folders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
-    let mut all: Vec<(String, &Path, Option<usize>)> =
-        vec![("folder".to_owned(), &plan.folder, None)];
-    if let Begin::Restore { from } = &plan.begin {
-        all.push(("begin.from".to_owned(), from, None));
-    }
-    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
-        let several = plan.lanes.len() > 1;
-        let key = |what: &str| {
-            if several {
-                format!("{what} of lane {:?}", lane.name)
-            } else {
-                what.to_owned()
-            }
-        };
-        all.push((key("ledger"), &lane.ledger, *line));
-        all.extend(
-            lane.accounts
-                .as_deref()
-                .map(|path| (key("accounts"), path, *line)),
-        );
-        all.extend(
-            lane.snapshots
-                .as_deref()
-                .map(|path| (key("snapshots"), path, *line)),
-        );
-    }
+    let all = named_folders(plan, places);
     for (index, (what, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
             m.push(*line, format!("{what} is /: give it a folder of its own"));
         }
         for (other, there, _) in all.get(..index).unwrap_or_default() {
+            let (a, b) = (path.display(), there.display());
             if path == there {
-                m.push(
-                    *line,
-                    format!("{what} and {other} are the same folder {}", path.display()),
-                );
+                m.push(*line, format!("{what} and {other} are the same folder {a}"));
             } else if path.starts_with(there) || there.starts_with(path) {
-                let (a, b) = (path.display(), there.display());
                 m.push(
                     *line,
                     format!(
@@ -266,34 +221,48 @@ fn folders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
         }
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
-        let cleared = [
-            Some(&lane.ledger),
-            lane.accounts.as_ref(),
-            lane.snapshots.as_ref(),
+        let files = [
+            ("identity", &lane.identity),
+            ("recorder.targets", &plan.recorder.targets),
         ];
-        for folder in cleared.into_iter().flatten() {
-            if let Some(identity) = lane
-                .identity
-                .as_ref()
-                .filter(|identity| identity.starts_with(folder))
-            {
-                let (identity, folder) = (identity.display(), folder.display());
-                m.push(*line, format!("identity {identity} is inside {folder}, which is cleared; keep it elsewhere"));
-            }
-            if let Some(file) = plan
-                .recorder
-                .targets
-                .as_ref()
-                .filter(|file| file.starts_with(folder))
-            {
-                let (file, folder) = (file.display(), folder.display());
-                m.push(
-                    *line,
-                    format!("recorder.targets {file} is inside {folder}, which is cleared; keep it elsewhere"),
-                );
+        for folder in lane.folders() {
+            for (what, file) in &files {
+                if let Some(file) = file.as_ref().filter(|file| file.starts_with(folder)) {
+                    let (file, folder) = (file.display(), folder.display());
+                    m.push(
+                        *line,
+                        format!(
+                            "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
+                        ),
+                    );
+                }
             }
         }
     }
+}
+
+type NamedFolder<'p> = (String, &'p Path, Option<usize>);
+
+fn named_folders<'p>(plan: &'p Plan, places: &Places) -> Vec<NamedFolder<'p>> {
+    let mut all: Vec<NamedFolder<'p>> = vec![("folder".to_owned(), &plan.folder, None)];
+    if let Begin::Restore { from } = &plan.begin {
+        all.push(("begin.from".to_owned(), from, None));
+    }
+    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
+        let folders = [
+            ("ledger", Some(&lane.ledger)),
+            ("accounts", lane.accounts.as_ref()),
+            ("snapshots", lane.snapshots.as_ref()),
+        ];
+        for (what, path) in folders {
+            let name = match plan.lanes.len() {
+                0 | 1 => what.to_owned(),
+                _ => format!("{what} of lane {:?}", lane.name),
+            };
+            all.extend(path.map(|path| (name, path.as_path(), *line)));
+        }
+    }
+    all
 }
 
 fn stops(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {

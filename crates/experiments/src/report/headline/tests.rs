@@ -39,7 +39,6 @@ fn ending(letter: char) -> Option<Ending> {
 }
 
 /// An experiment by its arms: `NAME LIMIT RUNS`, the limit `none` or as in a plan, the runs as letters.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn experiment(kind: &str, arms: &str) -> Experiment {
     let folder = Path::new("/nowhere/experiment");
     let (mut text, mut turns, mut lines) = (String::new(), Vec::new(), Vec::new());
@@ -66,23 +65,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
                 number: run,
                 runs: vec![scheduled],
             });
-            if let Some(ending) = ending(letter) {
-                let ending = Box::new(ending);
-                lines.push(Entry::TurnBegun {
-                    turn: run,
-                    attempt: 1,
-                });
-                lines.push(Entry::Step {
-                    run,
-                    attempt: 1,
-                    step: Step::Host,
-                });
-                lines.push(Entry::RunEnded {
-                    run,
-                    attempt: 1,
-                    ending,
-                });
-            }
+            lines.extend(ending(letter).into_iter().flat_map(|end| ended(run, end)));
         }
     }
     let head = format!(
@@ -91,13 +74,37 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     );
     let plan = plan::parse(&(head + &text), &folder.join("plan.toml"));
     let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-    let (name, plan_digest, launcher) = ("e".to_owned(), String::new(), "cgroup v1".to_owned());
+    Experiment {
+        folder: Folder::new(folder),
+        plan,
+        standing: journal(turns, lines),
+    }
+}
+
+fn ended(run: u32, ending: Ending) -> [Entry; 3] {
+    let attempt = 1;
+    [
+        Entry::TurnBegun { turn: run, attempt },
+        Entry::Step {
+            run,
+            attempt,
+            step: Step::Host,
+        },
+        Entry::RunEnded {
+            run,
+            attempt,
+            ending: Box::new(ending),
+        },
+    ]
+}
+
+fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
     let planned = Entry::Planned {
-        name,
-        plan: plan_digest,
+        name: "e".to_owned(),
+        plan: String::new(),
         file: PathBuf::new(),
         seed: 1,
-        launcher,
+        launcher: "cgroup v1".to_owned(),
         turns,
     };
     let runner = Entry::Runner {
@@ -108,11 +115,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     let lines: Vec<Line> = all
         .map(|(entry, unix_ns)| Line { unix_ns, entry })
         .collect();
-    Experiment {
-        folder: Folder::new(folder),
-        plan,
-        standing: JournalState::of(&lines),
-    }
+    JournalState::of(&lines)
 }
 
 /// Headlines of experiments as they stand. Nothing is recorded of any run: what is said is what the journal says.

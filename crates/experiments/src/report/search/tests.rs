@@ -107,7 +107,6 @@ fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experimen
 }
 
 /// The same, of these lines.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answer>) -> Experiment {
     let text = format!(
         "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
@@ -115,61 +114,13 @@ fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answe
         folder.display().to_string()
     );
     let plan = plan::parse(&text, &folder.join("plan.toml")).expect("a plan");
-    let run = Scheduled {
-        run: 1,
-        arm: "search".to_owned(),
-        replicate: 1,
-        lane: "here".to_owned(),
-        second: false,
-    };
-    let mut entries = vec![Entry::Planned {
-        name: "least".to_owned(),
-        plan: "abc".to_owned(),
-        file: PathBuf::new(),
-        seed: 1,
-        launcher: "cgroup v1".to_owned(),
-        turns: vec![Turn {
-            number: 1,
-            runs: vec![run],
-        }],
-    }];
-    let searches = |attempt, lines: Vec<Line>| {
-        lines.into_iter().map(move |line| Entry::Search {
-            run: 1,
-            attempt,
-            line,
-        })
-    };
+    let mut entries = vec![planned()];
     if before > 0 {
-        entries.push(Entry::TurnBegun {
-            turn: 1,
-            attempt: 1,
-        });
-        entries.extend(searches(1, lines().into_iter().take(before).collect()));
+        entries.extend(attempt(1, lines().into_iter().take(before).collect()));
     }
-    entries.push(Entry::TurnBegun {
-        turn: 1,
-        attempt: 2,
-    });
-    entries.extend(searches(2, newest));
+    entries.extend(attempt(2, newest));
     if let Some(answer) = answer {
-        entries.push(Entry::SearchAnswer {
-            run: 1,
-            attempt: 2,
-            answer: Box::new(answer),
-        });
-        let ending = Ending {
-            outcome: Ended::Completed,
-            validity: Validity::Valid,
-            evidence: Kernel::default(),
-            notes: Vec::new(),
-            stopped_unix_ns: None,
-        };
-        entries.push(Entry::RunEnded {
-            run: 1,
-            attempt: 2,
-            ending: Box::new(ending),
-        });
+        entries.extend(completed(2, answer));
     }
     let lines: Vec<Written> = (1_i64..)
         .zip(entries)
@@ -183,6 +134,59 @@ fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answe
         plan,
         standing: JournalState::of(&lines),
     }
+}
+
+fn planned() -> Entry {
+    let run = Scheduled {
+        run: 1,
+        arm: "search".to_owned(),
+        replicate: 1,
+        lane: "here".to_owned(),
+        second: false,
+    };
+    Entry::Planned {
+        name: "least".to_owned(),
+        plan: "abc".to_owned(),
+        file: PathBuf::new(),
+        seed: 1,
+        launcher: "cgroup v1".to_owned(),
+        turns: vec![Turn {
+            number: 1,
+            runs: vec![run],
+        }],
+    }
+}
+
+fn attempt(attempt: u32, lines: Vec<Line>) -> impl Iterator<Item = Entry> {
+    let begun = Entry::TurnBegun { turn: 1, attempt };
+    let search = move |line| Entry::Search {
+        run: 1,
+        attempt,
+        line,
+    };
+    std::iter::once(begun).chain(lines.into_iter().map(search))
+}
+
+fn completed(attempt: u32, answer: Answer) -> [Entry; 2] {
+    let ending = Ending {
+        outcome: Ended::Completed,
+        validity: Validity::Valid,
+        evidence: Kernel::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    };
+    [
+        Entry::SearchAnswer {
+            run: 1,
+            attempt,
+            answer: Box::new(answer),
+        },
+        Entry::RunEnded {
+            run: 1,
+            attempt,
+            ending: Box::new(ending),
+        },
+    ]
 }
 
 #[track_caller]
