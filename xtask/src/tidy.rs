@@ -16,7 +16,7 @@ const LONGEST: usize = 500;
 const LONG_FILES: [(&str, usize); 1] = [("crates/recording/examples/twelve_hours/day.rs", 543)];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
-const LONG_FUNCTIONS: usize = 108;
+const LONG_FUNCTIONS: usize = 1;
 
 /// Not allowed in any file of git.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];

@@ -28,13 +28,18 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn document() -> String {
+/// A chapter of a page of `docs`.
+fn chapter(page: &str, heading: &str) -> String {
     let text =
-        std::fs::read_to_string(root().join("docs/BENCH.md")).expect("the document is there");
+        std::fs::read_to_string(root().join("docs").join(page)).expect("the document is there");
     let (_, after) = text
-        .split_once("\n## bench run\n")
-        .expect("a chapter about bench run");
+        .split_once(&format!("\n## {heading}\n"))
+        .unwrap_or_else(|| panic!("{page} has no chapter {heading}"));
     after.split("\n## ").next().unwrap_or(after).to_owned()
+}
+
+fn document() -> String {
+    chapter("BENCH.md", "bench run")
 }
 
 /// A plan with an unknown key in every table: the loader answers with the keys it knows.
@@ -59,7 +64,7 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
     for table in ["arm", "value", "request"] {
         assert!(known.remove(table), "{table} is a table: {told}");
     }
-    let text = document();
+    let text = chapter("BENCH-REFERENCE.md", "Keys of a plan");
     let cells = text
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));

@@ -1,5 +1,6 @@
-//! Reads the trace file of a validator built by `scripts/install-agave --trace`. docs/CACHE.md
-//! describes the lines. The file numbers programs and threads before their first use.
+//! Reads the trace file of a validator built by `scripts/install-agave --trace`.
+//! docs/CACHE-TRACE.md describes the lines. The file numbers programs and threads before their
+//! first use.
 
 use crate::address::{self, Address};
 use anyhow::{Context, bail, ensure};

@@ -14,8 +14,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn document() -> String {
-    std::fs::read_to_string(root().join("docs/EXPERIMENTS.md")).expect("the document is there")
+fn document(page: &str) -> String {
+    std::fs::read_to_string(root().join("docs").join(page)).expect("the document is there")
 }
 
 /// A plan with an unknown key in every table: the loader answers with the keys it knows.
@@ -86,7 +86,8 @@ fn first_cells(text: &str, heading: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_document_has_every_key_of_a_plan_and_no_other() {
-    let (known, from_experiment) = (known(), first_cells(&document(), "### Every key"));
+    let page = document("EXPERIMENTS-KEYS.md");
+    let (known, from_experiment) = (known(), first_cells(&page, "## Every key"));
     assert!(known.len() > 60, "{known:?}");
     assert_eq!(
         known.difference(&from_experiment).collect::<Vec<_>>(),
@@ -102,7 +103,7 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
 
 #[test]
 fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
-    let text = document();
+    let text = document("EXPERIMENTS.md");
     let folder = root().join("experiments");
     let mut plans = 0;
     for entry in std::fs::read_dir(folder).expect("there are ready plans") {
@@ -129,7 +130,7 @@ fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
 
 #[test]
 fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
-    let text = document();
+    let text = document("EXPERIMENTS-KEYS.md");
     let plan = |word: &str| {
         format!(
             "name = \"x\"\nfolder = \"/x\"\n[workload]\ncommand = [\"/bin/true\", \"{word}\"]\nbinary = \"/b\"\ncluster = \"devnet\"\n\
