@@ -87,14 +87,14 @@ fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
             Validity::Unproven(why) => unproven.push((why.clone(), one.name())),
         }
     }
-    let invalid = by_key(invalid.into_iter()).into_iter().map(|(why, runs)| {
+    let invalid = by_key(invalid).into_iter().map(|(why, runs)| {
         let runs = listed(&runs);
         Caveat::new(
             format!("Left out, since it did not try what its arm says: {runs}: {why}."),
             "Fix the cause, and run these again in a new experiment.",
         )
     });
-    let unproven = by_key(unproven.into_iter()).into_iter().map(|(why, runs)| {
+    let unproven = by_key(unproven).into_iter().map(|(why, runs)| {
         let runs = listed(&runs);
         Caveat::new(
             format!("Not proven to be what its arm says: {runs}: {why}."),

@@ -1,13 +1,12 @@
 //! A made-up run, second by second: what a daemon would hand to its recorder beside a busy validator.
 
+mod points;
+
 use super::random::Random;
 use super::series::{Series, Weather, source_of};
 use faultline_catalog::metrics::{cgroup, daemon as d, pools as q, validator as v};
 use faultline_catalog::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
-use faultline_recording::{
-    CostTrackerPoint, Event, EventKind, NewProcess, NewSession, Opening, Point, ProgramCachePoint,
-    ReplaySlotPoint, SetRootPoint, Table,
-};
+use faultline_recording::{Event, EventKind, NewProcess, NewSession, Opening, Point, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -402,110 +401,6 @@ impl Day {
                 [name()],
                 hundredths(block),
             ));
-        }
-    }
-
-    /// Five slots every two seconds, of which each of the four points tells.
-    fn slots(&mut self, now: Stamp) {
-        let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
-        for i in 0..here {
-            let received = now.unix;
-            let late = Duration::from_millis(100 + 400 * i).as_nanos() as i64
-                + (self.random.unit() * 5e7) as i64;
-            let time_unix_ns = received.as_nanos() as i64 - 1_000_000_000 + late;
-            let slot = self.slot;
-            self.slot += 1;
-            self.slot_points(slot, time_unix_ns, received);
-        }
-    }
-
-    fn slot_points(&mut self, slot: u64, time_unix_ns: i64, received: Duration) {
-        let random = &mut self.random;
-        let missing = ((PROGRAMS - self.arm.cache) / PROGRAMS).max(0.0);
-        let misses = random.count(0.02 + 9.0 * missing);
-        let evictions = random.count(0.002 + 6.0 * missing);
-        let transactions = random.count(1480.0);
-        self.waiting.push(Point::ProgramCache(ProgramCachePoint {
-            time_unix_ns,
-            received,
-            slot: Some(slot - 1),
-            hits: Some(random.count(3600.0)),
-            misses: Some(misses),
-            evictions: Some(evictions),
-            reloads: Some(evictions.min(misses)),
-            insertions: Some(random.count(0.05)),
-            lost_insertions: Some(0),
-            replacements: Some(0),
-            one_hit_wonders: Some(random.count(0.1 * missing)),
-            prunes_stale: None,
-            prunes_orphan: Some(random.count(0.01)),
-            prunes_environment: Some(0),
-            empty_entries: Some(0),
-            water_level: Some(if evictions > 0 {
-                (self.arm.cache * 0.9) as u64 + evictions
-            } else {
-                0
-            }),
-        }));
-        let replay = self.replay_point(slot, misses, transactions);
-        self.waiting.push(Point::ReplaySlot(ReplaySlotPoint {
-            time_unix_ns: time_unix_ns + 1_000_000,
-            received,
-            ..replay
-        }));
-        let random = &mut self.random;
-        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
-        self.waiting.push(Point::SetRoot(SetRootPoint {
-            time_unix_ns: time_unix_ns + 2_000_000,
-            received,
-            slot: Some(slot - 32),
-            tx_count: Some(transactions),
-            elapsed_ms: us(4.0, random),
-            total_banks: us(33.0, random),
-            dropped_banks: Some(1),
-        }));
-        self.waiting.push(Point::CostTracker(CostTrackerPoint {
-            time_unix_ns: time_unix_ns + 3_000_000,
-            received,
-            bank_slot: Some(slot),
-            transaction_count: Some(transactions),
-            block_cost: us(31_000_000.0, random),
-            vote_cost: us(2_300_000.0, random),
-            is_leader: Some(false),
-        }));
-    }
-
-    fn replay_point(&mut self, slot: u64, misses: u64, transactions: u64) -> ReplaySlotPoint {
-        let weather = self.weather();
-        let random = &mut self.random;
-        let slow = weather.squeeze.max(1.0) * weather.load.max(0.3);
-        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
-        let load_us = us(61_000.0 * slow, random);
-        let execute_us = us(180_000.0, random);
-        let program_cache_us = us(3200.0 + 1900.0 * misses as f64, random);
-        ReplaySlotPoint {
-            slot: Some(slot),
-            total_transactions: Some(transactions),
-            total_entries: us(330.0, random),
-            total_shreds: us(900.0, random),
-            replay_total_elapsed_us: us(
-                260_000.0 + 40_000.0 * slow + 300.0 * misses as f64,
-                random,
-            ),
-            bank_complete_us: us(900.0, random),
-            confirmation_without_replay_us: us(20_000.0, random),
-            task_submission_us: us(3000.0, random),
-            confirmation_us: None,
-            program_cache_us,
-            filter_executable_us: us(900.0, random),
-            load_us,
-            execute_us,
-            store_us: us(21_000.0, random),
-            register_syscalls_us: us(2.0 * misses as f64, random),
-            load_elf_us: us(90.0 * misses as f64, random),
-            verify_code_us: us(150.0 * misses as f64, random),
-            jit_compile_us: us(1500.0 * misses as f64, random),
-            ..ReplaySlotPoint::default()
         }
     }
 }

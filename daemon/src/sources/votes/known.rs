@@ -228,13 +228,12 @@ impl VoteFacts {
     }
 
     /// Exports what has not expired.
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
         let CacheTtls {
             often,
             slow,
             slowest,
-            scanned,
+            ..
         } = self.ttls;
         if let Some(genesis) = &self.genesis {
             let labels = [
@@ -249,19 +248,37 @@ impl VoteFacts {
         if let Some(Some(own)) = self.own.fresh(now, often) {
             self.vote_readings(&own, &vantage, now, out);
         }
+        self.balance_readings(now, bank, out);
+        if let Some(all) = self.among_all.fresh(now, slow) {
+            self.ranking_readings(&all, (now, vantage.protocol), out);
+        }
+        self.production_readings(now, bank, out);
+        for (metric, shares) in [
+            (&m::VERSION_STAKE, &self.versions),
+            (&m::FEATURE_SET_STAKE, &self.feature_sets),
+        ] {
+            let shares = shares.fresh(now, slowest).into_iter().flatten();
+            out.extend(
+                shares
+                    .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
+            );
+        }
+    }
+
+    fn balance_readings(&self, now: Stamp, bank: Option<EpochInfo>, out: &mut Vec<Reading>) {
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
             ("identity", &self.identity_balance),
             ("vote", &self.vote_balance),
         ] {
-            let balance = balance.fresh(now, often);
+            let balance = balance.fresh(now, self.ttls.often);
             out.extend(
                 balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))),
             );
         }
         let moving = self
             .moving
-            .fresh(now, scanned)
+            .fresh(now, self.ttls.scanned)
             .filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
         if let Some((_, moving)) = moving {
             out.push(Reading::new(
@@ -275,34 +292,24 @@ impl VoteFacts {
                 sol(moving.deactivating),
             ));
         }
-        if let Some(all) = self.among_all.fresh(now, slow) {
-            self.ranking_readings(&all, (now, vantage.protocol), out);
-        }
-        let production = self.production.fresh(now, slow);
+    }
+
+    fn production_readings(&self, now: Stamp, bank: Option<EpochInfo>, out: &mut Vec<Reading>) {
+        let production = self.production.fresh(now, self.ttls.slow);
         if let Some((_, own, all)) =
             production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
         {
-            let handle = [
+            let counts = [
                 (&m::LEADER_SLOTS, own),
                 (&m::CLUSTER_LEADER_SLOTS, Some(all)),
             ];
-            let handle = handle
+            let counts = counts
                 .into_iter()
                 .filter_map(|(metric, slots)| Some((metric, slots?)));
-            for (metric, slots) in handle {
+            for (metric, slots) in counts {
                 out.whole(metric, ["passed".into()], slots.passed);
                 out.whole(metric, ["skipped".into()], slots.skipped);
             }
-        }
-        for (metric, shares) in [
-            (&m::VERSION_STAKE, &self.versions),
-            (&m::FEATURE_SET_STAKE, &self.feature_sets),
-        ] {
-            let shares = shares.fresh(now, slowest).into_iter().flatten();
-            out.extend(
-                shares
-                    .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
-            );
         }
     }
 
