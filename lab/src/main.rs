@@ -8,7 +8,7 @@ use faultline_analysis::{export, info, merge, report_command};
 use faultline_bench as bench;
 use faultline_cache as cache;
 use faultline_campaign::command as campaign;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::clock;
 use faultline_command::output::{print, say};
 use faultline_experiments::command as experiment;
@@ -78,7 +78,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         }
     }
     say(&printed);
-    if error.is::<WrongUsage>() {
+    if error.is::<UsageError>() {
         ExitCode::from(USAGE)
     } else {
         ExitCode::FAILURE

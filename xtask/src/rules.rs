@@ -15,7 +15,7 @@ pub(crate) const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";
 pub(crate) const RUNBOOKS: &str = "docs/runbooks";
 
-pub(crate) const BASE: &str = "https://faultline.example/docs/runbooks/";
+pub(crate) const RUNBOOK_URL: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 
@@ -35,7 +35,7 @@ struct Rule {
     alert: Option<String>,
     expr: String,
     #[serde(rename = "for")]
-    lasting: Option<String>,
+    for_duration: Option<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
@@ -77,7 +77,7 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
         .collect();
     let names = names_with(&rules);
     for rule in &rules {
-        of_rule(rule, &names, broken);
+        check_rule(rule, &names, broken);
     }
     let alerts: BTreeSet<&str> = rules
         .iter()
@@ -98,7 +98,7 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
             );
         }
     }
-    pairs(&alerts, &runbooks, broken);
+    check_runbooks(&alerts, &runbooks, broken);
     tests(&rules, &cases, broken);
     Ok(())
 }
@@ -168,7 +168,7 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
     blocks.flat_map(str::lines)
 }
 
-fn of_record(name: &str, rule: &Rule) -> Option<String> {
+fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     let Some(named) = shape::recorded(name) else {
         return Some(format!("{name}: the first word of its name says no labels"));
     };
@@ -184,7 +184,7 @@ fn of_record(name: &str, rule: &Rule) -> Option<String> {
     })
 }
 
-fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
+fn check_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
     let who = rule
         .alert
         .as_deref()
@@ -195,7 +195,7 @@ fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
     broken.extend(
         rule.record
             .as_deref()
-            .and_then(|name| of_record(name, rule)),
+            .and_then(|name| check_record_labels(name, rule)),
     );
     let Some(alert) = &rule.alert else { return };
     if !rule
@@ -208,7 +208,7 @@ fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
             SEVERITIES.join(", ")
         ));
     }
-    if rule.lasting.is_none() {
+    if rule.for_duration.is_none() {
         broken.push(format!(
             "{alert}: `for` is missing; 0m if it is to fire at once"
         ));
@@ -222,13 +222,13 @@ fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
             broken.push(format!("{alert}: the annotation {annotation} is missing"));
         }
     }
-    let wanted = format!("{BASE}{alert}.md");
+    let wanted = format!("{RUNBOOK_URL}{alert}.md");
     if rule.annotations.get("runbook_url") != Some(&wanted) {
         broken.push(format!("{alert}: runbook_url must be {wanted}"));
     }
 }
 
-fn pairs(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
+fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
     let written: BTreeSet<&str> = runbooks
         .iter()
         .filter_map(|file| file.file_stem()?.to_str())
@@ -286,12 +286,12 @@ mod tests {
         let annotations = [
             ("summary", "s"),
             ("description", "d"),
-            ("runbook_url", &format!("{BASE}{alert}.md")),
+            ("runbook_url", &format!("{RUNBOOK_URL}{alert}.md")),
         ];
         Rule {
             alert: Some(alert.to_owned()),
             expr: "max by (job, instance) (agave_up) == 0".to_owned(),
-            lasting: Some("5m".to_owned()),
+            for_duration: Some("5m".to_owned()),
             labels: BTreeMap::from([("severity".to_owned(), "page".to_owned())]),
             annotations: annotations
                 .map(|(name, text)| (name.to_owned(), text.to_owned()))
@@ -315,7 +315,7 @@ mod tests {
 
     fn wrong_with(rule: &Rule) -> String {
         let mut broken = Vec::new();
-        of_rule(rule, &Names::of_the_catalog(), &mut broken);
+        check_rule(rule, &Names::of_the_catalog(), &mut broken);
         broken.join("\n")
     }
 
@@ -333,7 +333,7 @@ mod tests {
         bad.labels.clear();
         assert!(wrong_with(&bad).contains("severity"));
         let mut bad = rule("A");
-        bad.lasting = None;
+        bad.for_duration = None;
         assert!(wrong_with(&bad).contains("`for`"));
         let mut bad = rule("A");
         bad.annotations.insert(
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn runbooks_and_alerts_come_in_pairs() {
         let mut broken = Vec::new();
-        pairs(
+        check_runbooks(
             &BTreeSet::from(["A", "B"]),
             &["r/B.md".into(), "r/C.md".into(), "r/README.md".into()],
             &mut broken,

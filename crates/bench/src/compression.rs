@@ -17,7 +17,7 @@ use crate::{parquet, store};
 use anyhow::{Context as _, ensure};
 use classes::Classes;
 pub(crate) use diff::changes;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::clock;
 use faultline_command::output::say;
 use link::LinkPlan;
@@ -96,19 +96,19 @@ fn settled(args: &CompressionArgs) -> anyhow::Result<Settings> {
     for name in &args.codecs.codecs {
         let codec = Codec::named(name).with_context(|| format!("no codec {name}"))?;
         if codecs.contains(&codec) {
-            return Err(WrongUsage(format!("--codecs names {name} twice")).into());
+            return Err(UsageError(format!("--codecs names {name} twice")).into());
         }
         codecs.push(codec);
     }
     let grow =
-        || WrongUsage("--classes: sizes above 0, each larger than the one before".to_owned());
+        || UsageError("--classes: sizes above 0, each larger than the one before".to_owned());
     let classes = Classes::new(&args.codecs.classes).ok_or_else(grow)?;
     if args
         .save
         .as_ref()
         .is_some_and(|path| path.extension().is_none_or(|extension| extension != "b64"))
     {
-        return Err(WrongUsage("--save: the file's name must end in .b64".to_owned()).into());
+        return Err(UsageError("--save: the file's name must end in .b64".to_owned()).into());
     }
     Ok(Settings { codecs, classes })
 }

@@ -11,7 +11,7 @@ use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::stream::Shape;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use serde_json::json;
 pub(crate) use study::p_value;
 
@@ -46,7 +46,7 @@ pub(crate) fn study(results: &Results) -> String {
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     let encodings = encodings(args)?;
     let accounts = accounts(args)?;
-    let endpoint = Endpoint::read(&args.node.url).map_err(WrongUsage)?;
+    let endpoint = Endpoint::read(&args.node.url).map_err(UsageError)?;
     let shapes = shapes(args)?;
     let mut cells = Vec::new();
     let mut subjects = Vec::new();
@@ -90,18 +90,18 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     })
 }
 
-fn encodings(args: &EncodingArgs) -> Result<Vec<String>, WrongUsage> {
+fn encodings(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     let mut encodings: Vec<String> = Vec::new();
     for encoding in &args.encodings {
         if encodings.contains(encoding) {
-            return Err(WrongUsage(format!("--encodings names {encoding} twice")));
+            return Err(UsageError(format!("--encodings names {encoding} twice")));
         }
         encodings.push(encoding.clone());
     }
     Ok(encodings)
 }
 
-fn accounts(args: &EncodingArgs) -> Result<Vec<String>, WrongUsage> {
+fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY.map(str::to_owned).into());
     }
@@ -124,13 +124,13 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, WrongUsage> {
         } else {
             continue;
         };
-        return Err(WrongUsage(format!("--accounts: {account:?} {wrong}")));
+        return Err(UsageError(format!("--accounts: {account:?} {wrong}")));
     }
     Ok(args.accounts.clone())
 }
 
 /// Without `--links` one link that adds nothing.
-fn shapes(args: &EncodingArgs) -> Result<Vec<Shape>, WrongUsage> {
+fn shapes(args: &EncodingArgs) -> Result<Vec<Shape>, UsageError> {
     let mut shapes: Vec<Shape> = args
         .links
         .iter()
@@ -140,7 +140,7 @@ fn shapes(args: &EncodingArgs) -> Result<Vec<Shape>, WrongUsage> {
         .iter()
         .any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1)
     {
-        return Err(WrongUsage("--links names one twice".to_owned()));
+        return Err(UsageError("--links names one twice".to_owned()));
     }
     if shapes.is_empty() {
         shapes.push(Shape::default());

@@ -57,7 +57,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
             }
             let results = store::read(&args.file)?;
             if let Some(path) = &args.parquet {
-                parquet::write(path, "request", parquet::requests(&results))?;
+                parquet::write(path, "request", parquet::request_columns(&results))?;
                 return Ok((
                     format!("{}: {} requests\n", path.display(), results.samples.len()),
                     0,

@@ -14,7 +14,7 @@ use crate::run::Engine;
 use crate::stream::Shape;
 use anyhow::{Context as _, ensure};
 use chain::{CHAINS, Chain};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::output::say;
 use faultline_text::{clean, count};
 use serde_json::Value;
@@ -73,13 +73,13 @@ fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
             .join(", ")
     };
     Ok(found
-        .ok_or_else(|| WrongUsage(format!("--chain: {:?} is none of {}", args.chain, known())))?)
+        .ok_or_else(|| UsageError(format!("--chain: {:?} is none of {}", args.chain, known())))?)
 }
 
 fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
     let mut nodes: Vec<(String, Endpoint)> = Vec::new();
     for url in &args.urls {
-        let endpoint = Endpoint::read(url).map_err(WrongUsage)?;
+        let endpoint = Endpoint::read(url).map_err(UsageError)?;
         let mut name = endpoint.shown();
         let same = nodes
             .iter()
@@ -98,7 +98,7 @@ fn folders(
     nodes: &[(String, Endpoint)],
 ) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if args.data.len() > nodes.len() {
-        return Err(WrongUsage("--data: there are more folders than nodes".to_owned()).into());
+        return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
     let here = nodes
         .iter()
@@ -250,7 +250,7 @@ fn plan(
                 .map(|(name, ..)| *name)
                 .collect::<Vec<_>>()
                 .join(", ");
-            return Err(WrongUsage(format!(
+            return Err(UsageError(format!(
                 "--methods: {name:?}; each once, of {known} (--chain {})",
                 chain.name
             ))
@@ -382,7 +382,7 @@ mod tests {
                 (0, 1),
             )
             .unwrap_err();
-            assert!(refused.is::<WrongUsage>(), "{bad}");
+            assert!(refused.is::<UsageError>(), "{bad}");
         }
     }
 
@@ -406,6 +406,6 @@ mod tests {
             "{body}"
         );
         let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
-        assert!(wrong.is::<WrongUsage>(), "{wrong}");
+        assert!(wrong.is::<UsageError>(), "{wrong}");
     }
 }

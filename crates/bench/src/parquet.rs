@@ -10,46 +10,58 @@ pub(crate) fn write(path: &Path, table: &str, columns: Columns) -> anyhow::Resul
 }
 
 /// Phases of a failed request are NULL.
-pub(crate) fn requests(results: &Results) -> Columns {
-    let whole = |of: &dyn Fn(&Sample) -> Option<u64>| {
+pub(crate) fn request_columns(results: &Results) -> Columns {
+    let integer_column = |of: &dyn Fn(&Sample) -> Option<u64>| {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());
         Values::Integer(results.samples.iter().map(number).collect())
     };
-    let text = |of: &dyn Fn(&Sample) -> Option<String>| {
+    let text_column = |of: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(results.samples.iter().map(of).collect())
     };
-    let head = |sample: &Sample| results.cells.get(sample.cell);
+    let cell_of = |sample: &Sample| results.cells.get(sample.cell);
     let mut columns = named([
-        ("number", whole(&|sample| Some(sample.number))),
-        ("round", whole(&|sample| Some(u64::from(sample.round)))),
-        ("arm", text(&|sample| Some(head(sample)?.arm.clone()))),
+        ("number", integer_column(&|sample| Some(sample.number))),
+        (
+            "round",
+            integer_column(&|sample| Some(u64::from(sample.round))),
+        ),
+        (
+            "arm",
+            text_column(&|sample| Some(cell_of(sample)?.arm.clone())),
+        ),
         (
             "subject",
-            text(&|sample| Some(head(sample)?.subject.clone())),
+            text_column(&|sample| Some(cell_of(sample)?.subject.clone())),
         ),
-        ("size", whole(&|sample| head(sample)?.size)),
-        ("at_ns", whole(&|sample| Some(sample.at_ns))),
-        ("latency_ns", whole(&Sample::latency_ns)),
+        ("size", integer_column(&|sample| cell_of(sample)?.size)),
+        ("at_ns", integer_column(&|sample| Some(sample.at_ns))),
+        ("latency_ns", integer_column(&Sample::latency_ns)),
     ]);
     for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
         columns.push((
             name,
-            whole(&|sample| sample.phases.and_then(|phases| phases.get(index).copied())),
+            integer_column(&|sample| sample.phases.and_then(|phases| phases.get(index).copied())),
         ));
     }
     columns.extend(named([
         (
             "decode_cpu_ns",
-            whole(&|sample| sample.phases.map(|_| sample.decode_cpu_ns)),
+            integer_column(&|sample| sample.phases.map(|_| sample.decode_cpu_ns)),
         ),
-        ("sent", whole(&|sample| sample.phases.map(|_| sample.sent))),
+        (
+            "sent",
+            integer_column(&|sample| sample.phases.map(|_| sample.sent)),
+        ),
         (
             "received",
-            whole(&|sample| sample.phases.map(|_| sample.received)),
+            integer_column(&|sample| sample.phases.map(|_| sample.received)),
         ),
-        ("failure", text(&|sample| sample.failure.clone())),
-        ("refused", whole(&|sample| Some(u64::from(sample.refused)))),
+        ("failure", text_column(&|sample| sample.failure.clone())),
+        (
+            "refused",
+            integer_column(&|sample| Some(u64::from(sample.refused))),
+        ),
     ]));
     columns
 }
@@ -63,7 +75,7 @@ mod tests {
     fn every_request_is_a_row_and_a_failed_one_has_no_latency() {
         let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
         (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
-        let columns = requests(&saved);
+        let columns = request_columns(&saved);
         let of = |name: &str| {
             columns
                 .iter()

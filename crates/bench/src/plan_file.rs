@@ -10,7 +10,7 @@ use crate::args::RunArgs;
 use crate::plan::Plan;
 use crate::preset::{self, Preflight};
 use crate::results::Results;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
 pub(crate) use shown::joined;
@@ -41,7 +41,7 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
             1 => "the plan has a mistake".to_owned(),
             some => format!("the plan has {some} mistakes"),
         };
-        WrongUsage(format!("{head}:\n{}", lines.join("\n")))
+        UsageError(format!("{head}:\n{}", lines.join("\n")))
     };
     let text = contents(file).map_err(|what| {
         refused(vec![ConfigError {

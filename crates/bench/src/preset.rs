@@ -10,7 +10,7 @@ use crate::results::{CellHead, Header, OwnCost, Results};
 use crate::run::{Engine, Measured, SampleSink};
 use crate::store::{self, ResultsFile};
 use crate::verify::Verdict;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::clock;
 use faultline_text::{count, time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub(crate) fn run_then(
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
-        return Err(WrongUsage(format!(
+        return Err(UsageError(format!(
             "{} requests are too many: at most {MOST_REQUESTS}",
             plan.requests()
         ))

@@ -268,7 +268,7 @@ impl Shared {
             .rate
             .map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
         let goes_on = match at {
-            None => self.pace.resumed().await,
+            None => self.pace.wait_for_resume().await,
             Some(at) => self.pace.until(at).await,
         };
         if !goes_on {
@@ -340,7 +340,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 .exchange(&shared.plan, cell, turn.number, &mut decoder, at)
                 .await
         };
-        let attempted = shared.pace.attempted(node, at, repeat, send).await;
+        let attempted = shared.pace.send_with_retries(node, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempted) = attempted else { return };
         let decoded = attempted

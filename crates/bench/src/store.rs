@@ -7,7 +7,7 @@ pub(crate) use read::{header, read};
 pub(crate) use write::{ResultsFile, check_new, reason, write_document};
 
 /// `FLBn`.
-pub(crate) const APPLICATION: i32 = 0x464c_426e;
+pub(crate) const APPLICATION_ID: i32 = 0x464c_426e;
 const FORMAT: i32 = 1;
 
 /// A file must contain exactly these statements.

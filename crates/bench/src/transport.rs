@@ -19,7 +19,7 @@ use crate::stream::Shape;
 use anyhow::bail;
 use chain::{Chain, Operation};
 use evm::Evm;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_text::{clean, time};
 use serde_json::{Value, json};
 use solana::Solana;
@@ -61,7 +61,7 @@ fn protocols(args: &TransportArgs) -> anyhow::Result<Vec<Protocol>> {
         .filter_map(|name| Protocol::named(name))
     {
         if protocols.contains(&protocol) {
-            return Err(WrongUsage("--transports names one twice".to_owned()).into());
+            return Err(UsageError("--transports names one twice".to_owned()).into());
         }
         protocols.push(protocol);
     }
@@ -91,9 +91,9 @@ fn named((act, times): Scenario) -> String {
 }
 
 fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
-    let http = Endpoint::read(&args.node.url).map_err(WrongUsage)?;
+    let http = Endpoint::read(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
-        Some(url) => Endpoint::read_websocket(url).map_err(WrongUsage)?,
+        Some(url) => Endpoint::read_websocket(url).map_err(UsageError)?,
         None => http.usual_websocket(),
     };
     let poll = time(args.poll);

@@ -129,7 +129,7 @@ impl Predicted {
             means,
             runs: RUNS_OF_A_HALF as f64,
             blocks: other.blocks,
-            draws: Interval::of_runs(&values)?.sd.powi(2),
+            draw_variance: Interval::of_runs(&values)?.sd.powi(2),
             counted: mean(&self.runs, lookups),
             all: other.lookups,
         })

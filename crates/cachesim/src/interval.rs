@@ -28,38 +28,41 @@ impl Interval {
         Some(Self::from_moments(mean, sd, n))
     }
 
-    /// For a run over other blocks of the same load, `times` as many. Draws, known blocks and other
+    /// For a run over other blocks of the same load, `size_ratio` as many. Draws, known blocks and other
     /// blocks all vary. `values` and `halves` belong to the known blocks; the caller multiplies the
-    /// interval by `times`. `None` if a variance is missing.
-    pub fn of_other_blocks(values: &[f64], halves: &Halves, times: f64) -> Option<Self> {
-        let draws = Self::of_runs(values)?;
-        // Draws add up, so their variance grows with `times`, not with its square. The uncertainty
+    /// interval by `size_ratio`. `None` if a variance is missing.
+    pub fn of_other_blocks(values: &[f64], halves: &Halves, size_ratio: f64) -> Option<Self> {
+        let draw_variance = Self::of_runs(values)?;
+        // Draws add up, so their variance grows with `size_ratio`, not with its square. The uncertainty
         // of costs is the same in all draws.
-        let others = (draws.sd.powi(2) - halves.draws).max(0.0);
-        let sd = (others + halves.draws / times + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
+        let others = (draw_variance.sd.powi(2) - halves.draw_variance).max(0.0);
+        let sd = (others
+            + halves.draw_variance / size_ratio
+            + halves.variance()? * (1.0 + 1.0 / size_ratio))
+            .sqrt();
         // The variance is as certain as the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
-        Some(Self::from_moments(draws.mean, sd, n.max(2.0)))
+        Some(Self::from_moments(draw_variance.mean, sd, n.max(2.0)))
     }
 
     /// Same width around another mean: that of the best model instead of the resampled ones.
     pub fn centred(self, mean: f64) -> Self {
-        let reach = self.high - self.mean;
+        let half_width = self.high - self.mean;
         Interval {
             mean,
-            low: (mean - reach).max(0.0),
-            high: mean + reach,
+            low: (mean - half_width).max(0.0),
+            high: mean + half_width,
             ..self
         }
     }
 
     fn from_moments(mean: f64, sd: f64, n: f64) -> Self {
-        let reach = student(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
+        let half_width = student_t_95(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
         Interval {
             mean,
             sd,
-            low: (mean - reach).max(0.0),
-            high: mean + reach,
+            low: (mean - half_width).max(0.0),
+            high: mean + half_width,
         }
     }
 
@@ -77,7 +80,7 @@ pub struct Halves {
     pub runs: f64,
     pub blocks: f64,
     /// Variance of the number between runs over all slots.
-    pub draws: f64,
+    pub draw_variance: f64,
     /// Counted lookups of all slots.
     pub counted: f64,
     /// All lookups of all slots.
@@ -99,12 +102,13 @@ impl Halves {
         // The effect of a half's lookups is not variance. It is 0 where everything is loaded
         // already.
         let slope = if square > 0.0 { product / square } else { 0.0 };
-        let left = sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
+        let residual_variance =
+            sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // A half varies half as much as the whole. The larger its share of all blocks, the less
         // halves differ.
-        let (times, others) = (self.counted / lookups, 1.0 - lookups / self.all);
+        let (size_ratio, others) = (self.counted / lookups, 1.0 - lookups / self.all);
         Some(if others > 0.0 {
-            ((times * left - self.draws / self.runs) / others).max(0.0)
+            ((size_ratio * residual_variance - self.draw_variance / self.runs) / others).max(0.0)
         } else {
             0.0
         })
@@ -113,7 +117,7 @@ impl Halves {
 
 /// Student's two-sided 95 % point: exact for 1 and 2 degrees of freedom, then Cornish and Fisher's series, which is within 1 %
 /// from 3 on.
-fn student(freedom: f64) -> f64 {
+fn student_t_95(freedom: f64) -> f64 {
     if freedom < 1.5 {
         return 12.706_204_736;
     }
@@ -133,7 +137,10 @@ mod tests {
     #[test]
     fn the_interval_is_students() {
         for (freedom, table) in [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (63.0, 1.998)] {
-            assert!((student(freedom) / table - 1.0).abs() < 0.01, "{freedom}");
+            assert!(
+                (student_t_95(freedom) / table - 1.0).abs() < 0.01,
+                "{freedom}"
+            );
         }
         let interval = Interval::of_runs(&[10.0, 12.0, 14.0]).unwrap();
         assert_eq!((interval.mean, interval.sd), (12.0, 2.0));
@@ -145,24 +152,28 @@ mod tests {
 
     #[test]
     fn the_variance_of_draws_grows_with_the_run_and_that_of_costs_with_its_square() {
-        let halves = |draws| Halves {
+        let halves = |draw_variance| Halves {
             means: vec![(6.0, 50.0); 4],
             runs: 4.0,
             blocks: 8.0,
-            draws,
+            draw_variance,
             counted: 100.0,
             all: 100.0,
         };
-        for times in [0.25, 1.0, 4.0] {
+        for size_ratio in [0.25, 1.0, 4.0] {
             // Of the variance 4, that of the draws, and of how sure costs are.
-            for (draws, costs) in [(4.0, 0.0), (1.0, 3.0)] {
-                let interval =
-                    Interval::of_other_blocks(&[10.0, 12.0, 14.0], &halves(draws), times).unwrap();
-                let whole = (times * interval.sd).powi(2);
-                let expected = draws * times + costs * times.powi(2);
+            for (draw_variance, costs) in [(4.0, 0.0), (1.0, 3.0)] {
+                let interval = Interval::of_other_blocks(
+                    &[10.0, 12.0, 14.0],
+                    &halves(draw_variance),
+                    size_ratio,
+                )
+                .unwrap();
+                let whole = (size_ratio * interval.sd).powi(2);
+                let expected = draw_variance * size_ratio + costs * size_ratio.powi(2);
                 assert!(
                     (whole - expected).abs() < 1e-9,
-                    "{times}: {whole} {expected}"
+                    "{size_ratio}: {whole} {expected}"
                 );
             }
         }

@@ -73,12 +73,12 @@ fn inside(bursts: f64) -> (u64, u64) {
             (mean, half.calls() as f64)
         };
         let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
-        let draws = Interval::of_runs(&values).unwrap().sd.powi(2);
+        let draw_variance = Interval::of_runs(&values).unwrap().sd.powi(2);
         let halves = Halves {
             means,
             runs: RUNS as f64,
             blocks: known.blocks() as f64,
-            draws,
+            draw_variance,
             counted: all,
             all,
         };

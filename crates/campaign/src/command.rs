@@ -7,7 +7,7 @@ use crate::work::{self, LaunchOptions};
 use crate::{page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_analysis::report::{Scalar, releases};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::output::{print, say};
 use faultline_experiments::lock::Lock;
 use faultline_stats::arms::welch_test;
@@ -74,14 +74,14 @@ fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
 
 fn add(args: &AddArgs) -> anyhow::Result<u8> {
     let (campaign, store) = open(&args.folder)?;
-    let version = settings::version(args.version.clone()).map_err(WrongUsage)?;
+    let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
         || campaign.programs.iter().any(|one| one.version == version)
     {
         bail!("{version} is in campaign.toml already");
     }
     if args.path.is_none() && campaign.get.is_none() {
-        bail!(WrongUsage(format!(
+        bail!(UsageError(format!(
             "{version}: say where it is with --path, or how versions are built in [get] of campaign.toml"
         )));
     }

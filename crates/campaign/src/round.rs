@@ -3,7 +3,7 @@
 use crate::programs::ResolvedProgram;
 use crate::settings::{self, Campaign};
 use anyhow::bail;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_experiments::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ pub(crate) fn experiments(
 ) -> anyhow::Result<Vec<CampaignExperiment>> {
     let file = campaign.plan.display();
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
-        WrongUsage(format!("{file}: {}", error.to_string().trim_end()))
+        UsageError(format!("{file}: {}", error.to_string().trim_end()))
     })?;
     if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
-        bail!(WrongUsage(format!(
+        bail!(UsageError(format!(
             "{file}: {key}: the campaign sets it, leave it out"
         )));
     }
@@ -51,7 +51,7 @@ pub(crate) fn experiments(
         return searches(campaign, &name, replicates.unwrap_or(REPLICATES), programs);
     }
     if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
-        bail!(WrongUsage(format!(
+        bail!(UsageError(format!(
             "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
         )));
     }
@@ -136,7 +136,7 @@ fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<S
         .collect();
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
-        bail!(WrongUsage(format!(
+        bail!(UsageError(format!(
             "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
         )));
     };

@@ -1,5 +1,5 @@
 use anyhow::{Context as _, bail};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_experiments::folder::digest;
 use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
 use semver::VersionReq;
@@ -73,8 +73,8 @@ impl Campaign {
     }
 }
 
-pub(crate) fn all(mistakes: &[ConfigError]) -> WrongUsage {
-    WrongUsage(
+pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
+    UsageError(
         mistakes
             .iter()
             .map(ToString::to_string)

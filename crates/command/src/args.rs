@@ -3,15 +3,15 @@ use std::time::Duration;
 
 /// Exit code 64, as for arguments that cannot be parsed.
 #[derive(Debug)]
-pub struct WrongUsage(pub String);
+pub struct UsageError(pub String);
 
-impl std::fmt::Display for WrongUsage {
+impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for WrongUsage {}
+impl std::error::Error for UsageError {}
 
 /// At least 100 ms, like the daemon's interval.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {

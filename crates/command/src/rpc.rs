@@ -22,8 +22,8 @@ use ureq::{Agent, Timeout};
 /// The largest blocks of mainnet are a tenth of this.
 const MOST_BYTES: u64 = 128 << 20;
 /// For a connection, and again for the rest of an answer that has begun.
-const CONNECT: Duration = Duration::from_secs(10);
-const BODY: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// JSON-RPC codes of temporary refusals by nodes and providers: too many requests, node behind,
 /// internal error.
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
@@ -31,7 +31,7 @@ const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
-const SLOW: Duration = Duration::from_millis(1500);
+const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ enum Attempt<T> {
     Answer(T),
     /// Worth another try, after the node's delay if it gave one.
     Retry(RpcError, Option<Duration>),
-    Never(RpcError),
+    GiveUp(RpcError),
 }
 
 impl Rpc {
@@ -110,12 +110,12 @@ impl Rpc {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT.min(tries.patience)))
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(tries.patience)))
             .timeout_send_request(Some(tries.patience))
             .timeout_send_body(Some(tries.patience))
             .timeout_recv_response(Some(tries.patience))
-            .timeout_recv_body(Some(BODY))
+            .timeout_recv_body(Some(BODY_TIMEOUT))
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
@@ -167,14 +167,14 @@ impl Rpc {
             let begun = clock::uptime();
             match self.once_with_notice(method, params, left) {
                 Attempt::Answer(answer) => return Ok(answer),
-                Attempt::Never(error) => return Err(error),
+                Attempt::GiveUp(error) => return Err(error),
                 Attempt::Retry(error, _) if left == 0 => return Err(error.after(tries)),
                 Attempt::Retry(error, retry_after) => {
                     match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
                             let took = clock::uptime().saturating_sub(begun);
                             self.give_notice_of_pause(&error, pause, left, took);
-                            if is_stopped(pause, &mut stop) {
+                            if sleep_unless_stopped(pause, &mut stop) {
                                 return Err(error);
                             }
                         }
@@ -203,8 +203,8 @@ impl Rpc {
         let (done, ended) = channel::<()>();
         scope(|scope| {
             let watch = move || {
-                if ended.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
-                    let longest = self.tries.patience * (left + 1) + self.waits(left);
+                if ended.recv_timeout(NOTICE_AFTER) == Err(RecvTimeoutError::Timeout) {
+                    let longest = self.tries.patience * (left + 1) + self.backoff_left(left);
                     self.give_notice(&format!(
                         "{method} at {}: no answer yet; giving up within {}",
                         self.host,
@@ -220,8 +220,8 @@ impl Rpc {
     }
 
     fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
-        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= SLOW {
-            let rest = pause + self.waits(left - 1) + took * left;
+        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= NOTICE_AFTER {
+            let rest = pause + self.backoff_left(left - 1) + took * left;
             self.give_notice(&format!(
                 "{error}; next try in {}, giving up in {}",
                 faultline_text::time(pause),
@@ -231,7 +231,7 @@ impl Rpc {
     }
 
     /// Sum of the last `many` waits between tries, if the node gives no delay.
-    fn waits(&self, many: u32) -> Duration {
+    fn backoff_left(&self, many: u32) -> Duration {
         let first = self.tries.most.saturating_sub(1).saturating_sub(many);
         (first..first + many).map(|wait| self.backoff(wait)).sum()
     }
@@ -281,7 +281,7 @@ impl Rpc {
         // ureq requests gzip, and removes the header when it decodes.
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
-            return Attempt::Never(failed(format!(
+            return Attempt::GiveUp(failed(format!(
                 "the answer is encoded with {coding}, which was not asked for"
             )));
         }
@@ -294,7 +294,7 @@ impl Rpc {
             .read_to_end(&mut text)
         {
             Ok(_) if text.len() as u64 > MOST_BYTES => {
-                return Attempt::Never(failed(format!(
+                return Attempt::GiveUp(failed(format!(
                     "an answer of more than {}",
                     faultline_text::size(MOST_BYTES)
                 )));
@@ -304,8 +304,8 @@ impl Rpc {
         }
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match serde_json::from_slice::<Envelope<T>>(&text) {
-            Ok(envelope) => opened(envelope, id, method),
-            Err(_) if !(200..300).contains(&status) => Attempt::Never(failed(format!(
+            Ok(envelope) => answer_of(envelope, id, method),
+            Err(_) if !(200..300).contains(&status) => Attempt::GiveUp(failed(format!(
                 "the node answers with HTTP status {status}"
             ))),
             Err(error) => Attempt::Retry(
@@ -316,7 +316,7 @@ impl Rpc {
     }
 }
 
-fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
+fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
         let some = left.min(POLL_EVERY);
@@ -335,18 +335,18 @@ fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Durat
     }
 }
 
-fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>> {
+fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>> {
     if let Some(Refusal { code, message }) = envelope.error {
         let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
         let error = RpcError::Refused { code, message };
         return if RETRYABLE_CODES.contains(&code) {
             Attempt::Retry(error, None)
         } else {
-            Attempt::Never(error)
+            Attempt::GiveUp(error)
         };
     }
     if envelope.id != Some(json!(id)) {
-        return Attempt::Never(RpcError::Failed(format!(
+        return Attempt::GiveUp(RpcError::Failed(format!(
             "{method}: the answer is to another question"
         )));
     }
@@ -356,25 +356,28 @@ fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>>
 /// Host and port only: user, password, path and query may contain a key.
 fn address(url: &str) -> Option<(String, u16)> {
     let uri: Uri = url.parse().ok()?;
-    let usual = match uri.scheme_str()? {
+    let default_port = match uri.scheme_str()? {
         "http" => 80,
         "https" => 443,
         _ => return None,
     };
     Some((
         faultline_text::clean(uri.host()?),
-        uri.port_u16().unwrap_or(usual),
+        uri.port_u16().unwrap_or(default_port),
     ))
 }
 
 fn in_words(error: &ureq::Error, patience: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::Resolve) => {
-            format!("no address within {}", faultline_text::time(CONNECT))
+            format!(
+                "no address within {}",
+                faultline_text::time(CONNECT_TIMEOUT)
+            )
         }
         // TCP has its own error, which names the addresses.
         ureq::Error::Timeout(Timeout::Connect) => {
-            let limit = faultline_text::time(CONNECT.min(patience));
+            let limit = faultline_text::time(CONNECT_TIMEOUT.min(patience));
             format!("no TLS connection within {limit}")
         }
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),

@@ -3,7 +3,7 @@ use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
 use crate::plan_command;
 use anyhow::{Context, bail};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use std::path::Path;
 
 /// By folder or plan.
@@ -36,7 +36,7 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     }
     let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
         let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        WrongUsage(file_name.join("\n"))
+        UsageError(file_name.join("\n"))
     })?;
     // The folder may have been moved.
     Ok((

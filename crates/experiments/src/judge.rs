@@ -10,7 +10,7 @@ use faultline_isolation::{End, Evidence};
 use faultline_text::time;
 
 /// A shell returns 128 plus the signal of its child.
-const SHELL_SIGNAL: i32 = 128;
+const SHELL_SIGNAL_BASE: i32 = 128;
 const TIMEOUT: &str = "timeout";
 const OOM_KILL: &str = "oom-kill";
 
@@ -71,8 +71,8 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     let outcome = match facts.after.end {
         Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
         Some(End::Code(code)) => {
-            if code > SHELL_SIGNAL {
-                let signal = code - SHELL_SIGNAL;
+            if code > SHELL_SIGNAL_BASE {
+                let signal = code - SHELL_SIGNAL_BASE;
                 notes.push(format!(
                     "a shell says {code} when signal {signal} has ended its child"
                 ));

@@ -10,7 +10,7 @@ use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
 use super::plan::{self, Arm, Plan, Search, Severity};
 use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::output::json;
 use faultline_isolation::Limits;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub fn read(file: &Path) -> anyhow::Result<Plan> {
             1 => "the plan has a mistake".to_owned(),
             some => format!("the plan has {some} mistakes"),
         };
-        WrongUsage(format!("{head}:\n{}", lines.join("\n"))).into()
+        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
     })
 }
 

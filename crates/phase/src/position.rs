@@ -7,19 +7,19 @@ const PACE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Fewer slots show no pace, unless slots take that long: a starved validator replays one or two at
 /// a time.
-const MIN_PACE: u64 = 3;
+const MIN_PACE_SLOTS: u64 = 3;
 const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
 /// Reports further apart are an interruption, not the cadence of a source.
 const MAX_CADENCE: Duration = Duration::from_secs(25);
 
 /// Rates of slots, as multiples of the rate that the slot time gives.
-const SLOWEST: f64 = 0.4;
-const FASTEST: f64 = 1.6;
+const MIN_RATE: f64 = 0.4;
+const MAX_RATE: f64 = 1.6;
 
 /// Most slots that a cluster makes within this time; unlimited while its slot time is unknown.
 pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
-    slot_time.map_or(u64::MAX, |slot_time| slots(within, slot_time, FASTEST))
+    slot_time.map_or(u64::MAX, |slot_time| slots(within, slot_time, MAX_RATE))
 }
 
 fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
@@ -33,7 +33,7 @@ pub(crate) struct SlotTrack {
     pub(crate) advanced_at: Duration,
     pub(crate) last_at_pace: Duration,
     pub(crate) is_fast: bool,
-    anchor: (u64, Duration),
+    pace_start: (u64, Duration),
     reported_at: Duration,
     /// Time between two reports; `None` before the second one.
     cadence: Option<Duration>,
@@ -47,7 +47,7 @@ impl SlotTrack {
             advanced_at: at,
             last_at_pace: at,
             is_fast: false,
-            anchor: (slot, at),
+            pace_start: (slot, at),
             reported_at: at,
             cadence: None,
         }
@@ -62,18 +62,18 @@ impl SlotTrack {
         if slot > self.slot {
             self.advanced_at = at;
         }
-        let passed = at.saturating_sub(self.anchor.1);
-        let needed = slot_time.map_or(MIN_PACE, |slot_time| {
-            let min = slots(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE);
-            slots(passed, slot_time, SLOWEST).max(min)
+        let passed = at.saturating_sub(self.pace_start.1);
+        let needed = slot_time.map_or(MIN_PACE_SLOTS, |slot_time| {
+            let min = slots(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
+            slots(passed, slot_time, MIN_RATE).max(min)
         });
-        let keeps_pace = slot.saturating_sub(self.anchor.0) >= needed;
+        let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed;
         if keeps_pace {
             self.last_at_pace = at;
             // One report back, so that the next report alone can show pace again.
-            self.anchor = (self.slot, self.reported_at);
-        } else if passed >= PACE_WINDOW || slot < self.anchor.0 {
-            self.anchor = (slot, at);
+            self.pace_start = (self.slot, self.reported_at);
+        } else if passed >= PACE_WINDOW || slot < self.pace_start.0 {
+            self.pace_start = (slot, at);
         }
         let cadence = at.saturating_sub(self.reported_at);
         if !cadence.is_zero() && cadence <= MAX_CADENCE {

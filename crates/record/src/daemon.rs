@@ -5,7 +5,7 @@ use crate::recorder::{
     USAGE,
 };
 use anyhow::{Context, anyhow, bail};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -60,7 +60,7 @@ impl Daemon {
 
     /// Waits until the daemon listens and follows `process` or a descendant. Returns its addresses
     /// and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or process
-    /// ([`WrongUsage`] if the daemon reports it).
+    /// ([`UsageError`] if the daemon reports it).
     pub(super) fn wait_until_following(
         &mut self,
         process: &OwnedFd,
@@ -78,7 +78,7 @@ impl Daemon {
                     self.log.tail()
                 );
                 return Err(if status.code() == Some(USAGE) {
-                    WrongUsage(words).into()
+                    UsageError(words).into()
                 } else {
                     anyhow!(words)
                 });

@@ -13,7 +13,7 @@ use crate::args::RecordArgs;
 use crate::recorder::{Addresses, DEFAULT_INTERVAL, in_path, metrics_config, metrics_variables};
 use anyhow::Context;
 use daemon::{Daemon, has_ended};
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::output::say;
 use faultline_command::signals::{ReceivedSignal, Signals};
 use faultline_recording::Recording;
@@ -50,7 +50,7 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
             out.display(),
             folder.display()
         );
-        return Err(WrongUsage(words).into());
+        return Err(UsageError(words).into());
     }
     if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
         say(&format!(

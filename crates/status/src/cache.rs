@@ -10,7 +10,7 @@ const PUSH_IS_LATE: f64 = 30.0;
 
 /// Numbers of entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CacheStatus {
+pub struct ProgramCacheStatus {
     /// At the last eviction pass.
     pub loaded: Option<f64>,
     pub capacity: Option<f64>,
@@ -22,7 +22,7 @@ pub struct CacheStatus {
     pub notes: Vec<String>,
 }
 
-impl CacheStatus {
+impl ProgramCacheStatus {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
         let entries = |metric| {
             ["observed", "configured"].map(|kind| {
@@ -45,7 +45,7 @@ impl CacheStatus {
         let hits = readings.number(&m::CACHE_HITS, &[]).map(|_| {
             "Hits are as the validator counts them: before version 4.4.0 too many.".to_owned()
         });
-        CacheStatus {
+        ProgramCacheStatus {
             loaded: readings.number(&m::CACHE_LOADED, &[]),
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),

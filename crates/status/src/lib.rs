@@ -13,7 +13,7 @@ mod sources;
 mod target;
 mod votes;
 
-pub use cache::CacheStatus;
+pub use cache::ProgramCacheStatus;
 pub use capacity::NEARLY_FULL;
 pub use figures::Figure;
 pub use memory::{LevelStatus, MemoryStatus};
@@ -52,7 +52,7 @@ pub struct Status {
     /// File systems, disks, UDP and open files; empty if nothing is known of them.
     pub capacity: Vec<Part>,
     pub memory: Option<MemoryStatus>,
-    pub cache: CacheStatus,
+    pub cache: ProgramCacheStatus,
     /// Totals of counters, and levels.
     pub figures: BTreeMap<Figure, f64>,
     pub slots: SlotTimes,
@@ -78,7 +78,7 @@ impl Status {
             votes: votes::votes(readings),
             capacity: capacity::capacity(readings),
             memory: MemoryStatus::of(tick),
-            cache: CacheStatus::of(readings, now),
+            cache: ProgramCacheStatus::of(readings, now),
             figures: figures::figures(tick),
             slots: SlotTimes::of(readings),
             pools: pools::pools(readings),

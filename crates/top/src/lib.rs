@@ -17,7 +17,7 @@ mod view;
 use crate::args::TopArgs;
 use address::Address;
 use faultline_catalog::Source;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::clock;
 use faultline_command::output::{print, say};
 use faultline_status::Status;
@@ -36,11 +36,11 @@ const COLUMNS: u16 = 80;
 const MAX_PAGES: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
-/// Runs until a key or a signal ends it, or prints one screen. Fails with [`WrongUsage`] for an
+/// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
 /// invalid address, and with `--once` if the daemon does not answer.
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let address = match &args.address {
-        Some(text) => Address::read(text).map_err(WrongUsage)?,
+        Some(text) => Address::read(text).map_err(UsageError)?,
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     let login = args.user.clone().zip(args.password_file.clone());

@@ -160,7 +160,7 @@ impl Cgroup {
         if moved {
             self.counters.moved(&output.readings);
         }
-        self.counters.resume(&mut output.readings);
+        self.counters.continue_counts(&mut output.readings);
         output.take(levels)
     }
 

@@ -28,7 +28,7 @@ use faultline_catalog::{Reading, ReadingList, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, word};
-use slots::SlotSources;
+use slots::SlotTracker;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct Conclusions {
     inputs: Inputs,
     tracker: Tracker,
     slot_time: Latest<Duration>,
-    slots: SlotSources,
+    slots: SlotTracker,
     consensus: ConsensusState,
     followed: Option<ProcessId>,
     followed_at: Stamp,
@@ -118,7 +118,7 @@ impl Conclusions {
         if process != self.followed {
             self.followed = process;
             self.followed_at = context.now;
-            self.slots = SlotSources::default();
+            self.slots = SlotTracker::default();
             self.consensus = ConsensusState::default();
             if process.is_some() {
                 self.tracker.restart();

@@ -10,14 +10,14 @@ use std::time::Duration;
 const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
 
 /// Maximum average slots per second since a cluster's start.
-const MOST_SLOTS_EVER: u64 = 10;
+const MAX_MEAN_SLOTS_PER_SECOND: u64 = 10;
 
 /// Maximum new slots per second, and maximum at once.
-const MOST_SLOTS: u64 = 20;
+const MAX_SLOTS_PER_SECOND: u64 = 20;
 const SLACK: u64 = 512;
 
 /// Older slots are no reference for newer ones.
-const REFERENCE: Duration = Duration::from_secs(60);
+const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -114,13 +114,13 @@ impl SlotFilter {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
-        let can_be = slot <= highest_ever(now)
+        let is_plausible = slot <= highest_ever(now)
             && self.fits_rpc(kind, slot, now)
             && self.follows(kind, slot, now);
-        if can_be && let Some(pending) = self.believed.get_mut(kind as usize) {
+        if is_plausible && let Some(pending) = self.believed.get_mut(kind as usize) {
             *pending = Some((slot, now));
         }
-        can_be
+        is_plausible
     }
 
     fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
@@ -155,13 +155,13 @@ pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, n
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
-    let can_be = slot <= highest_ever(now);
-    if can_be {
+    let is_plausible = slot <= highest_ever(now);
+    if is_plausible {
         let (_, mut newest) = slots.unwrap_or_default();
         newest.raise(known);
         *slots = Some((now, newest));
     }
-    can_be
+    is_plausible
 }
 
 /// The highest slot that may follow an earlier one; `None` if that is too old.
@@ -169,14 +169,14 @@ fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
     let more = passed
         .as_secs()
-        .saturating_mul(MOST_SLOTS)
+        .saturating_mul(MAX_SLOTS_PER_SECOND)
         .saturating_add(SLACK);
-    (passed < REFERENCE).then(|| slot.saturating_add(more))
+    (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(more))
 }
 
 /// The lowest own slot compatible with an earlier one; `None` if that is too old.
 fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
-    (now.since(at) < REFERENCE).then(|| slot.saturating_sub(4 * SLACK))
+    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * SLACK))
 }
 
 /// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
@@ -185,7 +185,7 @@ fn highest_ever(now: Stamp) -> u64 {
     if age.is_zero() {
         u64::MAX
     } else {
-        age.as_secs().saturating_mul(MOST_SLOTS_EVER)
+        age.as_secs().saturating_mul(MAX_MEAN_SLOTS_PER_SECOND)
     }
 }
 

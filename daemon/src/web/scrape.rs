@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-const WORTH_COMPRESSING: usize = 1024;
+const MIN_BYTES_TO_COMPRESS: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     encoded: Mutex<EncodedPages>,
-    constant: Arc<ConstantLabels>,
+    constant_labels: Arc<ConstantLabels>,
     dropped: DroppedSeries,
 }
 
@@ -32,10 +32,10 @@ struct CachedPage {
 }
 
 impl Pages {
-    pub(super) fn new(constant: ConstantLabels, dropped: DroppedSeries) -> Self {
+    pub(super) fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
         Pages {
             encoded: Mutex::default(),
-            constant: Arc::new(constant),
+            constant_labels: Arc::new(constant_labels),
             dropped,
         }
     }
@@ -55,7 +55,7 @@ impl Pages {
         } = &mut *encoded;
         let cached = cached_page(&mut pages[dialect as usize], &exposition, dialect)?;
         let plain = cached.page.bytes();
-        if !gzip || plain.len() <= WORTH_COMPRESSING {
+        if !gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
         }
         if let Some(compressed) = &cached.compressed {
@@ -74,7 +74,7 @@ impl Pages {
         let last = encoded.exposition.take();
         let current = last.as_ref().filter(|last| last.number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
-            let exposition = Exposition::new(tick, &self.constant, last.as_ref());
+            let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
             self.dropped.count(&exposition);
             // Drops a page that was not requested in the last tick, which would be kept for ever.
             let last = last.as_ref().map(Exposition::number);

@@ -422,7 +422,7 @@ fn describes_bound(words: &str) -> bool {
 fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Link { url, .. } in &panel.links {
-        let runbook = url.strip_prefix(rules::BASE);
+        let runbook = url.strip_prefix(rules::RUNBOOK_URL);
         let dashboard = url
             .strip_prefix("/d/")
             .and_then(|rest| rest.split('?').next());
@@ -453,7 +453,7 @@ mod tests {
             "datasource": source,
             "targets": [{ "refId": "A", "expr": "max by (job, instance) (agave_up)", "legendFormat": "", "datasource": source }],
             "fieldConfig": { "defaults": { "unit": "none" }, "overrides": [] },
-            "links": [{ "title": "Runbook: AgaveDown", "url": format!("{}AgaveDown.md", rules::BASE) }],
+            "links": [{ "title": "Runbook: AgaveDown", "url": format!("{}AgaveDown.md", rules::RUNBOOK_URL) }],
         })
     }
 
@@ -599,7 +599,7 @@ mod tests {
         assert!(
             wrong_with(with(
                 "/links/0/url",
-                json!(format!("{}AgaveSleepy.md", rules::BASE))
+                json!(format!("{}AgaveSleepy.md", rules::RUNBOOK_URL))
             ))
             .contains("AgaveSleepy")
         );

@@ -111,13 +111,13 @@ fn write_as<T: DataType, V>(
     values: &[Option<V>],
     of: impl Fn(&V) -> T::T,
 ) -> anyhow::Result<()> {
-    let there: Vec<i16> = values
+    let definition_levels: Vec<i16> = values
         .iter()
         .map(|value| i16::from(value.is_some()))
         .collect();
     let values: Vec<T::T> = values.iter().flatten().map(of).collect();
     column
         .typed::<T>()
-        .write_batch(&values, Some(&there), None)?;
+        .write_batch(&values, Some(&definition_levels), None)?;
     Ok(())
 }

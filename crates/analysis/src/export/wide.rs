@@ -48,7 +48,7 @@ pub(super) fn write(
                     .zip(tick)
                     .for_each(|(values, cell)| push(values, cell));
             }
-            let ids: Vec<i64> = ticks.iter().map(id).collect();
+            let ids: Vec<i64> = ticks.iter().map(tick_id).collect();
             for table in Table::ALL {
                 let (these, others) = rest.split_at_mut(table.columns().len());
                 join(recording, table, &ids, these)?;
@@ -76,10 +76,10 @@ fn join(
         .into_iter()
         .peekable();
     for tick in ticks {
-        while samples.peek().is_some_and(|sample| id(sample) < *tick) {
+        while samples.peek().is_some_and(|sample| tick_id(sample) < *tick) {
             samples.next();
         }
-        match samples.next_if(|sample| id(sample) == *tick) {
+        match samples.next_if(|sample| tick_id(sample) == *tick) {
             Some(sample) => columns
                 .iter_mut()
                 .zip(sample.iter().skip(1))
@@ -90,9 +90,9 @@ fn join(
     Ok(())
 }
 
-fn id(row: &Row) -> i64 {
+fn tick_id(row: &Row) -> i64 {
     match row.first() {
-        Some(Cell::Integer(id)) => *id,
+        Some(Cell::Integer(tick_id)) => *tick_id,
         _ => i64::MIN,
     }
 }

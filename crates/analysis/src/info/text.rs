@@ -8,7 +8,7 @@ use std::time::Duration;
 const MOST_EVENTS: usize = 60;
 const MOST_GAPS: usize = 20;
 
-const OF_SESSION: [&str; 6] = [
+const SESSION_FIELDS: [&str; 6] = [
     "/host/name",
     "/host/system",
     "/host/kernel/release",
@@ -16,7 +16,7 @@ const OF_SESSION: [&str; 6] = [
     "/host/cpu/threads",
     "/host/memory/total_bytes",
 ];
-const OF_PROCESS: [&str; 7] = [
+const PROCESS_FIELDS: [&str; 7] = [
     "/validator/client",
     "/validator/version",
     "/validator/identity",
@@ -26,11 +26,11 @@ const OF_PROCESS: [&str; 7] = [
     "/arguments",
 ];
 
-pub(super) fn describe(summary: &Summary, whole: bool) -> String {
+pub(super) fn describe(summary: &Summary, all_fields: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
     file(&mut out, summary);
-    sessions(&mut out, summary, whole);
-    processes(&mut out, summary, whole);
+    sessions(&mut out, summary, all_fields);
+    processes(&mut out, summary, all_fields);
     let phases = summary.phases.iter().map(|phase| {
         (
             phase.phase.as_deref().unwrap_or("not known"),
@@ -137,7 +137,7 @@ fn events(out: &mut String, summary: &Summary) {
     }
 }
 
-fn sessions(out: &mut String, summary: &Summary, whole: bool) {
+fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
     for session in &summary.sessions {
         let end = session
             .ended_unix_ns
@@ -154,12 +154,12 @@ fn sessions(out: &mut String, summary: &Summary, whole: bool) {
         manifest(
             out,
             &session.manifest,
-            if whole { &[] } else { &OF_SESSION },
+            if all_fields { &[] } else { &SESSION_FIELDS },
         );
     }
 }
 
-fn processes(out: &mut String, summary: &Summary, whole: bool) {
+fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
     for process in &summary.processes {
         let started = process
             .started_unix_ns
@@ -178,7 +178,7 @@ fn processes(out: &mut String, summary: &Summary, whole: bool) {
         manifest(
             out,
             &process.manifest,
-            if whole { &[] } else { &OF_PROCESS },
+            if all_fields { &[] } else { &PROCESS_FIELDS },
         );
     }
 }
@@ -226,10 +226,10 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
     }
 }
 
-/// A JSON object as lines `a.b  value`, limited to `places` unless that is empty.
-fn manifest(out: &mut String, value: &Value, places: &[&str]) {
+/// A JSON object as lines `a.b  value`, limited to `json_pointers` unless that is empty.
+fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     let mut lines = Vec::new();
-    for json_path in places {
+    for json_path in json_pointers {
         if let Some(found) = value.pointer(json_path) {
             flatten(
                 &json_path.trim_start_matches('/').replace('/', "."),
@@ -238,14 +238,14 @@ fn manifest(out: &mut String, value: &Value, places: &[&str]) {
             );
         }
     }
-    if places.is_empty() {
+    if json_pointers.is_empty() {
         flatten("", value, &mut lines);
     }
     list(out, "", lines.into_iter());
 }
 
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
-    let below = |key: &str| {
+    let child_path = |key: &str| {
         if path.is_empty() {
             key.to_owned()
         } else {
@@ -256,7 +256,7 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         Value::Null => {}
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, value)| flatten(&below(key), value, lines)),
+            .for_each(|(key, value)| flatten(&child_path(key), value, lines)),
         Value::Array(all) if all.iter().all(|one| !one.is_object() && !one.is_array()) => {
             lines.push((
                 path.to_owned(),
@@ -266,7 +266,7 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         Value::Array(all) => all
             .iter()
             .enumerate()
-            .for_each(|(i, value)| flatten(&below(&i.to_string()), value, lines)),
+            .for_each(|(i, value)| flatten(&child_path(&i.to_string()), value, lines)),
         plain => lines.push((path.to_owned(), words(plain))),
     }
 }

@@ -32,8 +32,8 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         })
     });
     let arms = styles.arms().iter().enumerate();
-    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "look": style(SeriesStyle::nth(nth)) }));
-    let looks_of_runs: BTreeMap<&str, Value> = report
+    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
+    let styles_of_runs: BTreeMap<&str, Value> = report
         .runs
         .iter()
         .map(|run| {
@@ -57,7 +57,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "cards": words::cards(report),
         "runs": report.runs,
         "arms": arms.collect::<Vec<_>>(),
-        "looks": looks_of_runs,
+        "styles": styles_of_runs,
         "names": names,
         "common": common_facts(&report.runs),
         "sections": sections.collect::<Vec<_>>(),

@@ -28,7 +28,7 @@ const RSS_AND_VSZ: &[Quantity] = &[
     gib!("VSZ mean", vsz, mean),
 ];
 
-const KINDS: &[Quantity] = &[
+const MEMORY_KINDS: &[Quantity] = &[
     gib!("Anonymous mean", anon, mean),
     gib!("Anonymous max", anon, max),
     gib!("File mean", file, mean),
@@ -76,7 +76,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
     let head = ("memory-kinds", "Anonymous against file memory", note);
-    chapter.numbers(head, Part::Usual, KINDS);
+    chapter.numbers(head, Part::Usual, MEMORY_KINDS);
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";

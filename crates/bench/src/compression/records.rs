@@ -5,7 +5,7 @@ use crate::endpoint::Endpoint;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::clock;
 use faultline_command::files::TempFile;
 use faultline_command::progress::Progress;
@@ -229,7 +229,7 @@ struct Node {
 
 impl Node {
     fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<Node> {
-        let shown = Endpoint::read(url).map_err(WrongUsage)?.shown();
+        let shown = Endpoint::read(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         Ok(Node {
             rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,

@@ -79,7 +79,7 @@ impl Engine {
                 };
                 let at = clock::uptime();
                 let Some(attempted) = pace
-                    .attempted(plan.node(cell.link), at, Repeat::All, async |_| {
+                    .send_with_retries(plan.node(cell.link), at, Repeat::All, async |_| {
                         perform(cell).await
                     })
                     .await

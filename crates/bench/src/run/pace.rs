@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Maximum retries of a rate-limited request.
-const MOST_REFUSALS: u32 = 8;
+const MAX_RATE_LIMIT_RETRIES: u32 = 8;
 /// Maximum retries after a connection or server error, which the request itself may cause.
-const MOST_ERRORS: u32 = 3;
+const MAX_ERROR_RETRIES: u32 = 3;
 /// A node that refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
 /// Doubles each time, unless the node requests more.
@@ -25,7 +25,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Precision of the runtime's timers; the rest is active waiting.
-const TIMER: Duration = Duration::from_millis(2);
+const TIMER_PRECISION: Duration = Duration::from_millis(2);
 
 /// Shared by all senders.
 #[derive(Debug, Default)]
@@ -92,20 +92,20 @@ impl Pace {
             if left.is_zero() || self.is_over() {
                 return !self.is_over();
             }
-            if left > TIMER {
-                sleep((left - TIMER).min(POLL_INTERVAL)).await
+            if left > TIMER_PRECISION {
+                sleep((left - TIMER_PRECISION).min(POLL_INTERVAL)).await
             } else {
                 tokio::task::yield_now().await
             }
         }
     }
 
-    pub(crate) async fn resumed(&self) -> bool {
+    pub(crate) async fn wait_for_resume(&self) -> bool {
         self.until(self.resume.get()).await
     }
 
     /// Retries after a wait if allowed. `None` if the run ends meanwhile.
-    pub(crate) async fn attempted<T>(
+    pub(crate) async fn send_with_retries<T>(
         &self,
         node: usize,
         mut at: Duration,
@@ -132,7 +132,7 @@ impl Pace {
                     refused,
                 });
             };
-            if !self.is_repeated(node, failure, (repeat, refused)) {
+            if !self.decide_retry(node, failure, (repeat, refused)) {
                 return Some(Attempted {
                     answer,
                     at,
@@ -141,16 +141,22 @@ impl Pace {
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
             let wait = retry_after.unwrap_or_default().max(own);
-            self.resume.set(later(self.resume.get(), wait, failure));
+            self.resume
+                .set(extend_pause(self.resume.get(), wait, failure));
             refused += 1;
-            if !self.resumed().await {
+            if !self.wait_for_resume().await {
                 return None;
             }
             at = clock::uptime();
         }
     }
 
-    fn is_repeated(&self, node: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
+    fn decide_retry(
+        &self,
+        node: usize,
+        failure: &Failure,
+        (repeat, before): (Repeat, u32),
+    ) -> bool {
         *self
             .refusals
             .borrow_mut()
@@ -167,7 +173,11 @@ impl Pace {
         }
         let now = clock::uptime();
         let is_limit = matches!(failure, Failure::RateLimited(_));
-        let most = if is_limit { MOST_REFUSALS } else { MOST_ERRORS };
+        let most = if is_limit {
+            MAX_RATE_LIMIT_RETRIES
+        } else {
+            MAX_ERROR_RETRIES
+        };
         match repeat {
             Repeat::None => {
                 // Without a requested delay, overdue requests are still sent.
@@ -175,7 +185,7 @@ impl Pace {
                 {
                     let mut not_before = self.not_before.borrow_mut();
                     let known = not_before.entry(node).or_default();
-                    *known = later(*known, retry_after, failure);
+                    *known = extend_pause(*known, retry_after, failure);
                 }
                 return false;
             }
@@ -194,7 +204,7 @@ impl Pace {
 }
 
 /// A long additional wait is reported.
-fn later(known: Duration, wait: Duration, failure: &Failure) -> Duration {
+fn extend_pause(known: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
     let until = known.max(now + wait);
     if until - known.max(now) >= LONG_PAUSE {

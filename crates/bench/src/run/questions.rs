@@ -105,7 +105,7 @@ async fn one(
             .await
     };
     let attempted = pace
-        .attempted(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
+        .send_with_retries(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
         .await;
     let answer =
         attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec())));
@@ -122,7 +122,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
-    fn attempted(server: &Server, arms: usize) -> Plan {
+    fn plan_for(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
         let name = |arm: usize| Arm {
             name: format!("node {arm}"),
@@ -166,7 +166,7 @@ mod tests {
                 &answer.replace("ID", &id.to_string()),
             ))
         });
-        let plan = attempted(&server, 3);
+        let plan = plan_for(&server, 3);
         let engine = Engine::new(&plan, None).unwrap();
         assert_eq!(
             engine.probe_json(&plan).unwrap(),
@@ -180,7 +180,7 @@ mod tests {
             0 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
             _ => Reply::After(Duration::ZERO),
         });
-        let plan = attempted(&server, 1);
+        let plan = plan_for(&server, 1);
         let begun = clock::uptime();
         Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap();
         assert!(
@@ -198,7 +198,7 @@ mod tests {
                 "",
             ))
         });
-        let plan = attempted(&server, 1);
+        let plan = plan_for(&server, 1);
         let refused = Engine::new(&plan, None)
             .unwrap()
             .probe_json(&plan)

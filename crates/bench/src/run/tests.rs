@@ -381,11 +381,14 @@ fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it(
         measured.samples[first].at_ns,
         &measured.samples[first + 1..],
     );
-    let resumed = after
+    let wait_for_resume = after
         .iter()
         .find(|sample| sample.at_ns > pause + 1_500_000_000)
         .unwrap();
-    assert!(resumed.failure.is_none(), "it goes on: {resumed:?}");
+    assert!(
+        wait_for_resume.failure.is_none(),
+        "it goes on: {wait_for_resume:?}"
+    );
 }
 
 #[test]

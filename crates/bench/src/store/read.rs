@@ -1,6 +1,6 @@
 //! Reads results from an untrusted file.
 
-use super::{APPLICATION, FORMAT, TABLES};
+use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::plan::MOST_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -10,21 +10,21 @@ use rusqlite::Row;
 use serde::Deserialize;
 use std::path::Path;
 
-const MOST_CELLS: usize = 100_000;
+const MAX_CELLS: usize = 100_000;
 
 const KIND: DatabaseKind = DatabaseKind {
-    application_id: APPLICATION,
+    application_id: APPLICATION_ID,
     format: FORMAT,
 };
 
 /// Also of a killed or unfinished run.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
-    let (database, header) = opened(path)?;
-    content(&database, &header).with_context(|| path.display().to_string())
+    let (database, header) = open_with_header(path)?;
+    read_results(&database, &header).with_context(|| path.display().to_string())
 }
 
 pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
-    let (_, header) = opened(path)?;
+    let (_, header) = open_with_header(path)?;
     let preset: Preset =
         serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
     Ok((preset.preset, header))
@@ -35,7 +35,7 @@ struct Preset {
     preset: String,
 }
 
-fn opened(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
+fn open_with_header(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
     let mut header = None;
@@ -66,7 +66,7 @@ fn describe_error(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-fn content(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> {
+fn read_results(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> {
     let preset: Preset = serde_json::from_str(header).context("its header")?;
     ensure!(
         preset.preset != "compression",
@@ -111,7 +111,7 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
         [],
         |row| -> anyhow::Result<()> {
             ensure!(
-                row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS,
+                row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MAX_CELLS,
                 "its table cell is damaged"
             );
             let size: Option<i64> = row.get(3)?;

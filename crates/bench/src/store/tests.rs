@@ -2,7 +2,7 @@ use super::*;
 use crate::results::Results;
 use crate::results::tests::results;
 use crate::run::RunState;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -108,7 +108,7 @@ fn a_name_that_cannot_be_a_new_files_is_refused_with_what_to_do() {
         let made = ResultsFile::create(path).map(|_| ());
         for refused in [made, write_document(path, &7)] {
             let refused = refused.unwrap_err();
-            assert!(refused.is::<WrongUsage>(), "{refused:#}");
+            assert!(refused.is::<UsageError>(), "{refused:#}");
             assert!(refused.to_string().ends_with(why), "{refused}");
         }
     }

@@ -1,10 +1,10 @@
 //! Writes results on a separate thread, so that disk waits are in no latency.
 
-use super::{APPLICATION, FORMAT, TABLES};
+use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::results::{CellHead, Header, Results, Sample};
 use crate::run::RunState;
 use anyhow::Context as _;
-use faultline_command::args::WrongUsage;
+use faultline_command::args::UsageError;
 use faultline_command::files;
 use faultline_command::output::say;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
@@ -41,7 +41,7 @@ struct WriterOutcome {
 /// `option` names `path` in errors.
 pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
     match files::creation_error(path) {
-        Some(why) => Err(WrongUsage(format!("{option} {why}")).into()),
+        Some(why) => Err(UsageError(format!("{option} {why}")).into()),
         None => Ok(()),
     }
 }
@@ -131,7 +131,7 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
         let mut database =
             Connection::open_with_flags(absolute, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let transaction = database.transaction()?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", FORMAT)?;
         for table in TABLES {
             transaction.execute_batch(table)?;

@@ -55,7 +55,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
             facts.switches.insert(file, searched);
         }
     }
-    facts.options = options::gather(plan, &facts);
+    facts.options = options::search_programs(plan, &facts);
     facts
 }
 

@@ -9,7 +9,7 @@ use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::Path;
 
 /// Name, releases from 2.0.25 to 4.4.0 that have it, and the remedy for others.
-const OPTIONS: &[(&str, &str, &str)] = &[
+const ACCOUNTS_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "--accounts-db-read-cache-limit-mb",
         "until 3.1",
@@ -57,7 +57,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-fn given(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
+fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
     let Ok(expanded) = expand(plan, arm, lane, Path::new("/"), 1) else {
@@ -68,21 +68,21 @@ fn given(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
         .iter()
         .map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
     let names: Vec<&str> = names.collect();
-    OPTIONS
+    ACCOUNTS_OPTIONS
         .iter()
         .map(|(option, ..)| *option)
         .filter(|option| names.contains(option))
         .collect()
 }
 
-pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
+pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
     let mut found = Options::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
         let of_file = found.entry(file.clone()).or_default();
-        for option in given(plan, arm) {
+        for option in known_options_of(plan, arm) {
             // One name is a prefix of another.
             of_file
                 .entry(option)
@@ -98,9 +98,10 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             continue;
         };
         let known = facts.options.get(&file);
-        for option in given(plan, arm) {
+        for option in known_options_of(plan, arm) {
             let (name, shown) = (&arm.name, file.display());
-            let Some((_, releases, instead)) = OPTIONS.iter().find(|(one, ..)| *one == option)
+            let Some((_, releases, instead)) =
+                ACCOUNTS_OPTIONS.iter().find(|(one, ..)| *one == option)
             else {
                 continue;
             };

@@ -354,7 +354,7 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        options: super::options::gather(plan, &fit(plan)),
+        options: super::options::search_programs(plan, &fit(plan)),
         ..fit(plan)
     };
     let has =

@@ -75,7 +75,7 @@ fn a_broken_plan_is_wrong_usage_with_every_mistake() {
         launcher: crate::args::Launching::Auto,
     };
     let error = super::plan(&args, Err(String::new())).unwrap_err();
-    let message = error.downcast_ref::<WrongUsage>().unwrap().to_string();
+    let message = error.downcast_ref::<UsageError>().unwrap().to_string();
     assert!(
         message.starts_with("the plan has 5 mistakes:\n"),
         "{message}"

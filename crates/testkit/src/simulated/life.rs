@@ -1,6 +1,6 @@
 //! The life of a simulated validator: its threads, and what each of them does.
 
-use super::memory::{Accounts, Anonymous};
+use super::memory::{Anonymous, MappedFile};
 use super::points::Lines;
 use super::push::Server;
 use super::replay::Replay;
@@ -239,13 +239,13 @@ fn read_accounts(state: &State, path: &Path) {
     let truth = &state.truth;
     let read = || -> std::io::Result<()> {
         let mut accounts =
-            Accounts::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
+            MappedFile::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
         state.loaded.store(true, Ordering::Relaxed);
         let (begun, mut done) = (Instant::now(), 0);
         loop {
             let due = (begun.elapsed().as_secs_f64() * truth.file_mib_per_second as f64) as u64;
             for _ in done..due {
-                accounts.read()?;
+                accounts.fault_in_next()?;
             }
             done = due;
             std::thread::sleep(STEP);

@@ -22,13 +22,13 @@ impl Anonymous {
 
 /// A file that is mapped: reading a page of it that has left the page cache is a major fault.
 #[derive(Debug)]
-pub(super) struct Accounts {
+pub(super) struct MappedFile {
     map: MmapRaw,
     mib: usize,
     next: usize,
 }
 
-impl Accounts {
+impl MappedFile {
     /// Reads the whole file once and maps it; makes it unless it is there with that length.
     ///
     /// # Errors
@@ -55,14 +55,14 @@ impl Accounts {
         let map = MmapOptions::new().map_raw_read_only(&file)?;
         // From now on without reading ahead.
         map.advise(Advice::Random)?;
-        Ok(Accounts { map, mib, next: 0 })
+        Ok(MappedFile { map, mib, next: 0 })
     }
 
     /// Reads the next MiB, and begins anew after the last one.
     ///
     /// # Errors
     /// The kernel is older than 5.14, or the disk fails.
-    pub(super) fn read(&mut self) -> io::Result<()> {
+    pub(super) fn fault_in_next(&mut self) -> io::Result<()> {
         self.map
             .advise_range(Advice::PopulateRead, self.next * MIB, MIB)?;
         self.next = (self.next + 1) % self.mib;

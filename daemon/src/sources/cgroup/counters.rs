@@ -33,7 +33,7 @@ impl Counters {
     }
 
     /// Continues the earlier cgroup's values.
-    pub(super) fn resume(&mut self, readings: &mut [Reading]) {
+    pub(super) fn continue_counts(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
             let same_series = |offset: &&mut Offset| is_same(reading, &offset.before);

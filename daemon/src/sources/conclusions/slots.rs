@@ -19,20 +19,20 @@ const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 const MIN_PURGE: u64 = 32;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SlotSources {
+pub(super) struct SlotTracker {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,
     tip: Option<(u64, Stamp)>,
     /// The highest tip in a migration to Alpenglow. Its end purges slots, but the highest slot with
     /// shreds stays.
-    purged_tip: Option<u64>,
+    migration_tip: Option<u64>,
     /// The highest own slot in the migration.
     highest_own: Option<u64>,
     /// The own slot has gone back. Signs of the migration's end may come a minute later.
     is_purged: bool,
 }
 
-impl SlotSources {
+impl SlotTracker {
     /// Exports the slots, and adds those reported since the previous tick to `evidence`.
     pub(super) fn sample(
         &mut self,
@@ -41,13 +41,13 @@ impl SlotSources {
         output: &mut SourceOutput,
         evidence: &mut Evidence,
     ) {
-        self.report((now, protocol), known, evidence);
+        self.add_evidence((now, protocol), known, evidence);
         if evidence.process != Process::Stopped {
-            self.show((now, protocol), known, output);
+            self.export((now, protocol), known, output);
         }
     }
 
-    fn show(
+    fn export(
         &self,
         (now, protocol): (Stamp, Option<Protocol>),
         known: &SourceFacts,
@@ -90,15 +90,15 @@ impl SlotSources {
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
-        let exists = tip.is_none_or(|tip| self.tip_exists(protocol, tip));
+        let exists = tip.is_none_or(|tip| self.is_not_purged(protocol, tip));
         let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
         output.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
     /// False if the highest slot with shreds was purged.
-    fn tip_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+    fn is_not_purged(&self, protocol: Option<Protocol>, slot: u64) -> bool {
         let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
-        !may_be_purged || Some(slot) > self.purged_tip
+        !may_be_purged || Some(slot) > self.migration_tip
     }
 
     /// Tracks from the migration on until the own slot has passed the old ones again.
@@ -112,13 +112,13 @@ impl SlotSources {
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
         // The last tips before a purge first appear together with it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
-            self.purged_tip = received.max(self.purged_tip);
+            self.migration_tip = received.max(self.migration_tip);
         }
         self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
     /// While JSON-RPC responds, pushes replace nothing that it reports: they are up to 10 s old.
-    fn report(
+    fn add_evidence(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
         known: &SourceFacts,
@@ -139,7 +139,7 @@ impl SlotSources {
             evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
             evidence.tip = received.filter(|tip| {
                 let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
-                is_new && self.tip_exists(protocol, *tip)
+                is_new && self.is_not_purged(protocol, *tip)
             });
             if let (Some(slot), Some(at)) = (received, rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
@@ -232,7 +232,7 @@ mod tests {
 
     /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
     fn sample(
-        sources: &mut SlotSources,
+        sources: &mut SlotTracker,
         now: u64,
         known: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn json_rpc_that_falls_silent_is_not_filled_in_from_an_older_push() {
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) =
             sample(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         sample(
             &mut sources,
             10,
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_distance_that_pushes_tell_and_a_healthy_validator_contradicts_is_not_believed() {
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
@@ -325,7 +325,7 @@ mod tests {
         let mut answer = known(Some((10, Some((105, 105)))), own(9, 100, 2_600));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         let (_, behind, evidence) = sample(&mut sources, 10, &answer);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
         answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_validator_that_hears_of_no_newer_tip_does_not_know_how_far_behind_it_is() {
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         for second in 10..15 {
             assert!(
                 sample(
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
             let known = known(Some((second, Some(answer))), Some((second, push)));
@@ -413,15 +413,15 @@ mod tests {
     #[test]
     fn tips_that_are_first_seen_with_the_purge_are_purged() {
         let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
-        let mut sources = SlotSources::default();
+        let mut sources = SlotTracker::default();
         sources.track_purge(migrating, 1_300, Some(1_301));
         sources.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!sources.tip_exists(alpenglow, 1_306));
+        assert!(!sources.is_not_purged(alpenglow, 1_306));
         sources.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!sources.tip_exists(alpenglow, 1_306));
-        assert!(sources.tip_exists(alpenglow, 1_307));
+        assert!(!sources.is_not_purged(alpenglow, 1_306));
+        assert!(sources.is_not_purged(alpenglow, 1_307));
         sources.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(sources.tip_exists(alpenglow, 1_400), "it is over");
+        assert!(sources.is_not_purged(alpenglow, 1_400), "it is over");
     }
 
     #[test]
@@ -434,7 +434,7 @@ mod tests {
             },
         );
         let answer = known(Some((10, Some((105, 106)))), None);
-        SlotSources::default().sample((at(10), None), &answer, &mut output, &mut evidence);
+        SlotTracker::default().sample((at(10), None), &answer, &mut output, &mut evidence);
         assert!(output.readings.is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! Fill level of the program cache. The plots show its use.
 
 use super::bar;
-use faultline_status::{CacheStatus, Tone};
+use faultline_status::{ProgramCacheStatus, Tone};
 use faultline_text::escaped;
 use std::fmt::{self, Write};
 
-pub(super) fn write(cache: &CacheStatus, out: &mut String) -> fmt::Result {
+pub(super) fn write(cache: &ProgramCacheStatus, out: &mut String) -> fmt::Result {
     let Some(words) = cache.words() else {
         return Ok(());
     };
