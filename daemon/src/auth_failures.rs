@@ -37,7 +37,9 @@ impl AuthFailures {
     }
 
     pub(crate) fn note(&self, peer: Peer, now: Duration) {
-        if let Some(failures) = self.counts.lock().count(now) {
+        // The log may block: the lock ends before.
+        let failures = self.counts.lock().count(now);
+        if let Some(failures) = failures {
             let (listener, within) = (self.listener, LOG_EVERY.as_secs());
             tracing::warn!(
                 listener,

@@ -201,6 +201,7 @@ impl Connections {
         }
         // A request may be on its way: it has a moment to arrive.
         evicted.connection.close.notify_one();
+        self.leaving.retain(|task| !task.is_finished());
         self.leaving.push_back(evicted.task);
         if self.leaving.len() > MAX_LEAVING
             && let Some(first) = self.leaving.pop_front()
@@ -391,6 +392,26 @@ mod tests {
             connection.closed().now_or_never().is_some()
         };
         assert_eq!(admitted.iter().filter(asked).count(), MAX_LEAVING + 1);
+    }
+
+    #[test]
+    fn connections_that_have_ended_cut_none_that_is_leaving() {
+        let mut tasks = Tasks::new();
+        let mut connections = Connections::new("test", 1, 0);
+        let mut admit = || {
+            let peer = Peer::at([192, 0, 2, 1].into());
+            let connection = Arc::new(Connection::new(Clock::start(), peer));
+            let task = tasks.spawn();
+            connections.admit(connection, task.clone(), NOW);
+            tasks.poll();
+            task
+        };
+        let leaving = admit();
+        for _ in 0..2 * MAX_LEAVING {
+            admit().abort();
+        }
+        tasks.poll();
+        assert!(!leaving.is_finished());
     }
 
     #[test]

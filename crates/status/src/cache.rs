@@ -37,7 +37,7 @@ impl ProgramCacheStatus {
             .filter(|(observed, configured)| observed != configured);
         let differs = differs.map(|(observed, configured)| {
             format!(
-                "Evictions begin at {} entries; by its version or the configuration it would be {}.",
+                "Evictions begin at {} entries; its version or the configuration says {}.",
                 short(observed),
                 short(configured)
             )
@@ -67,7 +67,10 @@ impl ProgramCacheStatus {
                 }
                 (Some(loaded), ..) => format!("{loaded} entries, capacity not known"),
                 (None, capacity, _) => {
-                    format!("at most {} entries, none evicted yet", capacity?)
+                    format!(
+                        "at most {} entries; how many is known after the next eviction",
+                        capacity?
+                    )
                 }
             },
         )

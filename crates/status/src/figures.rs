@@ -3,7 +3,8 @@
 use crate::readings::Readings;
 use faultline_catalog::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
 use faultline_catalog::{Kind, Metric, Source, Tick};
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 macro_rules! figures {
@@ -68,6 +69,19 @@ figures! {
     DaemonStart = Daemon, daemon::SELF_START_TIME, [];
     DaemonCpu = Daemon, daemon::SELF_CPU, [];
     DaemonResident = Daemon, daemon::SELF_RESIDENT, [];
+}
+
+/// Ignores figures of a newer release.
+pub(crate) fn known<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Figure, f64>, D::Error> {
+    let all = BTreeMap::<String, f64>::deserialize(deserializer)?;
+    let known = all.into_iter().filter_map(|(name, value)| {
+        let name: serde::de::value::StringDeserializer<serde::de::value::Error> =
+            name.into_deserializer();
+        Some((Figure::deserialize(name).ok()?, value))
+    });
+    Ok(known.collect())
 }
 
 impl Figure {

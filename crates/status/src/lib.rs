@@ -27,11 +27,13 @@ use readings::Readings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the JSON. It changes when a field changes its meaning or is removed.
+/// The version of the JSON. It changes when a field changes its meaning or is removed. Readers
+/// ignore what is new.
 pub const VERSION: u32 = 1;
 
 /// A tick's conclusions. A value that is not known is absent or `null`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Status {
     /// [`VERSION`] of the program that wrote it.
     pub version: u32,
@@ -54,6 +56,7 @@ pub struct Status {
     pub memory: Option<MemoryStatus>,
     pub cache: ProgramCacheStatus,
     /// Totals of counters, and levels.
+    #[serde(deserialize_with = "figures::known")]
     pub figures: BTreeMap<Figure, f64>,
     pub slots: SlotTimes,
     /// Thread pools by name.

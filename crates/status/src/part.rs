@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    #[default]
-    Plain,
     Good,
     Warn,
     Bad,
+    /// Also a tone of a newer release.
+    #[default]
+    #[serde(other)]
+    Plain,
 }
 
 /// One of several facts that are shown in one line. Its text may contain names from elsewhere: a page has to escape it.

@@ -269,3 +269,31 @@ fn a_figure_is_the_sum_of_the_series_with_its_labels_and_absent_without_one() {
     let expected = BTreeMap::from([(Figure::Cpu, 7.0), (Figure::File, 5.0)]);
     assert_eq!((status.figures, status.time), (expected, 9.0));
 }
+
+#[test]
+fn a_cache_whose_entries_are_not_known_is_not_said_to_have_evicted_nothing() {
+    let readings = vec![
+        real(&v::CACHE_CAPACITY, &["configured"], 512.0),
+        real(&v::CACHE_EVICTIONS, &[], 5.0),
+    ];
+    let tick = tick(Source::Datapoints, true, readings);
+    let status = Status::of(&tick, Stamp::default(), None);
+    assert_eq!(
+        status.cache.words().as_deref(),
+        Some("at most 512 entries; how many is known after the next eviction")
+    );
+}
+
+#[test]
+fn a_newer_status_is_read_without_what_is_new_and_an_older_one_with_defaults() {
+    let newer = serde_json::json!({
+        "version": VERSION,
+        "figures": { "slot": 7.0, "of_a_newer_release": 1.0 },
+        "votes": [{ "text": "admitted", "tone": "of_a_newer_release" }],
+        "of_a_newer_release": {},
+    });
+    let status: Status = serde_json::from_value(newer).unwrap();
+    assert_eq!(status.figures, BTreeMap::from([(Figure::Slot, 7.0)]));
+    assert_eq!(status.votes, [Part::plain("admitted")]);
+    assert!(status.pools.is_empty());
+}

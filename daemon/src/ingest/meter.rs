@@ -126,6 +126,7 @@ impl Meter {
         }
         out.counter(&INGEST_BYTES, [], counts.bytes);
         out.whole(&INGEST_CONNECTIONS, [], counts.connections);
+        drop(counts);
         out.push(self.auth_failures.reading());
     }
 

@@ -274,8 +274,8 @@ impl Conclusions {
     }
 
     fn log_phase(&self) -> Option<Phase> {
-        let inputs = self.inputs.log.as_ref()?.snapshot().progress?;
-        of_log(inputs.progress).filter(|_| inputs.at >= self.followed_at)
+        let newest = self.inputs.log.as_ref()?.snapshot().progress?;
+        of_log(newest.progress).filter(|_| newest.at >= self.followed_at)
     }
 
     fn info(

@@ -65,7 +65,7 @@ impl Slots {
     /// For a point of the same push: points may be out of order, so the highest counts.
     pub fn raise(&mut self, known: &KnownPoint) {
         if let Some((kind, slot)) = slot_of(known) {
-            let pending = self.pending(kind);
+            let pending = self.slot_mut(kind);
             *pending = (*pending).max(Some(slot));
         }
     }
@@ -80,13 +80,13 @@ impl Slots {
         self.is_proven = later.is_proven;
         for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
             let mut later = later;
-            if let Some(slot) = *later.pending(kind) {
-                *self.pending(kind) = Some(slot);
+            if let Some(slot) = *later.slot_mut(kind) {
+                *self.slot_mut(kind) = Some(slot);
             }
         }
     }
 
-    fn pending(&mut self, kind: Kind) -> &mut Option<u64> {
+    fn slot_mut(&mut self, kind: Kind) -> &mut Option<u64> {
         match kind {
             Kind::Frozen => &mut self.frozen,
             Kind::Root => &mut self.root,

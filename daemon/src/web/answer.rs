@@ -167,8 +167,7 @@ impl Site {
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        let mut limit = self.marks.lock();
-        if !limit.allows(now.uptime) {
+        if !self.marks.lock().allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,
                 "There were sixty marks in a minute; try again.",

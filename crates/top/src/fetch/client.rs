@@ -101,7 +101,11 @@ impl Client {
                     "{status}: the page has moved; name its new address"
                 ));
             }
-            404 => return Err(format!("404: it has no page /status: {OTHER_RELEASE}")),
+            404 => {
+                return Err(format!(
+                    "404: it has no page /status. A proxy must pass it; else {OTHER_RELEASE}"
+                ));
+            }
             status => return Err(format!("it answers {status}, and no status")),
         }
         let text = response

@@ -67,7 +67,7 @@ pub(super) struct Disks {
 
 impl Disks {
     pub(super) fn under(root: &HostRoot, usages: &[FileSystemUsage]) -> Self {
-        let mounts = usages.iter().map(|usages| usages.system.mount.clone());
+        let mounts = usages.iter().map(|usage| usage.system.mount.clone());
         Disks {
             under: mounts
                 .map(|mount| (mount.clone(), block::under(root, &mount, MOST)))

@@ -59,7 +59,7 @@ impl FileSystems {
         self.polls = folders
             .into_iter()
             .map(|folder| {
-                let same = before.iter().position(|polls| polls.folder == folder);
+                let same = before.iter().position(|poll| poll.folder == folder);
                 same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
                     folder,
                     running: None,
@@ -76,26 +76,21 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for polls in self
-            .polls
-            .iter_mut()
-            .filter(|polls| polls.running.is_none())
-        {
-            let (root, mounts, path) =
-                (root.clone(), Arc::clone(mounts), polls.folder.path.clone());
+        for poll in self.polls.iter_mut().filter(|poll| poll.running.is_none()) {
+            let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
-            polls.running = Some(tokio::task::spawn_blocking(call));
+            poll.running = Some(tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        for polls in &mut self.polls {
-            let Some(running) = &mut polls.running else {
+        for poll in &mut self.polls {
+            let Some(running) = &mut poll.running else {
                 continue;
             };
             let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
                 continue;
             };
-            polls.running = None;
-            polls.answer = done
+            poll.running = None;
+            poll.answer = done
                 .unwrap_or(Err(FileSystemError::Absent))
                 .map(|system| (system, clock.now()));
         }
@@ -104,23 +99,23 @@ impl FileSystems {
     /// Each file system once, in the order of the folders.
     pub(super) fn usages(&self) -> Vec<FileSystemUsage> {
         let mut all: Vec<FileSystemUsage> = Vec::new();
-        for polls in &self.polls {
-            let Ok((system, at)) = &polls.answer else {
+        for poll in &self.polls {
+            let Ok((system, at)) = &poll.answer else {
                 continue;
             };
             let more = all.len() < MOST;
             match all
                 .iter_mut()
-                .find(|usages| usages.system.mount.device == system.mount.device)
+                .find(|usage| usage.system.mount.device == system.mount.device)
             {
-                Some(usages) => {
-                    usages.holds.insert(polls.folder.what);
-                    if *at > usages.at {
-                        (usages.system.space, usages.at) = (system.space, *at);
+                Some(usage) => {
+                    usage.holds.insert(poll.folder.what);
+                    if *at > usage.at {
+                        (usage.system.space, usage.at) = (system.space, *at);
                     }
                 }
                 None if more => {
-                    let holds = BTreeSet::from([polls.folder.what]);
+                    let holds = BTreeSet::from([poll.folder.what]);
                     all.push(FileSystemUsage {
                         system: system.clone(),
                         holds,
@@ -190,7 +185,7 @@ impl FileSystems {
 
     /// True if each folder that the daemon may read is known and responds.
     pub(super) fn is_up(&self) -> bool {
-        let seen = self.polls.is_empty() || self.polls.iter().any(|polls| polls.answer.is_ok());
+        let seen = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
         seen && self
             .problems()
             .all(|problem| problem.status == Status::Forbidden)
@@ -219,8 +214,8 @@ impl FileSystems {
     }
 
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
-        self.polls.iter().filter_map(|polls| {
-            let (status, why, remedy) = match (&polls.running, &polls.answer) {
+        self.polls.iter().filter_map(|poll| {
+            let (status, why, remedy) = match (&poll.running, &poll.answer) {
                 (Some(_), _) => (Status::Broken, UNANSWERED, None),
                 (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
@@ -240,7 +235,7 @@ impl FileSystems {
                 _ => return None,
             };
             Some(Lacking {
-                folder: polls.folder.clone(),
+                folder: poll.folder.clone(),
                 status,
                 why,
                 remedy,
