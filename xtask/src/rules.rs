@@ -246,8 +246,8 @@ fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Ve
     );
 }
 
-/// Every rule needs a case that fires, by its alert and labels, and every alert one that does not.
-/// A case of an unknown alert is an error, because promtool counts it as not firing.
+/// Every alert needs a case that expects it to fire, with its labels, and one that expects that it
+/// does not. A case of an unknown alert is an error, because promtool counts it as not firing.
 fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
     for rule in rules {
         let Some(alert) = &rule.alert else { continue };

@@ -9,7 +9,7 @@ pub(crate) fn write(path: &Path, table: &str, columns: Columns) -> anyhow::Resul
     write_columns(path, table, columns)
 }
 
-/// Phases of a failed request are NULL.
+/// Measured values of a failed request are NULL.
 pub(crate) fn request_columns(results: &Results) -> Columns {
     let integer_column = |of: &dyn Fn(&Sample) -> Option<u64>| {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());

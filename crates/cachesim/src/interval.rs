@@ -1,4 +1,4 @@
-/// The mean of simulated runs and the interval that holds one further run with 95 %.
+/// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub mean: f64,
@@ -28,9 +28,10 @@ impl Interval {
         Some(Self::from_moments(mean, sd, n))
     }
 
-    /// For a run over other blocks of the same load, `size_ratio` as many. Draws, known blocks and other
-    /// blocks all vary. `values` and `halves` belong to the known blocks; the caller multiplies the
-    /// interval by `size_ratio`. `None` if a variance is missing.
+    /// The interval for a run over `size_ratio` as many other blocks of the same load. Three things
+    /// vary: random draws, the known blocks, and the other blocks. `values` and `halves` belong to
+    /// the known blocks. The caller multiplies the interval by `size_ratio`. `None` if a variance
+    /// is missing.
     pub fn of_other_blocks(values: &[f64], halves: &Halves, size_ratio: f64) -> Option<Self> {
         let draw_variance = Self::of_runs(values)?;
         // Draws add up, so their variance grows with `size_ratio`, not with its square. The uncertainty
@@ -40,7 +41,7 @@ impl Interval {
             + halves.draw_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio))
             .sqrt();
-        // The variance is as certain as the number of blocks.
+        // The degrees of freedom cannot exceed the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
         Some(Self::from_moments(draw_variance.mean, sd, n.max(2.0)))
     }
@@ -99,13 +100,11 @@ impl Halves {
         }
         let product = sum(&|half| (half.0 - number) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // The effect of a half's lookups is not variance. It is 0 where everything is loaded
-        // already.
+        // A regression on the lookups of a half. The slope is 0 where everything is loaded already.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
-        // A half varies half as much as the whole. The larger its share of all blocks, the less
-        // halves differ.
+        // The delete-half jackknife scales the spread of halves to that of the whole.
         let (size_ratio, others) = (self.counted / lookups, 1.0 - lookups / self.all);
         Some(if others > 0.0 {
             ((size_ratio * residual_variance - self.draw_variance / self.runs) / others).max(0.0)

@@ -1,4 +1,4 @@
-//! JSON-RPC over HTTP. It waits for nodes that limit requests; answers are bounded in size and
+//! JSON-RPC over HTTP with retries for nodes that limit requests. Answers are bounded in size and
 //! time.
 
 use crate::output::say;
@@ -21,10 +21,10 @@ use ureq::{Agent, Timeout};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MOST_BYTES: u64 = 128 << 20;
-/// For a connection, and again for the rest of an answer that has begun.
+/// Separate limits: for a connection, and for the rest of an answer that has begun.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
-/// JSON-RPC codes of temporary refusals by nodes and providers: too many requests, node behind,
+/// JSON-RPC codes of temporary refusals: two of providers for too many requests, node behind,
 /// internal error.
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
@@ -154,8 +154,8 @@ impl Rpc {
         self.ask_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`], but without further tries once `stop` returns true. Waits between tries call
-    /// it.
+    /// [`Rpc::ask`] without further tries once `stop` returns true. `stop` is also polled between
+    /// tries.
     pub fn ask_until<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -278,7 +278,7 @@ impl Rpc {
                 retry_after(response.headers(), clock::now()),
             );
         }
-        // ureq requests gzip, and removes the header when it decodes.
+        // ureq requests gzip, and removes Content-Encoding when it decodes.
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Attempt::GiveUp(failed(format!(
@@ -375,7 +375,7 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
                 faultline_text::time(CONNECT_TIMEOUT)
             )
         }
-        // TCP has its own error, which names the addresses.
+        // A timeout of TCP has another error, which lists the addresses. So this one is TLS.
         ureq::Error::Timeout(Timeout::Connect) => {
             let limit = faultline_text::time(CONNECT_TIMEOUT.min(patience));
             format!("no TLS connection within {limit}")

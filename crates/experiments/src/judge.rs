@@ -16,7 +16,7 @@ const OOM_KILL: &str = "oom-kill";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndFacts {
-    /// `None` if the run ended first.
+    /// Why the runner stopped it. `None` if the run ended by itself.
     pub why: Option<StopReason>,
     pub before: Evidence,
     pub after: Evidence,
@@ -27,7 +27,7 @@ pub struct EndFacts {
 const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
                           script has to stay until the validator ends (`exec` it, or `wait` for it)";
 
-/// A shell may survive its OOM-killed child.
+/// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
     evidence
         .memory_events
@@ -54,7 +54,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
         let why = "systemd ended it: it has lived longer than any run of this plan may".to_owned();
         return (Outcome::Failed { why }, notes);
     }
-    // Probably not the validator's own end.
+    // The exit code is probably that of a start script.
     if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
         return (
             Outcome::Failed {

@@ -1,19 +1,19 @@
-//! Reports of one slot over time: the validator's own, or the tip that it knows.
+//! One position over time: the slot of the validator, or the tip that it knows.
 
 use std::time::Duration;
 
 /// Longest time over which the rate of a slot is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Fewer slots show no pace, unless slots take that long: a starved validator replays one or two at
-/// a time.
+/// At least this many slots must pass to show a pace. Fewer suffice if slots are slow: a starved
+/// validator replays one or two at a time.
 const MIN_PACE_SLOTS: u64 = 3;
 const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
 /// Reports further apart are an interruption, not the cadence of a source.
 const MAX_CADENCE: Duration = Duration::from_secs(25);
 
-/// Rates of slots, as multiples of the rate that the slot time gives.
+/// Rates relative to one slot per slot time.
 const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
@@ -70,7 +70,7 @@ impl SlotTrack {
         let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed;
         if keeps_pace {
             self.last_at_pace = at;
-            // One report back, so that the next report alone can show pace again.
+            // Measures from the previous report, so that the next interval alone can show a pace.
             self.pace_start = (self.slot, self.reported_at);
         } else if passed >= PACE_WINDOW || slot < self.pace_start.0 {
             self.pace_start = (slot, at);

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// A validator pushes every ten seconds.
 const PUSH_IS_LATE: f64 = 30.0;
 
-/// Numbers of entries.
+/// Counts are numbers of entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramCacheStatus {
     /// At the last eviction pass.
     pub loaded: Option<f64>,
     pub capacity: Option<f64>,
-    /// A full cache stays at this level, below its capacity.
+    /// An eviction pass ends at this level.
     pub shrink_target: Option<f64>,
     /// Why the figures may be old or incomplete.
     pub warning: Option<String>,

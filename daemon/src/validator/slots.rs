@@ -1,6 +1,6 @@
-//! The newest slots in datapoints, and a plausibility check. Anyone who may push can push a wrong
-//! slot under the validator's name. So a level follows the newest push instead of the highest slot,
-//! and impossible slots are rejected.
+//! The newest slots in datapoints, with a plausibility check. Anyone who may push can push a wrong
+//! slot under the validator's name. So each slot is that of the newest push, not the highest one.
+//! Impossible slots are rejected.
 
 use faultline_agave::points::KnownPoint;
 use faultline_catalog::Stamp;
@@ -70,8 +70,8 @@ impl Slots {
         }
     }
 
-    /// Merges a later push. A kind that it lacks has not advanced and stays, but unproven slots
-    /// never stay next to proven ones.
+    /// Merges a later push. Kinds that it lacks keep their slot. Unproven slots never stay next to
+    /// proven ones.
     pub fn follow(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;

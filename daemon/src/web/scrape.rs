@@ -20,7 +20,7 @@ pub(super) struct Pages {
 #[derive(Debug, Default)]
 struct EncodedPages {
     exposition: Option<Exposition>,
-    /// By dialect: the page of the newest requested tick or the previous one.
+    /// One for each dialect: the page of the last request, at most one tick old.
     pages: [Option<CachedPage>; 3],
     compressor: Option<Compressor>,
 }
@@ -40,8 +40,8 @@ impl Pages {
         }
     }
 
-    /// The page, and whether it is compressed: if the scraper accepts it and it saves bytes. Fails
-    /// as [`Exposition::page`].
+    /// The page, and whether it is compressed: it is if the scraper accepts gzip and the page is
+    /// large. Fails as [`Exposition::page`].
     pub(super) fn get(
         &self,
         tick: &Arc<Tick>,
@@ -76,7 +76,7 @@ impl Pages {
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
             self.dropped.count(&exposition);
-            // Drops a page that was not requested in the last tick, which would be kept for ever.
+            // Frees pages of dialects that nobody requested in the last tick.
             let last = last.as_ref().map(Exposition::number);
             for page in &mut encoded.pages {
                 page.take_if(|cached| last != Some(cached.page.number()));
@@ -102,8 +102,8 @@ fn cached_page<'a>(
     Ok(slot.insert(cached))
 }
 
-/// gzip at the fastest level: repetitive pages gain little from others. Its memory is reused,
-/// because 240 kB from the kernel per page cost as much as the compression.
+/// gzip at the fastest level: slower levels gain little for repetitive pages. It is kept between
+/// pages, because to allocate its 240 kB costs as much as the compression.
 #[derive(Debug)]
 struct Compressor(Compress);
 
@@ -117,7 +117,7 @@ impl Default for Compressor {
 
 impl Compressor {
     fn compress(&mut self, page: &[u8]) -> Result<Bytes, CompressError> {
-        // A compressed page takes a few of these.
+        // A compressed page is a few times this size.
         const GROWTH: usize = 4096;
         self.0.reset();
         let (mut out, mut read) = (Vec::new(), 0);

@@ -30,7 +30,7 @@ fn tick_columns() -> &'static [TableColumn] {
         .map_or(&[], |spec| &spec.columns)
 }
 
-/// NULL where a source did not sample the tick.
+/// Returns the number of ticks. The columns of a table without a sample of a tick are NULL.
 pub(super) fn write(
     recording: &Recording,
     kinds: &[Kind],

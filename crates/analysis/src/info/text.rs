@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Of more events only the first and the last are shown.
+/// Of more events, only the first half and the last half of this number are shown.
 const MOST_EVENTS: usize = 60;
 const MOST_GAPS: usize = 20;
 
@@ -209,7 +209,7 @@ fn line(out: &mut String, name: &str, words: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(name), clean(words).trim_end());
 }
 
-/// The first line only has the name.
+/// Only the first line carries the name.
 fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
     let rows: Vec<_> = rows.collect();
     let width = rows
@@ -226,7 +226,7 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
     }
 }
 
-/// A JSON object as lines `a.b  value`, limited to `json_pointers` unless that is empty.
+/// A JSON object as lines `a.b  value`: only `json_pointers`, or everything if there are none.
 fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     let mut lines = Vec::new();
     for json_path in json_pointers {

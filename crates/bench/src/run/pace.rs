@@ -13,11 +13,11 @@ use tokio::time::sleep;
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
 /// Maximum retries after a connection or server error, which the request itself may cause.
 const MAX_ERROR_RETRIES: u32 = 3;
-/// A node that refused everything for this long ends the run.
+/// A node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
-/// Doubles each time, unless the node requests more.
+/// Doubles each time. A longer delay requested by the node takes precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// Maximum wait that no node requested.
+/// Maximum of our own backoff.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -30,7 +30,7 @@ const TIMER_PRECISION: Duration = Duration::from_millis(2);
 /// Shared by all senders.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// No request is sent earlier, because a node requested a delay.
+    /// Closed loop: no request is sent to any node before this time.
     resume: Cell<Duration>,
     /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
     not_before: RefCell<BTreeMap<usize, Duration>>,
@@ -180,7 +180,7 @@ impl Pace {
         };
         match repeat {
             Repeat::None => {
-                // Without a requested delay, overdue requests are still sent.
+                // Without a requested delay, later requests are sent on schedule.
                 if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
                 {
                     let mut not_before = self.not_before.borrow_mut();

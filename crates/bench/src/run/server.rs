@@ -40,7 +40,7 @@ pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
 }
 
 impl Server {
-    /// `reply` gets the request's number over all connections and its id.
+    /// `reply` gets the index of the request, counted over all connections, and its JSON-RPC id.
     pub(super) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -17,7 +17,7 @@ const KIND: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-/// Also of a killed or unfinished run.
+/// Reads the results of a finished, unfinished or killed run.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     let (database, header) = open_with_header(path)?;
     read_results(&database, &header).with_context(|| path.display().to_string())
@@ -138,7 +138,7 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
         let value = value
             .map(|value| u64::try_from(value).context("a time below 0"))
             .transpose()?;
-        // Longer phases are damage; with the limit, sums cannot overflow.
+        // No real phase is longer, and below the limit sums cannot overflow.
         ensure!(
             value.is_none_or(|value| value < 1 << 60),
             "a time that cannot be"

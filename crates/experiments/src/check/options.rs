@@ -1,5 +1,5 @@
-//! Checks that validators have the arms' options for the accounts caches. An unknown option ends a
-//! validator at once.
+//! Checks that the validator of each arm knows the accounts options of its command. An unknown
+//! option ends a validator at once.
 
 use super::Findings;
 use super::cache::program_of;
@@ -83,7 +83,7 @@ pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
         };
         let of_file = found.entry(file.clone()).or_default();
         for option in known_options_of(plan, arm) {
-            // One name is a prefix of another.
+            // Another option begins with this one and continues with `-mb`.
             of_file
                 .entry(option)
                 .or_insert_with(|| search(&file, option.trim_start_matches('-'), "-mb"));

@@ -2,7 +2,8 @@
 
 use faultline_catalog::{Kind, Reading, Value};
 
-/// Ignores the new cgroup's counts from before the move, so that the exported counter never falls.
+/// Ignores counts of the new cgroup from before the move. The exported counter falls only if a
+/// cgroup is recreated.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     reported: Vec<Reading>,

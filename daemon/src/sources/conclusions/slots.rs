@@ -23,8 +23,8 @@ pub(super) struct SlotTracker {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow. Its end purges slots, but the highest slot with
-    /// shreds stays.
+    /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
+    /// reports the highest slot with shreds.
     migration_tip: Option<u64>,
     /// The highest own slot in the migration.
     highest_own: Option<u64>,
@@ -69,8 +69,8 @@ impl SlotTracker {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        // Alpenglow has no optimistic confirmation: its last slot would never advance. Its
-        // processed slot is the newest that this node notarized.
+        // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
+        // The processed slot is the newest that this node notarized.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         let optimistic = points.optimistic.filter(|_| !is_alpenglow);
         let replayed = points.frozen.filter(|_| is_alpenglow);
@@ -101,7 +101,7 @@ impl SlotTracker {
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
-    /// Tracks from the migration on until the own slot has passed the old ones again.
+    /// Active from the start of the migration until the own slot has passed the purged ones again.
     fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
         let is_migrating = protocol == Some(Protocol::Migrating);
         if !is_migrating && self.highest_own.is_none() {
@@ -110,14 +110,14 @@ impl SlotTracker {
         let highest = self.highest_own.max(Some(own));
         let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
-        // The last tips before a purge first appear together with it.
+        // The last tips before the purge may be first seen in the same answer as the purge.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
             self.migration_tip = received.max(self.migration_tip);
         }
         self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
-    /// While JSON-RPC responds, pushes replace nothing that it reports: they are up to 10 s old.
+    /// While JSON-RPC responds, pushed values replace none of its values: they are up to 10 s old.
     fn add_evidence(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
