@@ -94,7 +94,7 @@ pub mod fuzzing {
     use crate::store;
     use std::path::Path;
 
-    pub const FILE: (i32, [&str; 4]) = (store::APPLICATION, store::TABLES);
+    pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
     pub fn samples(path: &Path) -> anyhow::Result<usize> {
         store::header(path)?;
