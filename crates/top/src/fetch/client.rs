@@ -175,7 +175,7 @@ mod tests {
         for (text, words) in [
             ("{}", "no version"),
             ("{\"version\": 99}", "version 99"),
-            ("{\"version\": 1}", "missing field"),
+            ("{\"version\": 1, \"votes\": 7}", "invalid type"),
         ] {
             let refused = refused(text);
             assert!(
