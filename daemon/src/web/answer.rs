@@ -170,7 +170,7 @@ impl Site {
         if !self.marks.lock().allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,
-                "There were sixty marks in a minute; try again.",
+                "Too many marks: the limit is 60 at once, then one a second.",
             );
         }
         if recorder.mark(now, name, kind) {

@@ -34,7 +34,8 @@ pub(super) async fn save(
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
     if !limit.lock().allows(now) {
-        let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
+        let text =
+            "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
