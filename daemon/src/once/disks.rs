@@ -32,15 +32,15 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let (send, inspect) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     let root = app::root(config);
     let mut stage = Stage::new("once", &Handle::current());
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {
-        drop(send.send(resources::inspect(&root, &target, clock).await));
+        drop(sender.send(resources::inspect(&root, &target, clock).await));
     });
     let found = match started {
-        Ok(()) => tokio::time::timeout(PATIENCE, inspect)
+        Ok(()) => tokio::time::timeout(PATIENCE, receiver)
             .await
             .ok()
             .and_then(Result::ok),

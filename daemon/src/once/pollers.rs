@@ -179,7 +179,7 @@ pub(super) async fn rpc(
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
-    let Some(pollers) = target_lookup(config, seen) else {
+    let Some(target) = target_lookup(config, seen) else {
         return off("not asked: no validator was found");
     };
     let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
@@ -188,7 +188,7 @@ pub(super) async fn rpc(
         timeout,
         ..config.rpc.clone()
     };
-    let poller = rpc::Poller::new(&quick, clock, pollers, admin.clone());
+    let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("rpc", |stop| poller.run(stop));

@@ -286,10 +286,8 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| and(&arms))
     };
-    let differ = |direction_words: Direction| {
-        named(
-            &|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == direction_words),
-        )
+    let differ = |wanted: Direction| {
+        named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == wanted))
     };
     let refused = refusals(pairs, primary);
     let parts = [

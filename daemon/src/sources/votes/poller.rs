@@ -374,9 +374,9 @@ impl Round<'_> {
         else {
             return;
         };
-        let mut votes_handle = votes.all();
+        let mut accounts = votes.all();
         let Some((own, delinquent)) =
-            votes_handle.find(|(known, _)| known.vote_pubkey == Some(account))
+            accounts.find(|(known, _)| known.vote_pubkey == Some(account))
         else {
             let unnamed = votes.all().any(|(known, _)| known.vote_pubkey.is_none());
             let what = if unnamed {
@@ -472,12 +472,12 @@ impl Round<'_> {
         let Some(InContext { value }) = produced else {
             return;
         };
-        let votes_handle = (
+        let production = (
             value.range.first_slot,
             value.of(self.known.identity),
             value.of_all(),
         );
-        self.known.production.set(votes_handle, self.clock.now());
+        self.known.production.set(production, self.clock.now());
     }
 }
 

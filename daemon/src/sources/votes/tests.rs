@@ -198,7 +198,7 @@ fn bank(slot: u64) -> EpochInfo {
 }
 
 /// Name, labels and value of each reading.
-fn votes_handle(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+fn readings_of(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
     told_where(known, newest, true)
 }
 
@@ -207,10 +207,10 @@ fn told_where(
     newest: Option<EpochInfo>,
     is_near_tip: bool,
 ) -> Vec<(String, f64)> {
-    told_with(known, (newest, is_near_tip), Some(Protocol::Tower))
+    readings_with(known, (newest, is_near_tip), Some(Protocol::Tower))
 }
 
-fn told_with(
+fn readings_with(
     known: &VoteFacts,
     (newest, is_near_tip): (Option<EpochInfo>, bool),
     protocol: Option<Protocol>,
@@ -222,10 +222,10 @@ fn told_with(
         protocol,
         judged_from_behind: false,
     };
-    told_from(known, vantage)
+    readings_from(known, vantage)
 }
 
-fn told_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
+fn readings_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
     let mut readings: Vec<Reading> = Vec::new();
     known.readings(vantage, known.at, &mut readings);
     let name = |reading: &Reading| {
@@ -242,15 +242,15 @@ fn told_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
         .collect()
 }
 
-fn of(votes_handle: &[(String, f64)], name: &str) -> Option<f64> {
-    votes_handle
+fn of(readings: &[(String, f64)], name: &str) -> Option<f64> {
+    readings
         .iter()
         .find(|(known, _)| known.trim_end() == name)
         .map(|(_, value)| *value)
 }
 
 fn every_figure_is_exported(known: &VoteFacts) {
-    let votes_handle = votes_handle(known, Some(bank(2_170)));
+    let readings = readings_of(known, Some(bank(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -285,16 +285,12 @@ fn every_figure_is_exported(known: &VoteFacts) {
         ("cluster_version_stake_ratio unknown", 0.25),
         ("cluster_feature_set_stake_ratio same", 0.5),
     ] {
-        assert_eq!(
-            of(&votes_handle, name),
-            Some(value),
-            "{name}: {votes_handle:#?}"
-        );
+        assert_eq!(of(&readings, name), Some(value), "{name}: {readings:#?}");
     }
 }
 
 fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
-    let next = votes_handle(known, Some(bank(2_440)));
+    let next = readings_of(known, Some(bank(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -317,7 +313,7 @@ fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
 }
 
 fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
-    let without = told_from(
+    let without = readings_from(
         known,
         ReadingContext {
             newest: Some(bank(2_170)),
@@ -412,15 +408,15 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
     .await;
     let running = Running::start(server.port(), None);
     let known = running.known(6).await;
-    let votes_handle = votes_handle(&known, None);
+    let readings = readings_of(&known, None);
     assert_eq!(
         (
-            of(&votes_handle, "epoch"),
-            of(&votes_handle, "balance_sol identity")
+            of(&readings, "epoch"),
+            of(&readings, "balance_sol identity")
         ),
         (Some(5.0), Some(1.5))
     );
-    assert_eq!(of(&votes_handle, "leader_slots assigned"), Some(0.0));
+    assert_eq!(of(&readings, "leader_slots assigned"), Some(0.0));
     let not = [
         "delinquent",
         "vote_credits this_epoch",
@@ -429,8 +425,8 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
         "next_leader_slot_seconds",
     ];
     assert!(
-        not.iter().all(|name| of(&votes_handle, name).is_none()),
-        "{votes_handle:#?}"
+        not.iter().all(|name| of(&readings, name).is_none()),
+        "{readings:#?}"
     );
     assert!(known.up);
     let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
@@ -454,16 +450,16 @@ async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
     };
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), Some(key("other")));
-    let votes_handle = votes_handle(&running.known(1).await, None);
+    let readings = readings_of(&running.known(1).await, None);
     assert_eq!(
         (
-            of(&votes_handle, "delinquent"),
-            of(&votes_handle, "vote_credits this_epoch")
+            of(&readings, "delinquent"),
+            of(&readings, "vote_credits this_epoch")
         ),
         (Some(1.0), Some(0.0))
     );
     assert_eq!(
-        of(&votes_handle, "vote_credits_rank"),
+        of(&readings, "vote_credits_rank"),
         None,
         "nobody earned anything"
     );
@@ -481,7 +477,7 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
     let server = serve(odd, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let fresh = votes_handle(&known, None);
+    let fresh = readings_of(&known, None);
     assert_eq!(
         (of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")),
         (Some(0.0), None)
@@ -535,14 +531,14 @@ async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_argume
     ] {
         let server = serve(moved, &[]).await;
         let running = Running::start_with(server.port(), None, argument);
-        let votes_handle = votes_handle(&running.known(1).await, None);
+        let readings = readings_of(&running.known(1).await, None);
         assert_eq!(
-            of(&votes_handle, "delinquent"),
+            of(&readings, "delinquent"),
             Some(delinquent),
             "{argument:?}"
         );
         assert_eq!(
-            of(&votes_handle, "stake_sol active"),
+            of(&readings, "stake_sol active"),
             Some(stake),
             "{argument:?}"
         );
@@ -559,14 +555,14 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
         judged_from_behind: true,
         ..ReadingContext::default()
     };
-    let votes_handle = told_from(&known, vantage);
+    let readings = readings_from(&known, vantage);
     let judged = [
         "delinquent",
         "vote_distance_slots last_vote",
         "vote_distance_slots root",
     ];
-    assert_eq!(judged.map(|name| of(&votes_handle, name)), [None; 3]);
-    assert_eq!(of(&votes_handle, "vote_slot last_vote"), Some(2_158.0));
+    assert_eq!(judged.map(|name| of(&readings, name)), [None; 3]);
+    assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
     let mut votes = Votes {
         handle: running.handle.clone(),
         slot_time: Latest::default(),
@@ -617,7 +613,7 @@ async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_it
     let server = serve(without("others"), &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let all = votes_handle(&known, None);
+    let all = readings_of(&known, None);
     assert!(known.problems.is_empty(), "{:?}", known.problems);
     assert_eq!(of(&all, "vote_commission_ratio"), Some(0.07));
     assert_eq!(of(&all, "vote_credits_rank"), Some(2.0));
@@ -625,7 +621,7 @@ async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_it
     let server = serve(without("own"), &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let all = votes_handle(&known, None);
+    let all = readings_of(&known, None);
     assert_eq!(of(&all, "vote_commission_ratio"), None);
     assert_eq!(of(&all, "vote_credits this_epoch"), Some(300.0));
     let words: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
@@ -658,7 +654,7 @@ async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are
     );
     let known = running.known(3).await;
     assert!(
-        known.up && of(&votes_handle(&known, None), "delinquent") == Some(0.0),
+        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
         "{:?}",
         known.problems
     );
@@ -679,7 +675,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
     let running = Running::start(server.port(), VOTE.parse().ok());
     let known = running.known(1).await;
     assert!(
-        known.up && of(&votes_handle(&known, None), "delinquent") == Some(0.0),
+        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
         "{:?}",
         known.problems
     );
@@ -825,7 +821,7 @@ async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compar
         !problems.contains("getAgGenesisCert") && !problems.contains("getAccountInfo"),
         "{problems}"
     );
-    let votes_handle = told_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
+    let readings = readings_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
     for (name, value) in [
         ("vote_credits this_epoch", None),
         ("vote_credits previous_epoch", Some(300.0)),
@@ -841,7 +837,7 @@ async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compar
         ("certificate_distance_slots reward", Some(8.0)),
         ("certificate_distance_slots finalization", Some(8.0)),
     ] {
-        assert_eq!(of(&votes_handle, name), value, "{name}: {votes_handle:#?}");
+        assert_eq!(of(&readings, name), value, "{name}: {readings:#?}");
     }
     running.end().await;
 }
@@ -852,17 +848,14 @@ async fn while_the_consensus_is_not_known_credits_have_no_unit_and_the_gate_prov
     let running = Running::start(server.port(), None);
     let known = running.known(2).await;
     assert_eq!(known.consensus(), None, "a certificate of null is no proof");
-    let votes_handle = told_with(&known, (Some(bank(2_170)), true), None);
+    let readings = readings_with(&known, (Some(bank(2_170)), true), None);
     let credits = [
         "vote_credits this_epoch",
         "vote_credits_rank",
         "vote_reward_lamports this_epoch",
     ];
-    assert_eq!(credits.map(|name| of(&votes_handle, name)), [None; 3]);
-    assert_eq!(
-        of(&votes_handle, "vote_distance_slots last_vote"),
-        Some(2.0)
-    );
+    assert_eq!(credits.map(|name| of(&readings, name)), [None; 3]);
+    assert_eq!(of(&readings, "vote_distance_slots last_vote"), Some(2.0));
     running.end().await;
     let server = serve(voting, &["getAgGenesisCert"]).await;
     let running = Running::start(server.port(), None);
