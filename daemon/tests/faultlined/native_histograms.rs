@@ -80,9 +80,10 @@ fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> 
     );
 
     native_histograms_have_quantiles(&prometheus)?;
-    constant_series_are_equal(&daemon, &prometheus)?;
+    constant_series_are_equal(&daemon, &prometheus);
     ticks_are_counted(&daemon, &prometheus)?;
-    every_family_is_stored(&daemon, &prometheus)
+    every_family_is_stored(&daemon, &prometheus);
+    Ok(())
 }
 
 fn native_histograms_have_quantiles(prometheus: &Prometheus) -> Result<()> {
@@ -111,32 +112,36 @@ fn native_histograms_have_quantiles(prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// Compares values that do not change between two scrapes.
-fn constant_series_are_equal(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
+/// Compares values that change only when the demo begins another phase: then both are read again.
+fn constant_series_are_equal(daemon: &Daemon, prometheus: &Prometheus) {
     for series in [
         "agave_process_start_time_seconds",
         "agave_process_max_fds",
         "faultline_build_info",
         "agave_up",
     ] {
-        let classic = daemon.scrape()?;
-        let (labels, stored) = prometheus
-            .query(series)?
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| panic!("no {series}"));
-        let sample = classic.samples.iter().find(|sample| sample.name == series);
-        let sample = sample.unwrap_or_else(|| panic!("no {series} in the classic page"));
-        assert_eq!(sample.value, stored, "{series}");
-        assert!(
-            sample
-                .labels
-                .iter()
-                .all(|(name, value)| labels.get(name) == Some(value)),
-            "{series}: {labels:?}"
-        );
+        eventually_seeing(PATIENCE, series, || is_stored(daemon, prometheus, series));
     }
-    Ok(())
+}
+
+fn is_stored(
+    daemon: &Daemon,
+    prometheus: &Prometheus,
+    series: &str,
+) -> std::result::Result<(), String> {
+    let classic = daemon.scrape().map_err(|error| error.to_string())?;
+    let stored = prometheus
+        .query(series)
+        .map_err(|error| error.to_string())?;
+    let sample = classic.samples.iter().find(|sample| sample.name == series);
+    let (Some(sample), Some((labels, value))) = (sample, stored.first()) else {
+        return Err(format!("page: {sample:?}, stored: {stored:?}"));
+    };
+    let mut expected = sample.labels.iter();
+    if sample.value == *value && expected.all(|(name, value)| labels.get(name) == Some(value)) {
+        return Ok(());
+    }
+    Err(format!("page: {sample:?}, stored: {stored:?}"))
 }
 
 /// A counter never falls: the stored value lies between those of two scrapes of the classic page.
@@ -148,15 +153,21 @@ fn ticks_are_counted(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-fn every_family_is_stored(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
-    let families = daemon.scrape()?.families.len();
+/// New families appear while the demo goes on: the next scrape stores them.
+fn every_family_is_stored(daemon: &Daemon, prometheus: &Prometheus) {
     let names = "count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})";
-    let stored = prometheus.query(names)?.len();
-    assert!(
-        stored + 5 >= families,
-        "{stored} names are stored, the classic page has {families} families"
-    );
-    Ok(())
+    eventually_seeing(PATIENCE, "every family is stored", || {
+        let families = daemon.scrape().map_err(|error| error.to_string())?;
+        let families = families.families.len();
+        let stored = prometheus.query(names).map_err(|error| error.to_string())?;
+        if stored.len() + 5 >= families {
+            return Ok(());
+        }
+        let stored = stored.len();
+        Err(format!(
+            "{stored} names are stored, the page has {families}"
+        ))
+    });
 }
 
 #[test]
