@@ -20,7 +20,7 @@ lint:
 # Renews the expected pages; read the difference before you keep it.
 golden:
     FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden
-    git diff --stat -- daemon/tests/cases
+    git diff --stat -- daemon/faultlined/tests/cases
 
 # Writes docs/METRICS.md from the catalog, and the API's pages.
 docs:

@@ -1,9 +1,9 @@
 //! Any order of writes, rotations and looks: every line of the log comes once.
 #![no_main]
 
-#[path = "../../crates/follow/tests/file/model.rs"]
+#[path = "../../daemon/log-tail/tests/file/model.rs"]
 mod model;
-#[path = "../../crates/follow/tests/file/probe.rs"]
+#[path = "../../daemon/log-tail/tests/file/probe.rs"]
 mod probe;
 
 use libfuzzer_sys::fuzz_target;

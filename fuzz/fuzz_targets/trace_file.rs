@@ -2,9 +2,9 @@
 //! no transaction can have.
 #![no_main]
 
-use faultline_cachesim::Trace;
-use faultline_cachesim::file::{Writer, read, read_whole_records};
-use faultline_cachesim::trace::MAX_KEYS;
+use faultline_cache_sim::Trace;
+use faultline_cache_sim::file::{Writer, read, read_whole_records};
+use faultline_cache_sim::trace::MAX_KEYS;
 use libfuzzer_sys::fuzz_target;
 
 /// CRC-32 as of Ethernet.

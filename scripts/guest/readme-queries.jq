@@ -1,5 +1,5 @@
 # A dashboard's queries, one a line, with what Grafana puts in the place of its variables: as in
-# daemon/tests/real_cluster/dashboards.rs.
+# daemon/faultlined/tests/real_cluster/dashboards.rs.
 (input_filename | split("/") | last | rtrimstr(".json")) as $dashboard |
 (.templating.list | map({key: .name, value: (
   if .multi then ".*" elif .name == "instance" then "guest" elif .name == "earlier" then "20s" else ".+" end)})) as $variables |

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use fastrand::Rng;
-use faultline_cachesim::run::{Simulation, Start};
-use faultline_cachesim::trace::{
+use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Meta, Program, SetNumbers, Slot, SlotKind, Source,
 };
-use faultline_cachesim::{Limit, Policy, Rule, Setting, Trace};
+use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace};
 
 const STEPS: usize = 100_000;
 const RUNS: u64 = 200;

@@ -1,7 +1,7 @@
 //! docs/METRICS.md, from the catalog.
 
 use anyhow::{Context, bail};
-use faultline_catalog::{Kind, Metric, Section, metrics};
+use faultline_metrics::{Kind, Metric, Section, metrics};
 use std::fmt::Write;
 use std::path::Path;
 

@@ -253,14 +253,17 @@ mod tests {
 
     #[test]
     fn a_file_belongs_to_the_module_of_its_name() {
-        let of = |file: &str| module(FilePath::new("daemon/src"), FilePath::new(file));
-        assert_eq!(of("daemon/src/web/tls.rs"), Some(path("web::tls")));
-        assert_eq!(of("daemon/src/web.rs"), Some(path("web")));
+        let of = |file: &str| module(FilePath::new("daemon/faultlined/src"), FilePath::new(file));
+        assert_eq!(
+            of("daemon/faultlined/src/web/tls.rs"),
+            Some(path("web::tls"))
+        );
+        assert_eq!(of("daemon/faultlined/src/web.rs"), Some(path("web")));
         let others = [
-            "daemon/src/main.rs",
-            "daemon/src/web/tests.rs",
-            "crates/analysis/src/run.rs",
-            "daemon/src/a.toml",
+            "daemon/faultlined/src/main.rs",
+            "daemon/faultlined/src/web/tests.rs",
+            "lab/report/src/run.rs",
+            "daemon/faultlined/src/a.toml",
         ];
         assert_eq!(others.map(of), [None, None, None, None]);
     }

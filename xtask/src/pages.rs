@@ -22,7 +22,10 @@ const LINES: usize = 10;
 /// Keeps README short: longer text goes to docs/.
 const README_LINES: usize = 150;
 
-const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
+const KEYS: (&str, &str) = (
+    "docs/CONFIGURATION.md",
+    "daemon/faultlined/src/config/default.toml",
+);
 
 pub(crate) fn check(
     root: &Path,
@@ -210,10 +213,10 @@ mod tests {
 
     #[test]
     fn tests_are_named_by_file_and_function() {
-        let text = "held by `daemon/src/hub.rs::a_test` and `kernel::Error`";
+        let text = "held by `daemon/faultlined/src/hub.rs::a_test` and `kernel::Error`";
         assert_eq!(
             named_tests(text).collect::<Vec<_>>(),
-            [("daemon/src/hub.rs", "a_test")]
+            [("daemon/faultlined/src/hub.rs", "a_test")]
         );
     }
 

@@ -1,4 +1,4 @@
-use faultline_catalog::Stamp;
+use faultline_metrics::Stamp;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]

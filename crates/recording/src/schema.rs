@@ -14,10 +14,10 @@ pub use points::{
 pub(crate) use points::{PointRow, PointTable};
 pub use sql::{TABLES, TableColumn, TableSpec};
 
-use faultline_catalog::metrics::{
+use faultline_metrics::metrics::{
     daemon as d, memory as m, process as p, resources as r, validator as v, votes as w,
 };
-use faultline_catalog::{Metric, Unit};
+use faultline_metrics::{Metric, Unit};
 
 /// "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;

@@ -1,7 +1,7 @@
 //! How full the program cache is.
 
 use crate::readings::Readings;
-use faultline_catalog::{Stamp, metrics::daemon, metrics::validator as m};
+use faultline_metrics::{Stamp, metrics::daemon, metrics::validator as m};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 

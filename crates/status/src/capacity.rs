@@ -2,7 +2,7 @@
 
 use crate::part::{Part, Tone};
 use crate::readings::Readings;
-use faultline_catalog::metrics::{process as p, resources as m};
+use faultline_metrics::metrics::{process as p, resources as m};
 use faultline_text::{bytes_f64, percent, seconds, short};
 
 /// A share of a file system that is left. AgaveDiskNearlyFull uses the same threshold.

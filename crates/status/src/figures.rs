@@ -1,8 +1,8 @@
 //! Single numbers by name.
 
 use crate::readings::Readings;
-use faultline_catalog::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
-use faultline_catalog::{Kind, Metric, Source, Tick};
+use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
+use faultline_metrics::{Kind, Metric, Source, Tick};
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ pub use pools::{Pool, SlotTimes, Times};
 pub use sources::SourceStatus;
 pub use target::{Fact, Target};
 
-use faultline_catalog::{Source, Stamp, Tick, metrics};
+use faultline_metrics::{Source, Stamp, Tick, metrics};
 use readings::Readings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use crate::part::{Part, Tone};
 use crate::readings::Readings;
-use faultline_catalog::Tick;
-use faultline_catalog::metrics::memory as m;
+use faultline_metrics::Tick;
+use faultline_metrics::metrics::memory as m;
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};
 
@@ -196,7 +196,7 @@ fn title(readings: Readings<'_>, level: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_catalog::{Batch, Reading, Source, Stamp, Value};
+    use faultline_metrics::{Batch, Reading, Source, Stamp, Value};
     use std::sync::Arc;
 
     const GIB: u64 = 1 << 30;

@@ -1,8 +1,8 @@
 //! Thread pools, and times of replayed slots.
 
 use crate::readings::Readings;
-use faultline_catalog::metrics::{pools as m, validator as v};
-use faultline_catalog::{Metric, Value};
+use faultline_metrics::metrics::{pools as m, validator as v};
+use faultline_metrics::{Metric, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Searches in a tick.
 
-use faultline_catalog::{Metric, Reading, Source, Tick};
+use faultline_metrics::{Metric, Reading, Source, Tick};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings<'a>(pub(crate) &'a Tick);

@@ -3,8 +3,8 @@
 use crate::part::Part;
 use crate::part::Tone::{self, Bad, Good, Warn};
 use crate::readings::Readings;
-use faultline_catalog::metrics::{cgroup, daemon, process as p, validator as v};
-use faultline_catalog::{Reading, Stamp};
+use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
+use faultline_metrics::{Reading, Stamp};
 use faultline_text::{moment, seconds, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

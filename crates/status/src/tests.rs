@@ -1,6 +1,6 @@
 use super::*;
-use faultline_catalog::metrics::{process as p, resources as r, validator as v, votes as m};
-use faultline_catalog::{Batch, Metric, Reading, Value};
+use faultline_metrics::metrics::{process as p, resources as r, validator as v, votes as m};
+use faultline_metrics::{Batch, Metric, Reading, Value};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::part::{Part, Tone};
 use crate::readings::Readings;
-use faultline_catalog::metrics::{validator as v, votes as m};
-use faultline_catalog::{Metric, Source};
+use faultline_metrics::metrics::{validator as v, votes as m};
+use faultline_metrics::{Metric, Source};
 use faultline_text::{percent, seconds, short};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;

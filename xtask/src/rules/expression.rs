@@ -1,7 +1,7 @@
 //! Metrics that a PromQL expression selects, and labels that it names.
 
 use super::shape;
-use faultline_catalog::{Kind, metrics};
+use faultline_metrics::{Kind, metrics};
 use promql_parser::label::{Labels, Matchers};
 use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, parse};
 use promql_parser::util::visitor::{ExprVisitor, walk_expr};

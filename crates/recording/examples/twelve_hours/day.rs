@@ -4,8 +4,8 @@ mod points;
 
 use super::random::Random;
 use super::series::{Series, Weather, source_of};
-use faultline_catalog::metrics::{cgroup, daemon as d, pools as q, validator as v};
-use faultline_catalog::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
+use faultline_metrics::metrics::{cgroup, daemon as d, pools as q, validator as v};
+use faultline_metrics::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
 use faultline_recording::{Event, EventKind, NewProcess, NewSession, Opening, Point, Table};
 use std::sync::Arc;
 use std::time::Duration;

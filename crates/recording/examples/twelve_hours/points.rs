@@ -2,7 +2,7 @@
 
 use super::super::random::Random;
 use super::{Day, PROGRAMS};
-use faultline_catalog::Stamp;
+use faultline_metrics::Stamp;
 use faultline_recording::{
     CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };

@@ -1,8 +1,8 @@
 //! How each column of the wide tables moves.
 
 use super::random::Random;
-use faultline_catalog::metrics::{process as p, validator as v};
-use faultline_catalog::{Kind, Labels, Metric, Reading, Source, Text, Unit};
+use faultline_metrics::metrics::{process as p, validator as v};
+use faultline_metrics::{Kind, Labels, Metric, Reading, Source, Text, Unit};
 use faultline_recording::Table;
 use faultline_recording::schema::Column;
 
@@ -76,9 +76,9 @@ impl Series {
         };
         let whole = self.metric.unit != Unit::Seconds;
         let value = if whole {
-            faultline_catalog::Value::Whole(value as u64)
+            faultline_metrics::Value::Whole(value as u64)
         } else {
-            faultline_catalog::Value::Real(value)
+            faultline_metrics::Value::Real(value)
         };
         Reading {
             metric: self.metric,

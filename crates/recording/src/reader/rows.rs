@@ -9,7 +9,7 @@ use crate::schema::{
     CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
     ReplaySlotPoint, SetRootPoint, Table,
 };
-use faultline_catalog::Metric;
+use faultline_metrics::Metric;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! The tables of samples: which reading goes into which column.
 
 use super::Column;
-use faultline_catalog::metrics::{
+use faultline_metrics::metrics::{
     cgroup, daemon, host, memory, pools, process, recorded, validator,
 };
 

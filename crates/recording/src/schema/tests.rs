@@ -1,5 +1,5 @@
 use super::*;
-use faultline_catalog::metrics;
+use faultline_metrics::metrics;
 use std::collections::BTreeSet;
 
 fn columns() -> impl Iterator<Item = &'static Column> {
@@ -83,8 +83,8 @@ fn a_column_says_its_unit() {
     for column in columns() {
         let ends = |unit: &str| column.name.ends_with(unit);
         match column.metric.unit {
-            faultline_catalog::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
-            faultline_catalog::Unit::Seconds => {
+            faultline_metrics::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
+            faultline_metrics::Unit::Seconds => {
                 assert!(
                     ends("_seconds") && column.kind() == Kind::Real,
                     "{}",

@@ -1,5 +1,5 @@
 use crate::schema::Kind;
-use faultline_catalog::Value;
+use faultline_metrics::Value;
 use rusqlite::ToSql;
 use rusqlite::types::{Null, ToSqlOutput};
 

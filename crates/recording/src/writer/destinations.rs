@@ -1,6 +1,6 @@
 use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
-use faultline_catalog::metrics::validator::PHASE;
-use faultline_catalog::{Metric, Reading};
+use faultline_metrics::metrics::validator::PHASE;
+use faultline_metrics::{Metric, Reading};
 use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

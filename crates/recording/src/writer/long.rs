@@ -1,7 +1,7 @@
 //! Rows by name (pools, devices, other series), written if they changed.
 
 use super::cell::Number;
-use faultline_catalog::Source;
+use faultline_metrics::Source;
 use rusqlite::{CachedStatement, Connection};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How far a run has come, against what all of its rows say.
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
-use faultline_catalog::{Stamp, Tick};
+use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{EventKind, Progress, Recording, Table, Writer};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The flight recorder's ring.
 
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
-use faultline_catalog::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
+use faultline_metrics::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
 use faultline_recording::{Error, Recording, Table, Writer, backup, backup_with};
 use std::fs;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What is written is what is read.
 
 use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all};
-use faultline_catalog::metrics::{cgroup, daemon, pools, process, validator};
-use faultline_catalog::{
+use faultline_metrics::metrics::{cgroup, daemon, pools, process, validator};
+use faultline_metrics::{
     Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value,
 };
 use faultline_recording::{
@@ -132,7 +132,7 @@ fn what_a_source_repeats_is_not_recorded_again() {
     writer.tick(&tick(3, vec![anew])).unwrap();
     let never = Arc::new(Batch::empty(
         Source::Cgroup,
-        faultline_catalog::Stamp::default(),
+        faultline_metrics::Stamp::default(),
     ));
     writer.tick(&tick(4, vec![never])).unwrap();
     writer.finish(at(5)).unwrap();

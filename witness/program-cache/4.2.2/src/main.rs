@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use driver::{Counts, Real};
-use faultline_cachesim::trace::ChangeKind;
+use faultline_cache_sim::trace::ChangeKind;
 use percentage::Percentage;
 use solana_program_runtime::loaded_programs::{
     BlockRelation, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheForTxBatch,

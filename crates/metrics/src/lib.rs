@@ -1,0 +1,31 @@
+//! What a measurement is.
+//!
+//! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin ([`metrics`]). What one
+//! tick of the daemon yields is here too: readings of those metrics, grouped by the source that took them, with the
+//! problems it met ([`Tick`], [`Batch`], [`Reading`], [`Problem`]).
+//!
+//! Plain data: no files, no network, no clock.
+//!
+//! ```
+//! use faultline_metrics::{Reading, metrics::process};
+//!
+//! let faults = Reading::counter(&process::PAGE_FAULTS, ["major".into()], 12);
+//! assert_eq!(faults.metric.name, "agave_process_page_faults_total");
+//! ```
+
+mod datapoint;
+mod histogram;
+mod labels;
+mod metric;
+pub mod metrics;
+mod native;
+mod reading;
+mod tick;
+
+pub use datapoint::{Amount, Datapoint, Field};
+pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
+pub use labels::Labels;
+pub use metric::{Kind, Metric, Section, Unit};
+pub use native::NativeBuckets;
+pub use reading::{Reading, ReadingList, Text, Value};
+pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};

@@ -1,0 +1,178 @@
+//! What a scrape of 1,500 series costs: the page alone, and a whole request over a loopback connection that stays open.
+//! The budget is 2 ms at the 99th percentile. Every tick is new unless the line says "kept".
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends")]
+
+use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
+use faultlined::auth_failures::AuthFailures;
+use faultlined::clock::Clock;
+use faultlined::config::{Find, Metrics};
+use faultlined::hub::{Latest, Sink};
+use faultlined::sinks::history::History;
+use faultlined::sinks::prometheus::{self, ConstantLabels, Dialect, DroppedSeries};
+use faultlined::supervisor::Stage;
+use faultlined::web::{PageInfo, Server, WebState};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SERIES: u64 = 1500;
+const ROUNDS: u64 = 2000;
+
+fn tick(number: u64) -> Arc<Tick> {
+    let pool = |i: u64| -> Text { format!("solPohTickProd{i}").into() };
+    let readings = (0..SERIES)
+        .map(|i| match i / 150 {
+            0 => Reading::whole(&metrics::pools::THREADS, [pool(i)], i),
+            1 | 2 => Reading::real(
+                &metrics::pools::RUN_QUEUE,
+                [pool(i)],
+                (number * i) as f64 / 1e9,
+            ),
+            3..=5 => Reading::counter(
+                &metrics::pools::PAGE_FAULTS,
+                [pool(i), "minor".into()],
+                number * i,
+            ),
+            _ => Reading::real(
+                &metrics::pools::CPU,
+                [pool(i), "user".into()],
+                (number * i) as f64 / 100.0,
+            ),
+        })
+        .collect();
+    let batch = Batch {
+        readings,
+        up: true,
+        ..Batch::empty(Source::Threads, Stamp::default())
+    };
+    Arc::new(Tick {
+        number,
+        at: Stamp::default(),
+        batches: vec![Arc::new(batch)],
+    })
+}
+
+fn report(what: &str, mut prepare: impl FnMut(u64), mut run: impl FnMut(u64) -> usize) {
+    let mut times = Vec::new();
+    let mut bytes = 0;
+    for round in 1..=ROUNDS {
+        prepare(round);
+        let start = Instant::now();
+        bytes = run(round);
+        times.push(start.elapsed());
+    }
+    times.sort();
+    let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize].as_secs_f64() * 1e3;
+    println!(
+        "{what:<28} min {:.3} ms  median {:.3} ms  p99 {:.3} ms  ({bytes} bytes)",
+        at(0.0),
+        at(0.5),
+        at(0.99)
+    );
+}
+
+/// Asks on an open connection; how many bytes the answer has.
+fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize {
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+    )
+    .unwrap();
+    buffer.clear();
+    let mut chunk = [0; 65536];
+    loop {
+        let n = stream.read(&mut chunk).unwrap();
+        buffer.extend_from_slice(&chunk[..n]);
+        let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
+        let text = std::str::from_utf8(&buffer[..head]).unwrap();
+        let length = text
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .unwrap();
+        if buffer.len() >= head + 4 + length.parse::<usize>().unwrap() {
+            return buffer.len();
+        }
+    }
+}
+
+fn pages(constant: &ConstantLabels) {
+    let one = tick(1);
+    for (what, dialect) in [
+        ("page, classic", Dialect::Classic),
+        ("page, OpenMetrics", Dialect::OpenMetrics),
+        ("page, protobuf", Dialect::Protobuf),
+    ] {
+        report(
+            what,
+            |_| {},
+            |_| prometheus::page(&one, dialect, constant).unwrap().len(),
+        );
+    }
+}
+
+fn requests(stream: &mut TcpStream, ticks: &mut Latest<Tick>) {
+    let mut buffer = Vec::new();
+    let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
+    report(
+        "request",
+        |n| ticks.tick(&tick(n)),
+        |_| scrape(stream, "", &mut buffer),
+    );
+    report(
+        "request, gzip",
+        |n| ticks.tick(&tick(ROUNDS + n)),
+        |_| scrape(stream, gzip, &mut buffer),
+    );
+    report("request, kept", |_| {}, |_| scrape(stream, "", &mut buffer));
+    report(
+        "request, gzip, kept",
+        |_| {},
+        |_| scrape(stream, gzip, &mut buffer),
+    );
+}
+
+fn main() {
+    let none = ConstantLabels::new();
+    pages(&none);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut ticks = Latest::default();
+    let state = WebState {
+        clock: Clock::start(),
+        interval: Duration::from_secs(1),
+        ticks: ticks.clone(),
+        history: History::default(),
+        constant: none,
+        page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        recorder: None,
+        flight: None,
+        host_name: None,
+        auth_failures: AuthFailures::new("metrics"),
+        dropped_series: DroppedSeries::default(),
+    };
+    let config = Metrics {
+        listen: ([127, 0, 0, 1], 0).into(),
+        ..Metrics::default()
+    };
+    let server = Server::build(&config, state).unwrap();
+    let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut stage = Stage::new("web", runtime.handle());
+    stage.task("web", |stop| server.run(stop));
+
+    requests(&mut stream, &mut ticks);
+    drop(stream);
+    assert!(
+        runtime
+            .block_on(stage.end(Duration::from_secs(10)))
+            .is_empty()
+    );
+}

@@ -1,0 +1,442 @@
+//! What a whole tick costs beside the bare reads it must do: every real source, the book, the hub and its sinks on one
+//! side; on the other one `pread` of each kernel file that the sources hold open, into a buffer that fits.
+//!
+//! The target is a process of 1,000 parked threads. Both sides alternate, round by round, so that both see the same
+//! machine; the ratio is of the medians. Thread pools are read on every round here, on every fifth tick by default.
+//!
+//! Then what `[validator]` and `[host]` add to a tick, beside a stand-in that votes as one of 2,000: the same ticks with what their
+//! tasks have found and without, side by side. What `[host]` found is taken on every round here, every 5 s by default.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "measures time on a process of its own; cannot go on without its files"
+)]
+
+use faultline_kernel::{HostConstants, HostRoot};
+use faultline_metrics::Tick;
+use faultline_mock_validator::{Consensus, NodeState};
+use faultlined::clock::{Clock, Due};
+use faultlined::config::{Config, Find};
+use faultlined::discovery::{Finder, Following, Target};
+use faultlined::hub::{Hub, Latest};
+use faultlined::sinks::history::History;
+use faultlined::sources::admin::{PollTarget, PollTargetLookup};
+use faultlined::sources::conclusions::Inputs;
+use faultlined::sources::{self, listening, resources, rpc, selfwatch, votes};
+use faultlined::supervisor::Stage;
+use faultlined::tick::{Parts, Ticker};
+use faultlined::validator::intake::Intake;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const THREADS: usize = 1000;
+const AS_TARGET: &str = "be-the-target";
+/// About as many as mainnet-beta has.
+const VOTERS: u64 = 2_000;
+/// Until the tasks have found everything: rounds begin every 5 s at most, and the second one knows all.
+const SETTLING: Duration = Duration::from_secs(15);
+
+fn main() {
+    if std::env::args().any(|argument| argument == AS_TARGET) {
+        return park();
+    }
+    let mut child = start_target();
+    println!("microseconds per tick, min / median; a target of {THREADS} threads");
+    let without = |config: &mut Config| config.threads.enabled = false;
+    compare(
+        "tick without thread pools",
+        child.id(),
+        without,
+        2000,
+        Some(2.0),
+    );
+    // Context switches are read by another reader every 2 minutes; here never again after the first round.
+    let with =
+        |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
+    compare("tick with thread pools", child.id(), with, 100, Some(1.5));
+    let every = |config: &mut Config| config.threads.switches_interval = Duration::ZERO;
+    compare(
+        "tick that reads context switches too, every 2 minutes, by files it does not keep",
+        child.id(),
+        every,
+        30,
+        None,
+    );
+    additions(child.id());
+    drop(child.stdin.take());
+    child.wait().expect("the target's end");
+}
+
+/// Parked threads until standard input closes.
+fn park() {
+    for n in 0..THREADS - 1 {
+        let builder = std::thread::Builder::new()
+            .name(format!("solPool{:02}T{n:03}", n % 70))
+            .stack_size(64 * 1024);
+        builder.spawn(std::thread::park).expect("a thread");
+    }
+    println!("ready");
+    std::io::stdin()
+        .read_to_end(&mut Vec::new())
+        .expect("standard input");
+}
+
+fn start_target() -> Child {
+    // Under a validator's name, and with its arguments.
+    let folder = std::env::temp_dir().join(format!("faultline-tick-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let program = folder.join("agave-validator");
+    std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
+        .expect("a link");
+    let mut command = Command::new(&program);
+    command
+        .arg("--ledger")
+        .arg(&folder)
+        .arg(AS_TARGET)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the target");
+    let output = child.stdout.take().expect("a pipe");
+    BufReader::new(output)
+        .read_line(&mut String::new())
+        .expect("the target's word");
+    std::fs::remove_dir_all(folder).expect("the link is no longer needed");
+    child
+}
+
+/// What the tasks of `[validator]` and `[host]` have found beside that process.
+struct Found {
+    rpc: rpc::Handle,
+    votes: votes::Handle,
+    resources: resources::Handle,
+    _stage: Stage,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Found {
+    fn beside(config: &Config, target: &Target, following: Following) -> Found {
+        let (clock, process) = (Clock::start(), target.process);
+        let config = Config {
+            rpc: faultlined::config::Rpc {
+                url: Some(format!("http://{}", serve())),
+                ..config.rpc.clone()
+            },
+            ..config.clone()
+        };
+        let whom = || -> PollTargetLookup {
+            Box::new(move || {
+                Some(PollTarget {
+                    process,
+                    rpc_port: None,
+                    rpc_host: None,
+                    vote_account: None,
+                    ledger: None,
+                })
+            })
+        };
+        let poller = rpc::Poller::new(&config.rpc, clock, whom(), Latest::default());
+        let endpoint = rpc::Endpoint::new(&config.rpc, whom(), Latest::default(), poller.handle());
+        let asker = votes::Poller::new(&config.validator, clock, endpoint);
+        let looker = resources::Poller::new(&config.host, clock, HostRoot::default(), following);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut stage = Stage::new("bench", runtime.handle());
+        let (rpc, votes, resources) = (poller.handle(), asker.handle(), looker.handle());
+        stage.task("rpc", |stop| poller.run(stop));
+        stage.task("votes", |stop| asker.run(stop));
+        stage.task("resources", |stop| looker.run(stop));
+        std::thread::sleep(SETTLING);
+        Found {
+            rpc,
+            votes,
+            resources,
+            _stage: stage,
+            _runtime: runtime,
+        }
+    }
+}
+
+/// A stand-in's JSON-RPC.
+fn serve() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        listener
+            .incoming()
+            .flatten()
+            .for_each(|stream| drop(std::thread::spawn(|| answer(stream))))
+    });
+    address
+}
+
+fn answer(stream: TcpStream) -> std::io::Result<()> {
+    let node = NodeState {
+        consensus: Consensus::Alpenglow,
+        slot_time: Duration::from_millis(200),
+        identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
+        rpc_address: None,
+        started: Duration::ZERO,
+        running: true,
+        progress: "Running".into(),
+        slot: 400_000_000,
+        tip: 400_000_000,
+        transactions: 7,
+        voters: VOTERS,
+    };
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        while stream.read_line(&mut line)? > 2 {
+            let header = line.to_ascii_lowercase();
+            length = header
+                .strip_prefix("content-length:")
+                .map_or(length, |value| value.trim().parse().unwrap_or(0));
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        let answer = node.http(&body);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+            answer.len()
+        );
+        stream.get_mut().write_all((head + &answer).as_bytes())?;
+    }
+}
+
+/// What each of the two sections adds to a tick, and both together.
+fn additions(pid: u32) {
+    let mut config = Config::default();
+    config.target.find = Find::Pid(pid);
+    config.admin.enabled = false;
+    config.threads.enabled = false;
+    let mut finder = Finder::build(&config.target, HostRoot::default(), Clock::start());
+    let target = finder.find_once().expect("the target is found");
+    let found = Found::beside(&config, &target, finder.following());
+    let mut neither = config.clone();
+    (neither.validator.enabled, neither.host.enabled) = (false, false);
+    for (what, votes, host) in [
+        ("votes", true, false),
+        ("host", false, true),
+        ("votes and host", true, true),
+    ] {
+        let mut with = neither.clone();
+        (with.validator.enabled, with.host.enabled) = (votes, host);
+        // Taken on each tick.
+        with.host.interval = Duration::from_millis(1);
+        let mut sides =
+            [&neither, &with].map(|config| (Ticking::with(config, Some(&found)), Vec::new()));
+        for _ in 0..2_000 {
+            sides
+                .iter_mut()
+                .for_each(|(ticking, times)| times.push(microseconds(|| ticking.tick())));
+        }
+        let series = sides.each_ref().map(|(ticking, _)| ticking.series());
+        let [without, with] = sides.map(|(_, mut times)| {
+            times.sort_by(f64::total_cmp);
+            (times[0], times[times.len() / 2])
+        });
+        println!(
+            "tick without thread pools, {} series, and with {what}, {}",
+            series[0], series[1]
+        );
+        println!("  without {:9.1} / {:9.1}", without.0, without.1);
+        println!(
+            "  with    {:9.1} / {:9.1}   {:+.1} %",
+            with.0,
+            with.1,
+            100.0 * (with.1 / without.1 - 1.0)
+        );
+    }
+}
+
+fn compare(
+    what: &str,
+    pid: u32,
+    change: impl FnOnce(&mut Config),
+    rounds: usize,
+    budget: Option<f64>,
+) {
+    let mut config = Config::default();
+    config.target.find = Find::Pid(pid);
+    (config.rpc.enabled, config.admin.enabled) = (false, false);
+    config.threads.interval = Duration::from_millis(1);
+    change(&mut config);
+    let before = kernel_files();
+    let mut ticking = Ticking::new(&config);
+    (0..3).for_each(|_| ticking.tick());
+    let held: Vec<File> = kernel_files()
+        .into_iter()
+        .filter_map(|file| newly_held(&before, file))
+        .collect();
+    let folders = [
+        open("/proc/self".into()),
+        open(format!("/proc/{pid}").into()),
+    ];
+    let mut sides = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
+    for _ in 0..rounds {
+        sides[0].push(microseconds(|| read_all(&held, &folders)));
+        sides[1].push(microseconds(|| ticking.tick()));
+    }
+    report(what, held.len(), sides, budget);
+}
+
+struct Ticking {
+    ticker: Ticker,
+    newest: Latest<Tick>,
+    target: Arc<Target>,
+    clock: Clock,
+    number: u64,
+}
+
+impl Ticking {
+    fn new(config: &Config) -> Self {
+        Ticking::with(config, None)
+    }
+
+    fn with(config: &Config, found: Option<&Found>) -> Self {
+        let (root, clock) = (HostRoot::default(), Clock::start());
+        let mut finder = Finder::build(&config.target, root.clone(), clock);
+        let target = finder.find_once().expect("the target is found");
+        let intake = Intake::new(&config.datapoints);
+        let live = Latest::default();
+        live.set(Some(Arc::new(config.clone())));
+        let told = Inputs {
+            intake: intake.clone(),
+            rpc: found.map(|found| found.rpc.clone()).unwrap_or_default(),
+            votes: found.map(|found| found.votes.clone()).unwrap_or_default(),
+            resources: found
+                .map(|found| found.resources.clone())
+                .unwrap_or_default(),
+            admin: Latest::default(),
+            log: None,
+        };
+        let mut sources = sources::polled(config, &root, &finder.following());
+        sources.extend(sources::with_inputs(
+            config,
+            listening::Datapoints {
+                intake,
+                meter: None,
+                forward: None,
+            },
+            told,
+            live,
+        ));
+        sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));
+        let host = HostConstants::read(&root).expect("the kernel's constants");
+        let following = finder.following();
+        let parts = Parts {
+            clock,
+            interval: config.sampling.interval,
+            following,
+            root,
+            host,
+            sources,
+        };
+        let newest = Latest::default();
+        let ticker = Ticker::new(
+            parts,
+            Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]),
+        );
+        Ticking {
+            ticker,
+            newest,
+            target,
+            clock,
+            number: 0,
+        }
+    }
+
+    fn tick(&mut self) {
+        self.number += 1;
+        let due = Due {
+            number: self.number,
+            lateness: Duration::ZERO,
+            missed: 0,
+        };
+        black_box(
+            self.ticker
+                .tick_at(self.clock.now(), due, Some(&self.target)),
+        );
+    }
+
+    /// Readings of the newest tick.
+    fn series(&self) -> usize {
+        self.newest.get().map_or(0, |tick| tick.readings().count())
+    }
+}
+
+/// The kernel's files this process holds open, by descriptor.
+fn kernel_files() -> BTreeMap<u32, PathBuf> {
+    let entries = std::fs::read_dir("/proc/self/fd")
+        .expect("own descriptors")
+        .flatten();
+    let all = entries.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let path = std::fs::read_link(entry.path()).ok()?;
+        (path.starts_with("/proc") || path.starts_with("/sys")).then_some((number, path))
+    });
+    all.collect()
+}
+
+/// Another descriptor of a file that the sources hold, folders left out.
+fn newly_held(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
+    let known = before.get(&number) == Some(&path);
+    (!known && path.is_file()).then(|| open(path))
+}
+
+fn open(path: PathBuf) -> File {
+    File::open(&path).expect("a file that others hold open")
+}
+
+/// One read of each file, and the two counts of open descriptors.
+fn read_all(files: &[File], folders: &[File]) {
+    let mut room = [0_u8; 8192];
+    for file in files {
+        black_box(rustix::io::pread(file.as_fd(), &mut room, 0).is_ok());
+    }
+    for folder in folders {
+        black_box(rustix::fs::statat(folder, "fd", rustix::fs::AtFlags::empty()).is_ok());
+    }
+}
+
+fn microseconds(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+fn report(what: &str, files: usize, mut sides: [Vec<f64>; 2], budget: Option<f64>) {
+    for side in &mut sides {
+        side.sort_by(f64::total_cmp);
+    }
+    let [bare, ours] = sides;
+    let median = |side: &[f64]| side[side.len() / 2];
+    println!("{what}");
+    let Some(budget) = budget else {
+        return println!("  ours {:9.1} / {:9.1}", ours[0], median(&ours));
+    };
+    let ratio = median(&ours) / median(&bare);
+    let verdict = if ratio <= budget { "within" } else { "OVER" };
+    println!(
+        "  bare {:9.1} / {:9.1}   {files} files",
+        bare[0],
+        median(&bare)
+    );
+    println!(
+        "  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict} {budget}",
+        ours[0],
+        median(&ours)
+    );
+}

@@ -1,0 +1,160 @@
+//! Reloads the configuration on SIGHUP. Sections that would lose a count or a connection wait for a
+//! restart and are named.
+
+use super::Reload;
+use crate::config::{Config, ConfigError};
+use crate::hub::Latest;
+use crate::sinks::prometheus::ConstantLabels;
+use crate::validator::intake::Intake;
+use faultline_metrics::Text;
+use std::sync::Arc;
+
+pub struct Live {
+    config: Latest<Config>,
+    reload: Option<Reload>,
+    intake: Intake,
+}
+
+impl Live {
+    pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
+        let live = Latest::default();
+        live.set(Some(Arc::new(config)));
+        Live {
+            config: live,
+            reload,
+            intake,
+        }
+    }
+
+    pub fn config(&self) -> Latest<Config> {
+        self.config.clone()
+    }
+
+    /// Keeps the current configuration if the file has errors.
+    pub fn reload(&self) {
+        let Some(reload) = &self.reload else {
+            tracing::info!("reload ignored: the daemon was started without --config");
+            return;
+        };
+        match reload() {
+            Ok(loaded) => self.replace(loaded),
+            Err(mistakes) => {
+                for ConfigError { line, what, .. } in &mistakes {
+                    tracing::error!(
+                        line,
+                        what,
+                        "reload failed: the configuration has an error; nothing changed"
+                    );
+                }
+            }
+        }
+    }
+
+    fn replace(&self, loaded: Config) {
+        let current = self.config.get().unwrap_or_default();
+        let (next, waiting) = merge(&current, loaded);
+        self.intake.reconfigure(&next.datapoints);
+        self.config.set(Some(Arc::new(next)));
+        if waiting.is_empty() {
+            tracing::info!("configuration reloaded");
+        } else {
+            tracing::warn!(
+                sections = waiting.join(", "),
+                "configuration reloaded; these sections need a restart"
+            );
+        }
+    }
+}
+
+/// Takes the reloadable parts of `loaded`. Also returns the changed sections that need a restart.
+fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
+    let mut next = current.clone();
+    next.labels = loaded.labels;
+    next.phase = loaded.phase;
+    next.datapoints = loaded.datapoints;
+    next.target.identity = loaded.target.identity;
+    next.target.program_cache_entries = loaded.target.program_cache_entries;
+    // A recording keeps the labels that it started with.
+    let recorded = (current.record.file.is_some() || current.flight.on().is_some())
+        && current.labels != next.labels;
+    let waits = [
+        ("labels of the recording", recorded),
+        ("sampling", current.sampling != loaded.sampling),
+        ("threads", current.threads != loaded.threads),
+        ("metrics", current.metrics != loaded.metrics),
+        ("ingest", current.ingest != loaded.ingest),
+        ("log", current.log != loaded.log),
+        ("forward", current.forward != loaded.forward),
+        ("rpc", current.rpc != loaded.rpc),
+        ("probe", current.probe != loaded.probe),
+        ("validator", current.validator != loaded.validator),
+        ("admin", current.admin != loaded.admin),
+        ("host", current.host != loaded.host),
+        ("record", current.record != loaded.record),
+        ("flight", current.flight != loaded.flight),
+        ("paths", current.paths != loaded.paths),
+        ("target", current.target.find != loaded.target.find),
+    ];
+    (
+        next,
+        waits
+            .into_iter()
+            .filter(|(_, changed)| *changed)
+            .map(|(name, _)| name)
+            .collect(),
+    )
+}
+
+pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
+    if !config.metrics.constant_labels_everywhere {
+        return Vec::new();
+    }
+    config
+        .labels
+        .pairs()
+        .map(|(name, value)| (name, Text::from(value.to_owned())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn what_can_change_changes_and_the_rest_is_named() {
+        let current = parse("[labels]\narm = \"A\"\n").unwrap();
+        let loaded =
+            parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+        let (next, waiting) = merge(&current, loaded);
+        assert_eq!(
+            (next.labels.arm.as_deref(), next.phase.at_tip_slots),
+            (Some("B"), 8)
+        );
+        assert_eq!(next.metrics, current.metrics);
+        assert_eq!(waiting, ["metrics"]);
+    }
+
+    #[test]
+    fn what_is_being_recorded_waits_and_so_do_its_labels() {
+        let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
+        let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
+        let (next, waiting) = merge(&current, loaded);
+        assert_eq!(
+            (next.flight, waiting),
+            (current.flight, vec!["labels of the recording", "flight"])
+        );
+    }
+
+    #[test]
+    fn a_configuration_with_mistakes_changes_nothing() {
+        let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
+        let live = Live::new(
+            Config::default(),
+            Some(reload),
+            Intake::new(&Config::default().datapoints),
+        );
+        live.reload();
+        assert_eq!(live.config().get().as_deref(), Some(&Config::default()));
+    }
+}

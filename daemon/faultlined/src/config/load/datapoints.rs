@@ -1,0 +1,88 @@
+//! Rejects `[datapoints]` that would make an exposition invalid.
+
+use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
+use faultline_metrics::metrics::validator::DATAPOINT;
+use faultline_settings::{ConfigErrors, Table, Unique, distinct, text, whole};
+use toml::de::DeValue;
+
+/// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
+const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
+
+pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+    t.set("max_series", &mut c.datapoints.max_series, m, whole);
+    let (everywhere, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
+    t.tables("allow", m, |t, m| {
+        let Some(allowed) = allowed(t, everywhere, m) else {
+            return;
+        };
+        let Allowed {
+            name, field, kind, ..
+        } = &allowed;
+        // Tags are not part of the key: a point with none of them would be in one series twice.
+        let key = (name.clone(), field.clone(), *kind);
+        let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
+        if entries.insert(key, t.line(m), what, m) {
+            c.datapoints.allow.push(allowed);
+        }
+    });
+}
+
+fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut ConfigErrors<'_>) -> Option<Allowed> {
+    let name = t.take("name", m, text);
+    let field = t.take("field", m, text);
+    let kind = t.take("kind", m, |v| match text(v)?.as_str() {
+        "level" => Ok(AllowedKind::Level),
+        "delta" => Ok(AllowedKind::Delta),
+        other => Err(format!(
+            "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
+        )),
+    });
+    let tags = t.take("tags", m, |v| distinct(v, |v| tag(v, everywhere)));
+    let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
+    if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
+        return Some(Allowed {
+            name,
+            field,
+            kind,
+            tags: tags.collect(),
+        });
+    }
+    let missing = t.missing(&["name", "field", "kind"]);
+    if !missing.is_empty() {
+        let missing = missing.join(" and ");
+        t.refuse(
+            format!("name, field and kind are all needed: add {missing}"),
+            m,
+        );
+    }
+    None
+}
+
+struct Tag {
+    key: String,
+    label: String,
+}
+
+/// Two tags are equal if they map to the same label.
+impl PartialEq for Tag {
+    fn eq(&self, other: &Self) -> bool {
+        self.label == other.label
+    }
+}
+
+fn tag(value: &DeValue<'_>, everywhere: bool) -> Result<Tag, String> {
+    let key = text(value)?;
+    let label: String = label_name(&key).collect();
+    let owner = if DATAPOINT.labels.contains(&label.as_str()) {
+        "every series of a datapoint has"
+    } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
+        "Prometheus keeps for itself"
+    } else if everywhere && Labels::default().by_name(&label).is_some() {
+        "metrics.constant_labels_everywhere sets"
+    } else {
+        return Ok(Tag { key, label });
+    };
+    Err(format!(
+        "the tag {key:?} would become the label {label}, which {owner}: leave it out"
+    ))
+}

@@ -1,0 +1,74 @@
+use super::recording::{Recording, Track};
+use super::{CONSENSUS, IDENTITY, timeline};
+use faultline_metrics::Stamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Replay {
+    recording: Arc<Recording>,
+    pushed: Duration,
+}
+
+impl Replay {
+    pub(super) fn new(recording: Arc<Recording>) -> Self {
+        Replay {
+            recording,
+            pushed: Duration::ZERO,
+        }
+    }
+
+    /// The lines since the last push in time order. The metrics agent's own point is last.
+    pub(super) fn push(&mut self, now: Stamp) -> String {
+        let before = std::mem::replace(&mut self.pushed, now.uptime);
+        let mut lines = Vec::new();
+        if before < timeline::RUNNING && now.uptime >= timeline::RUNNING {
+            lines.push((timeline::RUNNING, started()));
+        }
+        let own = (
+            Track::Own,
+            timeline::replayed as fn(Duration) -> Duration,
+            timeline::when_replayed as fn(_) -> _,
+        );
+        for (track, position, when) in [own, (Track::Cluster, timeline::tip, timeline::when_tip)] {
+            let played = self
+                .recording
+                .between(track, position(before), position(now.uptime));
+            lines.extend(
+                played
+                    .into_iter()
+                    .map(|(position, line)| (when(position), line)),
+            );
+        }
+        lines.sort_by_key(|(uptime, _)| *uptime);
+        let count = lines.len() + 1;
+        let since = (now.uptime - before).as_secs();
+        lines.push((
+            now.uptime,
+            format!(
+                "metrics,host_id={IDENTITY} points_written={count}i,num_points={count}i,points_lost=0i,\
+                 points_buffered=0i,secs_since_last_write={since}i"
+            ),
+        ));
+        let mut body = String::new();
+        for (uptime, line) in lines {
+            let time = now
+                .unix
+                .saturating_sub(now.uptime.saturating_sub(uptime))
+                .as_nanos();
+            body.push_str(&format!("{line} {time}\n"));
+        }
+        body
+    }
+}
+
+fn started() -> String {
+    let (elapsed, version) = (timeline::RUNNING.as_millis(), CONSENSUS.version());
+    format!(
+        "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
+         elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Finds the validator below a wrapper such as `timeout` or `runuser`, or a start script without
+//! `exec`.
+
+use super::choose::{Choice, candidates, choose};
+use super::{SearchContext, Target};
+use faultline_agave::identify::Program;
+use faultline_kernel::HostRoot;
+use faultline_kernel::parse::pid_stat::{self, PidStat};
+use faultline_kernel::parse::pid_status;
+use faultline_metrics::{Problem, Stamp, Status};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The value of `found_by` for a descendant of the given process.
+pub(super) const DESCENDANT: &str = "descendant";
+
+/// After this time the interval is [`LATER_INTERVAL`]: an inspection reads a file of every process.
+const RESCAN_INTERVAL: Duration = Duration::from_secs(60);
+const LATER_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Reports descendants if their memory beyond the process's own anonymous memory exceeds that
+/// memory by this much.
+const MIN_BYTES: u64 = 32 << 20;
+
+#[derive(Debug)]
+pub(super) struct Inspections {
+    began: Stamp,
+    last: Option<Stamp>,
+    pub(super) reported: bool,
+}
+
+impl Inspections {
+    pub(super) fn new(began: Stamp) -> Self {
+        Inspections {
+            began,
+            last: None,
+            reported: false,
+        }
+    }
+
+    /// Counts as an inspection if true.
+    pub(super) fn is_due(&mut self, now: Stamp) -> bool {
+        let due = now.since(self.began) < RESCAN_INTERVAL
+            || self
+                .last
+                .is_none_or(|last| now.since(last) >= LATER_INTERVAL);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Descendants {
+    own: PidStat,
+    below: Vec<PidStat>,
+}
+
+impl Descendants {
+    /// `None` if the process has ended or the processes cannot be listed.
+    pub(super) fn of(root: &HostRoot, pid: u32) -> Option<Self> {
+        let mut buffer = Vec::new();
+        // Reads the first thread, which has the process's parent and memory: for the process the
+        // kernel sums all threads.
+        let mut stat = |pid: u32| {
+            let file = root
+                .open_proc_piece(&format!("{pid}/task/{pid}/stat"))
+                .ok()?;
+            file.parse(&mut buffer, pid_stat::parse).ok()
+        };
+        let own = stat(pid)?;
+        let mut children: HashMap<u32, Vec<PidStat>> = HashMap::new();
+        for one in root.pids().ok()?.into_iter().filter_map(&mut stat) {
+            children.entry(one.ppid).or_default().push(one);
+        }
+        let mut below = children.remove(&pid).unwrap_or_default();
+        let mut next = 0;
+        while let Some(parent) = below.get(next).map(|one| one.pid) {
+            below.extend(children.remove(&parent).unwrap_or_default());
+            next += 1;
+        }
+        Some(Descendants { own, below })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.below.len()
+    }
+
+    /// The only validator among them; a running one is preferred.
+    pub(super) fn validator(&self, context: &SearchContext<'_>) -> Option<Target> {
+        let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
+        let pids: Vec<u32> = self.below.iter().filter(named).map(|one| one.pid).collect();
+        match choose(candidates(context, &pids, DESCENDANT, &mut Vec::new())) {
+            Choice::Running(target) | Choice::Lone(target) => Some(target),
+            Choice::Several(_) | Choice::None => None,
+        }
+    }
+
+    /// A problem if the descendants hold most of the memory. Counts only what exceeds the process's
+    /// own memory, because a forked child may share the rest.
+    pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
+        let anonymous = |pid: u32| {
+            let file = root.open_proc_piece(&format!("{pid}/status")).ok()?;
+            file.parse(&mut Vec::new(), pid_status::parse)
+                .ok()?
+                .rss_anon
+        };
+        let own = anonymous(self.own.pid)?;
+        let beyond = |one: &PidStat| anonymous(one.pid).unwrap_or(0).saturating_sub(own);
+        let each: Vec<(u64, &PidStat)> = self.below.iter().map(|one| (beyond(one), one)).collect();
+        let all = each
+            .iter()
+            .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));
+        let (most, largest) = each.iter().max_by_key(|(bytes, _)| *bytes)?;
+        if all < own.saturating_add(MIN_BYTES) {
+            return None;
+        }
+        let words = format!(
+            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
+             start that program without a wrapper, or follow it with --pid {}",
+            self.own.pid,
+            self.own.comm,
+            faultline_text::bytes(own),
+            faultline_text::bytes(all),
+            largest.pid,
+            largest.comm,
+            faultline_text::bytes(*most),
+            largest.pid
+        );
+        Some(Problem::new(Status::Absent, words))
+    }
+}

@@ -1,0 +1,161 @@
+//! The search state, shared between the finder thread and its readers.
+
+use super::Target;
+use faultline_kernel::{CgroupFolder, ProcessId};
+use faultline_metrics::{Problem, Reading, Stamp, metrics};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch as channel;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Exit,
+    /// It ended within a minute after an OOM kill in its cgroup or on its host.
+    OomKill,
+    /// It was found gone, or executed another program.
+    Unknown,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 3] = [Reason::Exit, Reason::OomKill, Reason::Unknown];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Exit => "exit",
+            Reason::OomKill => "oom_kill",
+            Reason::Unknown => "unknown",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub looking_for: String,
+    /// Without a target: the reasons, at least one. With a target: its problems.
+    pub problems: Vec<Problem>,
+    /// Replacements of the followed process, by the end reason of the earlier one.
+    pub restarts: [(Reason, u64); 3],
+    pub ends: [(Reason, u64); 3],
+    pub ended: Option<(ProcessId, Reason)>,
+    /// `None` before the first search.
+    pub searched_at: Option<Stamp>,
+    pub took: Duration,
+}
+
+/// OOM kill counts from ticks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OomKills {
+    pub(super) host: Option<u64>,
+    pub(super) cgroup: Option<FoundCgroup>,
+}
+
+/// A cgroup at the moment when the process was first found in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundCgroup {
+    pub process: ProcessId,
+    pub memory: CgroupFolder,
+    pub oom_kills: Option<u64>,
+}
+
+/// Cheap to clone. The lock is only held for a copy.
+#[derive(Debug, Clone)]
+pub struct Following(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    searched: Condvar,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) current: Option<Arc<Target>>,
+    /// The process of `current`, for tasks that wait for a change.
+    pub(super) process: channel::Sender<Option<ProcessId>>,
+    pub(super) oom_kills: OomKills,
+    pub(super) report: Report,
+}
+
+impl Following {
+    pub(super) fn new(looking_for: String) -> Self {
+        let none = Reason::ALL.map(|reason| (reason, 0));
+        let (searched_at, took, ended) = (None, Duration::ZERO, None);
+        let (restarts, ends) = (none, none);
+        let report = Report {
+            looking_for,
+            problems: Vec::new(),
+            restarts,
+            ends,
+            ended,
+            searched_at,
+            took,
+        };
+        let process = channel::Sender::new(None);
+        let state = State {
+            current: None,
+            process,
+            oom_kills: OomKills::default(),
+            report,
+        };
+        Following(Arc::new(Shared {
+            state: Mutex::new(state),
+            searched: Condvar::new(),
+        }))
+    }
+
+    /// Blocks until the first search ends, found or not, but at most `timeout`.
+    pub fn wait_for_first_search(&self, timeout: Duration) {
+        let unknown =
+            |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
+        self.0
+            .searched
+            .wait_while_for(&mut self.state(), unknown, timeout);
+    }
+
+    pub(super) fn search_is_over(&self) {
+        self.0.searched.notify_all();
+    }
+
+    pub fn current(&self) -> Option<Arc<Target>> {
+        self.state().current.clone()
+    }
+
+    pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
+        self.state().process.subscribe()
+    }
+
+    /// Sets the host's OOM kill count, which a tick reads anyway.
+    pub fn saw_host_oom_kills(&self, count: Option<u64>) {
+        self.state().oom_kills.host = count;
+    }
+
+    pub fn saw_cgroup(&self, cgroup: FoundCgroup) {
+        self.state().oom_kills.cgroup = Some(cgroup);
+    }
+
+    pub fn report(&self) -> Report {
+        self.state().report.clone()
+    }
+
+    /// Restarts and ends, with all three reasons from the start.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let (restarts, ends) = {
+            let report = &self.state().report;
+            (report.restarts, report.ends)
+        };
+        for (metric, counts) in [
+            (&metrics::process::RESTARTS, restarts),
+            (&metrics::process::ENDS, ends),
+        ] {
+            out.extend(
+                counts
+                    .map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)),
+            );
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock()
+    }
+}

@@ -1,0 +1,85 @@
+//! Lists the host's processes by name with three system calls for each.
+
+use faultline_kernel::{Comm, HostRoot, ReadError};
+use faultline_metrics::{Problem, Status};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+
+/// Kernel worker names have at most 63 bytes; program names 15.
+const LONGEST: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) pids: Vec<u32>,
+    /// Some processes are hidden from this user; the wanted one may be among them.
+    hidden: bool,
+}
+
+impl Named {
+    pub(super) fn problem(&self) -> Option<Problem> {
+        self.hidden
+            .then(|| Problem::new(Status::Forbidden, HIDDEN_WORDS))
+    }
+}
+
+const HIDDEN_WORDS: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
+     member of the group that /proc was mounted with (gid=)";
+
+pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
+    let forbidden = std::fs::read(root.procfs.join(format!("{pid}/stat")))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    // Pid 1 exists on every host and in every pid namespace.
+    let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
+    (forbidden || first_is_hidden()).then(|| {
+        let words = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
+        Problem::new(Status::Forbidden, words)
+    })
+}
+
+/// The processes with a wanted name, in pid order.
+///
+/// # Errors
+/// `procfs` itself cannot be listed or opened.
+pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Named, ReadError> {
+    let mut pids = root.pids()?;
+    pids.sort_unstable();
+    let mut hidden = pids.first().is_some_and(|&first| first != 1);
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| {
+        ReadError::Broken {
+            path: root.procfs.as_path().into(),
+            line: 0,
+            text: String::new(),
+            what: errno.to_string().into(),
+        }
+    })?;
+    pids.retain(|&pid| match comm(&procfs, pid) {
+        Ok(name) => wanted(name),
+        Err(errno) => {
+            hidden |= matches!(errno, Errno::ACCESS | Errno::PERM);
+            false
+        }
+    });
+    Ok(Named { pids, hidden })
+}
+
+fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
+    let mut path = [0; 24];
+    let available = path.len();
+    let mut rest = &mut path[..];
+    // Ten digits and the name always fit.
+    let length = write!(rest, "{pid}/comm").map_or(0, |()| available - rest.len());
+    let path = path.get(..length).unwrap_or_default();
+    let file = rustix::fs::openat(
+        procfs,
+        path,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut name = [0; LONGEST];
+    let length = rustix::io::read(&file, &mut name)?;
+    let name = name.get(..length).unwrap_or_default();
+    Ok(Comm::new(name.strip_suffix(b"\n").unwrap_or(name)))
+}

@@ -1,0 +1,96 @@
+use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
+use super::owner::{PreviousUsers, without_pretenders};
+use super::{Found, SearchContext, Target, names, process};
+use faultline_agave::identify::Program;
+use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
+use faultline_metrics::{Problem, Stamp, Status};
+use std::time::Duration;
+
+/// Accepts a lone candidate without a validator's threads after this time.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    lone: Option<(ProcessId, Stamp)>,
+    found: PreviousUsers,
+}
+
+impl Scan {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+        let mut problems = Vec::new();
+        let all = match named_like_a_validator(context.root) {
+            Ok(named) => {
+                problems.extend(named.problem());
+                candidates(context, &named.pids, "scan", &mut problems)
+            }
+            Err(error) => return Err(vec![process::problem(&error)]),
+        };
+        let possible = successors(context.before, all, &mut problems);
+        let possible = self
+            .found
+            .of_the_same_user(context, possible, &mut problems);
+        match choose(without_pretenders(context, possible)) {
+            Choice::Running(target) => return Ok(self.found.remember(context, target)),
+            Choice::Lone(target) if self.is_believed(&target, context) => {
+                return Ok(self.found.remember(context, target));
+            }
+            Choice::Lone(target) => {
+                let pid = target.process.pid;
+                let words = format!(
+                    "process {pid} has the name of a validator but none of its threads yet"
+                );
+                problems.push(Problem::new(Status::Absent, words));
+            }
+            Choice::Several(found) => problems.push(ambiguous(&found)),
+            Choice::None => problems.push(Problem::new(
+                Status::Absent,
+                "no process looks like a validator",
+            )),
+        }
+        Err(problems)
+    }
+
+    fn is_believed(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
+        let since = match self.lone {
+            Some((process, since)) if process == target.process => since,
+            _ => context.now,
+        };
+        self.lone = Some((target.process, since));
+        !context.will_retry || context.now.since(since) >= PATIENCE
+    }
+}
+
+pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
+    names::named(root, |comm: Comm| {
+        Program::of_comm(&comm.to_str_lossy()).is_some()
+    })
+}
+
+/// Drops those with another ledger than the previous validator: on a host with two validators, the
+/// other one is not the successor.
+fn successors(
+    before: Option<&Target>,
+    all: Vec<Candidate>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate> {
+    let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else {
+        return all;
+    };
+    let (possible, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
+    for other in others {
+        let (pid, its) = (
+            other.target.process.pid,
+            other.target.ledger.unwrap_or_default(),
+        );
+        let words = format!(
+            "process {pid} is another validator: its ledger is {}, not {}; --ledger, --pid or a restart of the daemon \
+             makes it the one to follow",
+            faultline_text::path(&its),
+            faultline_text::path(ledger)
+        );
+        problems.push(Problem::new(Status::Absent, words));
+    }
+    possible
+}

@@ -1,0 +1,224 @@
+//! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two files, and is
+//! right even if the main process is a shell or Frankendancer's supervisor.
+//!
+//! `systemctl` only resolves aliases and selects among several validators. It costs nothing while
+//! unused, unlike a D-Bus library.
+
+use super::choose::{Choice, ambiguous, candidates, choose};
+use super::systemctl::{self, UnitStatus};
+use super::{Found, SearchContext, names, process};
+use faultline_kernel::HostRoot;
+use faultline_metrics::{Problem, Stamp, Status};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const MOST_SLICES: usize = 4096;
+/// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
+const DEPTH_BELOW_UNIT: u32 = 3;
+
+#[derive(Debug)]
+pub(super) struct ByUnit {
+    name: String,
+    folder: Option<PathBuf>,
+    pub(super) systemctl: OsString,
+    requested_at: Option<Stamp>,
+    shown: Option<UnitStatus>,
+}
+
+impl ByUnit {
+    /// As for `systemctl`, a name without a suffix is a service.
+    pub(super) fn new(name: &str) -> Self {
+        let whole = [".service", ".scope", ".slice"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix));
+        let name = if whole {
+            name.to_owned()
+        } else {
+            format!("{name}.service")
+        };
+        ByUnit {
+            name,
+            folder: None,
+            systemctl: "systemctl".into(),
+            requested_at: None,
+            shown: None,
+        }
+    }
+
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+        let mut problems = Vec::new();
+        self.find_folder(context);
+        let mut pids = self
+            .folder
+            .as_ref()
+            .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
+            .unwrap_or_default();
+        let mut choice = choose(candidates(context, &pids, "unit", &mut problems));
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(context) {
+            problems.clear();
+            self.find_folder(context);
+            pids = self
+                .folder
+                .as_ref()
+                .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
+                .unwrap_or_default();
+            choice = choose(candidates(context, &pids, "unit", &mut problems));
+        }
+        match choice {
+            Choice::Running(target) | Choice::Lone(target) => return Ok(target),
+            Choice::Several(found) => {
+                let is_one = |main: &u32| found.iter().any(|one| one.process.pid == *main);
+                let main = self
+                    .shown
+                    .as_ref()
+                    .and_then(|shown| shown.main_pid)
+                    .filter(is_one);
+                match main.map(|main| process::inspect(context.root, main, "unit")) {
+                    Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
+                    _ => problems.push(ambiguous(&found)),
+                }
+            }
+            Choice::None => problems.push(Problem::new(
+                Status::Absent,
+                self.not_found(context.root, &pids),
+            )),
+        }
+        Err(problems)
+    }
+
+    fn not_found(&self, root: &HostRoot, pids: &[u32]) -> String {
+        let name = &self.name;
+        if self.folder.is_none() {
+            return format!("the unit {name} has no cgroup: it does not run, or is not known here");
+        }
+        let describe = |&pid: &u32| {
+            let seen = process::inspect(root, pid, "unit").ok()?;
+            Some(format!("{pid} {}", seen.script.unwrap_or(seen.target.comm)))
+        };
+        let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
+        match others.as_slice() {
+            [] => match pids.iter().find_map(|&pid| names::hidden(root, pid)) {
+                Some(hidden) => format!("the unit {name}: {}", hidden.what),
+                None => format!("the unit {name} has no process"),
+            },
+            others => format!(
+                "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
+                others.join(", ")
+            ),
+        }
+    }
+
+    /// The cached folder, the one from systemd, or the one with the unit's name.
+    fn find_folder(&mut self, context: &SearchContext<'_>) {
+        let cgroup = &context.root.cgroup;
+        if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
+            return;
+        }
+        // The v2 hierarchy of a hybrid host, the v1 hierarchy of systemd, the only hierarchy.
+        let tops = || {
+            [
+                cgroup.join("unified"),
+                cgroup.join("systemd"),
+                cgroup.clone(),
+            ]
+            .into_iter()
+        };
+        let shown = self
+            .shown
+            .as_ref()
+            .and_then(|shown| inner(shown.control_group.as_ref()?));
+        let named = shown.and_then(|path| {
+            tops()
+                .map(|top| top.join(&path))
+                .find(|folder| folder.is_dir())
+        });
+        self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
+    }
+
+    /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
+    /// valid in its own pid namespace.
+    fn ask(&mut self, context: &SearchContext<'_>) -> bool {
+        let lately = self
+            .requested_at
+            .is_some_and(|requested_at| context.now.since(requested_at) < ASK_EVERY);
+        if !context.own_procfs || lately {
+            return false;
+        }
+        self.requested_at = Some(context.now);
+        match systemctl::show(&self.systemctl, &self.name, context) {
+            Ok(shown) => {
+                self.shown = Some(shown);
+                true
+            }
+            Err(why) => {
+                tracing::debug!(unit = self.name, why, "systemctl was of no help");
+                false
+            }
+        }
+    }
+}
+
+/// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
+/// outside.
+fn inner(control_group: &str) -> Option<PathBuf> {
+    let path = Path::new(control_group.trim_start_matches('/'));
+    let downwards = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
+/// A unit's folder is always in slices, or in the service of a user's own systemd.
+fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
+    if inner(name)?.components().count() != 1 {
+        return None;
+    }
+    let usual = top.join("system.slice").join(name);
+    if usual.is_dir() {
+        return Some(usual);
+    }
+    let mut waiting = VecDeque::from([top]);
+    for _ in 0..MOST_SLICES {
+        let folder = waiting.pop_front()?;
+        let unit = folder.join(name);
+        if unit.is_dir() {
+            return Some(unit);
+        }
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        let parents = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_unit_folder));
+        waiting.extend(parents.map(|entry| entry.path()));
+    }
+    None
+}
+
+fn is_unit_folder(name: &str) -> bool {
+    name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
+}
+
+/// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
+fn processes(folder: &Path, depth: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<u32> = text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|&pid| pid != 0)
+        .collect();
+    if depth > 0
+        && let Ok(entries) = std::fs::read_dir(folder)
+    {
+        let folders = entries
+            .flatten()
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.for_each(|below| pids.extend(processes(&below.path(), depth - 1)));
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}

@@ -1,0 +1,276 @@
+//! The ring: a recording that drops its oldest rows, written by the recorder's thread.
+
+use super::folder::{RING, Unprepared, prepare, set_aside, sweep, word};
+use super::handle::{Handle, Reason, SaveOrigin, SaveRequest};
+use super::saver::Job;
+use super::triggers::{Timing, Trigger, Triggers};
+use super::{Parts, handle};
+use crate::recorder::{Account, Entry, Followed, RecordingFile, RecordingSink};
+use faultline_metrics::{Problem, Stamp, Status};
+use faultline_recording::{Error, Event, EventKind, Opening};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+const LAST_SAVES: Duration = Duration::from_secs(5);
+
+pub struct Ring {
+    folder: PathBuf,
+    name: String,
+    keep: Duration,
+    account: Arc<Account>,
+    handle: Handle,
+    opening: Opening,
+    jobs: SyncSender<Job>,
+    file: Option<RecordingFile>,
+    next_try: Duration,
+    /// The pause before that attempt; zero without a failure.
+    pause: Duration,
+    process: Option<Arc<Followed>>,
+    triggers: Triggers,
+    pruned: Stamp,
+    /// The last attempt to delete old rows failed.
+    overdue: bool,
+}
+
+impl Ring {
+    pub(super) fn new(
+        parts: Parts,
+        handle: Handle,
+        opening: Opening,
+        jobs: SyncSender<Job>,
+    ) -> Ring {
+        let timing = Timing {
+            after: parts.config.after,
+            pause: parts.config.pause,
+        };
+        Ring {
+            folder: parts.folder,
+            name: parts.name,
+            keep: parts.config.keep,
+            account: parts.account,
+            handle,
+            pruned: opening.session.started,
+            opening,
+            jobs,
+            file: None,
+            next_try: Duration::ZERO,
+            pause: Duration::ZERO,
+            process: None,
+            triggers: Triggers::new(timing),
+            overdue: false,
+        }
+    }
+
+    /// Reopens the earlier ring. A ring that cannot be continued is set aside.
+    fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
+        let path = self.folder.join(RING);
+        match prepare(&self.folder)
+            .map_err(Unprepared::into_words)
+            .and_then(|()| self.open_file(&path, now))
+        {
+            Ok(file) => {
+                tracing::info!(path = %path.display(), "flight recorder started");
+                self.pause = Duration::ZERO;
+                self.account.say(None);
+                sweep(&self.folder);
+                Some(file)
+            }
+            Err(why) => {
+                if self.pause.is_zero() {
+                    tracing::error!(why, "the flight recorder cannot write; retrying");
+                }
+                self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                self.account.say(Some(Problem::new(
+                    Status::Broken,
+                    format!("no flight recorder, tried again: {why}"),
+                )));
+                self.next_try = now.uptime + self.pause;
+                None
+            }
+        }
+    }
+
+    fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
+        let open = || RecordingFile::open(path, &self.opening, Arc::clone(&self.account));
+        match open() {
+            Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
+                Ok(to) => {
+                    let (why, to) = (error.to_string(), to.display());
+                    tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
+                    open().map_err(|error| error.to_string())
+                }
+                Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
+            },
+            other => other.map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Deletes old rows at intervals: a ring exceeds its configured length by up to a tenth.
+    fn prune(&mut self, now: Stamp) {
+        let every = (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        if now.since(self.pruned) < every {
+            return;
+        }
+        self.pruned = now;
+        let before = now.unix.saturating_sub(self.keep);
+        let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
+            // The file was removed and replaced: opening again sets that one aside.
+            self.file = None;
+            return;
+        };
+        let failed = writer.prune(before).err();
+        if let Some(error) = &failed {
+            writer.rollback();
+            if !self.overdue {
+                tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
+            }
+        }
+        self.overdue = failed.is_some();
+    }
+
+    fn answer_requests(&mut self, now: Stamp) {
+        for SaveRequest {
+            text,
+            origin,
+            answer,
+        } in self.handle.take_requests()
+        {
+            let detail = json!({ "name": "saved on request", "text": text });
+            self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
+            let word = match word(&text).as_str() {
+                "" => Reason::Request.name().to_owned(),
+                text => format!("{}_{text}", Reason::Request.name()),
+            };
+            let answer = Box::new(move |outcome| drop(answer.send(outcome)));
+            self.save(Job {
+                reason: Reason::Request,
+                origin,
+                word,
+                text,
+                at: now,
+                answer,
+            });
+        }
+    }
+
+    fn save_unasked(
+        &mut self,
+        trigger: Trigger,
+        now: Stamp,
+        answer: Box<dyn FnOnce(handle::Outcome) + Send>,
+    ) {
+        let reason = match trigger {
+            Trigger::OomKill => Reason::OomKill,
+            Trigger::Exit => Reason::Exit,
+            Trigger::Behind => Reason::Behind,
+            Trigger::Stall => Reason::Stall,
+        };
+        let (origin, word) = (SaveOrigin::Automatic, reason.name().to_owned());
+        self.save(Job {
+            reason,
+            origin,
+            word,
+            text: String::new(),
+            at: now,
+            answer,
+        });
+    }
+
+    fn save(&mut self, job: Job) {
+        self.handle.begun();
+        let (job, why) = match self.file.is_some() {
+            true => match self.jobs.try_send(job) {
+                Ok(()) => return,
+                Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
+                    (job, "too many saves are under way")
+                }
+            },
+            false => (
+                job,
+                "there is no ring; see faultline_source_up{source=\"recorder\"}",
+            ),
+        };
+        let outcome = Err(why.to_owned());
+        self.handle.ended(job.reason, &outcome);
+        (job.answer)(outcome);
+    }
+
+    fn write(&mut self, entries: &[Entry], now: Stamp) {
+        match &mut self.file {
+            Some(file) => file.take(entries, now),
+            None => {
+                let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
+                self.account
+                    .dropped(entries.iter().filter(row).count() as u64)
+            }
+        }
+    }
+}
+
+/// True if a new file helps: this one is damaged, not ours, or of another run.
+fn is_lost(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NotARecording { .. }
+            | Error::Empty { .. }
+            | Error::Newer { .. }
+            | Error::Truncated { .. }
+            | Error::Damaged { .. }
+            | Error::OtherLabels { .. }
+            | Error::BadRow { .. }
+            | Error::Leftover { .. }
+    )
+}
+
+impl RecordingSink for Ring {
+    fn take(&mut self, entries: &[Entry], now: Stamp) {
+        if self.file.is_none() && self.next_try <= now.uptime {
+            self.file = self.open(now);
+            let process = self.process.clone();
+            self.write(&[Entry::Process(process)], now);
+        }
+        self.write(entries, now);
+        for entry in entries {
+            match entry {
+                Entry::Process(process) => self.process.clone_from(process),
+                Entry::Manifest(more) => {
+                    let known = self
+                        .process
+                        .as_ref()
+                        .and_then(|followed| followed.described_as(more));
+                    self.process = known.map(Arc::new).or(self.process.take());
+                }
+                Entry::Event(Event { at, kind, .. }) => {
+                    if let Some(trigger) = Trigger::of(*kind) {
+                        self.triggers.happened(trigger, at.uptime);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.answer_requests(now);
+        if let Some(trigger) = self.triggers.due(now.uptime) {
+            self.save_unasked(trigger, now, Box::new(|_| {}));
+        }
+        self.prune(now);
+    }
+
+    fn finish(mut self: Box<Self>, now: Stamp) {
+        self.answer_requests(now);
+        if let Some(trigger) = self.triggers.last() {
+            self.save_unasked(trigger, now, Box::new(|_| {}));
+        }
+        // Closes the ring only after its last copy.
+        self.handle.wait(LAST_SAVES);
+        if let Some(file) = self.file.take() {
+            Box::new(file).finish(now);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+use faultline_metrics::Tick;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Called on the tick's thread: it stores or enqueues and returns at once.
+pub trait Sink: Send {
+    /// A sink that is full drops the tick and counts it.
+    fn tick(&mut self, tick: &Arc<Tick>);
+}
+
+#[derive(Default)]
+pub struct Hub {
+    sinks: Vec<Box<dyn Sink>>,
+}
+
+impl Hub {
+    pub fn new(sinks: Vec<Box<dyn Sink>>) -> Self {
+        Hub { sinks }
+    }
+
+    pub fn publish(&mut self, tick: &Arc<Tick>) {
+        for sink in &mut self.sinks {
+            sink.tick(tick);
+        }
+    }
+}
+
+/// A shared value that one thread replaces. The lock is only held to copy a pointer.
+#[derive(Debug)]
+pub struct Latest<T>(Arc<Mutex<Option<Arc<T>>>>);
+
+impl<T> Clone for Latest<T> {
+    fn clone(&self) -> Self {
+        Latest(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        Latest(Arc::new(Mutex::new(None)))
+    }
+}
+
+impl<T> Latest<T> {
+    pub fn get(&self) -> Option<Arc<T>> {
+        self.0.lock().clone()
+    }
+
+    /// Drops the old value outside the lock.
+    pub fn set(&self, value: Option<Arc<T>>) {
+        let old = std::mem::replace(&mut *self.0.lock(), value);
+        drop(old);
+    }
+}
+
+impl Sink for Latest<Tick> {
+    fn tick(&mut self, tick: &Arc<Tick>) {
+        self.set(Some(Arc::clone(tick)));
+    }
+}

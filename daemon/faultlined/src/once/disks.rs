@@ -1,0 +1,282 @@
+//! Checks the space of the validator's file systems with the calls of the source `resources`.
+
+use super::report::Check;
+use super::rights::{ProcessInspection, as_owner};
+use crate::app;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::sources::resources::{self, FileSystemUsage, Lacking};
+use crate::supervisor::Stage;
+use faultline_kernel::filesystem::Space;
+use faultline_metrics::Status;
+use faultline_status::NEARLY_FULL;
+use faultline_text::{bytes, clean, percent};
+use serde_json::json;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+const NAME: &str = "disk";
+/// The source itself waits 2 s for a response.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Maximum time for the thread to end; a blocked call is abandoned.
+const GRACE: Duration = Duration::from_secs(1);
+pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Clock) -> Vec<Check> {
+    let off = |why: &str| vec![Check::off(NAME, why)];
+    if !config.host.enabled {
+        return off("not checked: disabled (host.enabled)");
+    }
+    let Some(target) = seen
+        .target
+        .clone()
+        .filter(|target| target.validator.is_some())
+    else {
+        return off("not checked: only a validator's folders are known");
+    };
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let root = app::root(config);
+    let mut stage = Stage::new("once", &Handle::current());
+    // A dead file server blocks a thread for ever: it needs its own.
+    let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {
+        drop(sender.send(resources::inspect(&root, &target, clock).await));
+    });
+    let found = match started {
+        Ok(()) => tokio::time::timeout(PATIENCE, receiver)
+            .await
+            .ok()
+            .and_then(Result::ok),
+        Err(error) => {
+            return vec![Check::attention(
+                NAME,
+                error,
+                "no thread can be started: look at the limits of this user",
+            )];
+        }
+    };
+    stage.end(GRACE).await;
+    match found {
+        Some(Ok((usage, lacking))) if usage.is_empty() && lacking.is_empty() => {
+            off("the validator names no folder")
+        }
+        Some(Ok((usage, lacking))) => {
+            let known = usage
+                .iter()
+                .filter_map(|usage| Some(of_file_system(usage, usage.system.space?)));
+            known
+                .chain(
+                    lacking
+                        .iter()
+                        .map(|lacking| of_lacking(lacking, seen.owner)),
+                )
+                .collect()
+        }
+        Some(Err(error)) => off(&format!("not known: {error}")),
+        None => vec![Check::attention(NAME, "no answer within 4 s", SEE_MOUNTS)],
+    }
+}
+
+const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
+
+fn of_file_system(usage: &FileSystemUsage, space: Space) -> Check {
+    let mount = &usage.system.mount;
+    let mounted_at = clean(&mount.mount_point.to_string_lossy());
+    if space.is_unlimited() {
+        let fs_type = clean(&mount.fs_type);
+        return Check::off(
+            NAME,
+            format!("{mounted_at}: {fs_type} has no size: not judged"),
+        );
+    }
+    let inodes = space.inodes.filter(|(all, _)| *all > 0);
+    let of_inodes = inodes
+        .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
+        .unwrap_or_default();
+    let (avail, size) = (space.avail, space.size);
+    let left = format!(
+        "{} of {} ({}){of_inodes} are free",
+        bytes(avail),
+        bytes(size),
+        share(avail, size)
+    );
+    let attention = |what: &str, remedy: &str| {
+        Check::attention(NAME, format!("{mounted_at} {what}: {left}"), remedy)
+    };
+    let check = if usage.system.of_process && mount.is_read_only() {
+        attention(
+            "is read-only",
+            "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
+        )
+    } else if is_nearly_used(avail, size) {
+        attention(
+            "is nearly full",
+            "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
+        )
+    } else if inodes.is_some_and(|(all, free)| is_nearly_used(free, all)) {
+        attention(
+            "is nearly out of inodes",
+            "remove files: none can be added; see runbook AgaveDiskInodesLow",
+        )
+    } else {
+        Check::ok(NAME, format!("{mounted_at}: {left}"))
+    };
+    let holds: Vec<&str> = usage.holds.iter().copied().collect();
+    check
+        .with("holds", Some(holds.join(", ")))
+        .with(
+            "mount",
+            Some(json!({"mount_point": mounted_at, "file_system": clean(&mount.fs_type)})),
+        )
+        .with("bytes", Some(json!({"size": size, "free": avail})))
+        .with(
+            "inodes",
+            inodes.map(|(all, free)| json!({"all": all, "free": free})),
+        )
+}
+
+fn is_nearly_used(left: u64, all: u64) -> bool {
+    (left as f64) < NEARLY_FULL * all as f64
+}
+
+fn share(part: u64, all: u64) -> String {
+    percent(part as f64 / all as f64)
+}
+
+fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
+    let found = format!(
+        "{} {}: {}",
+        lacking.folder.what,
+        faultline_text::path(&lacking.folder.path),
+        lacking.why
+    );
+    match (lacking.status, lacking.remedy) {
+        (Status::Absent, Some(remedy)) => Check::off(NAME, format!("{found}; {remedy}")),
+        (Status::Forbidden, _) => Check::attention(NAME, found, as_owner(owner)),
+        (_, remedy) => Check::attention(NAME, found, remedy.unwrap_or(SEE_MOUNTS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::once::report::State;
+    use crate::sources::resources::Folder;
+    use faultline_kernel::filesystem::FileSystem;
+    use faultline_kernel::parse::mountinfo;
+
+    const GIB: u64 = 1 << 30;
+
+    fn of(options: &str, of_process: bool, space: Space) -> Check {
+        let line = format!("1 0 259:1 / /mnt/ledger {options} - ext4 /dev/nvme0n1p1 rw\n");
+        let mount = mountinfo::parse(line.as_bytes()).unwrap().remove(0);
+        let system = FileSystem {
+            mount,
+            of_process,
+            space: Some(space),
+        };
+        of_file_system(
+            &FileSystemUsage::at_once(system, ["ledger", "snapshots"]),
+            space,
+        )
+    }
+
+    #[test]
+    fn what_is_nearly_used_up_needs_attention_by_the_runbook_of_its_alert() {
+        let space = |avail, free| Space {
+            size: 100 * GIB,
+            avail: avail * GIB,
+            inodes: Some((1_000, free)),
+        };
+        let check = of("rw", true, space(28, 990));
+        assert_eq!(
+            check.found,
+            "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free"
+        );
+        assert_eq!(
+            (check.state, check.details[0].1.as_str()),
+            (State::Ok, Some("ledger, snapshots"))
+        );
+        let remedy = |check: Check| check.remedy.unwrap_or_default();
+        for (check, runbook) in [
+            (of("rw", true, space(4, 990)), "AgaveDiskNearlyFull"),
+            (of("rw", true, space(28, 49)), "AgaveDiskInodesLow"),
+            (of("ro", true, space(4, 49)), "AgaveFilesystemReadOnly"),
+        ] {
+            assert_eq!(check.state, State::Attention, "{check:?}");
+            assert!(remedy(check).ends_with(runbook));
+        }
+        assert_eq!(
+            of("rw", true, space(5, 50)).state,
+            State::Ok,
+            "as the alerts: below a twentieth"
+        );
+        assert_eq!(
+            of("ro", false, space(28, 990)).state,
+            State::Ok,
+            "of the daemon's own mount nothing follows"
+        );
+        let none = Space {
+            size: 0,
+            avail: 0,
+            inodes: None,
+        };
+        let check = of("rw", true, none);
+        assert_eq!(
+            (check.state, check.found.as_str()),
+            (State::Off, "/mnt/ledger: ext4 has no size: not judged")
+        );
+    }
+
+    #[test]
+    fn the_thresholds_are_those_of_the_alerts() {
+        let rules = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../grafana/prometheus/rules/faultline.alerts.yml"
+        );
+        let rules = std::fs::read_to_string(rules).unwrap();
+        for (alert, metric) in [
+            ("AgaveDiskNearlyFull", "size_bytes"),
+            ("AgaveDiskInodesLow", "inodes"),
+        ] {
+            let rule = rules.split(&format!("alert: {alert}\n")).nth(1).unwrap();
+            let size = format!("(agave_filesystem_{metric})");
+            let after_size = rule.split(&size).nth(1).unwrap();
+            let threshold = after_size.split(") < ").nth(1).unwrap();
+            assert_eq!(
+                threshold.split_whitespace().next(),
+                Some(NEARLY_FULL.to_string().as_str()),
+                "{alert}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_is_told_with_its_reason_and_what_hangs_needs_attention() {
+        let lacking = |status, remedy| {
+            let folder = Folder {
+                what: "ledger",
+                path: "/mnt/ledger".into(),
+            };
+            of_lacking(
+                &Lacking {
+                    folder,
+                    status,
+                    why: "why",
+                    remedy,
+                },
+                Some(7),
+            )
+        };
+        let absent = lacking(Status::Absent, Some("mount it"));
+        assert_eq!(
+            (absent.state, absent.found.as_str()),
+            (State::Off, "ledger /mnt/ledger: why; mount it")
+        );
+        let forbidden = lacking(Status::Forbidden, Some("let it search"));
+        assert!(
+            forbidden.state == State::Attention && forbidden.remedy.unwrap().contains("user 7")
+        );
+        assert_eq!(
+            lacking(Status::Broken, None).remedy.as_deref(),
+            Some(SEE_MOUNTS)
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! One tick's series of the process, the cgroup and the host, for the terminal.
+
+use crate::app;
+use crate::clock::{Clock, Due};
+use crate::config::Config;
+use crate::discovery::{Finder, Following};
+use crate::hub::{Hub, Latest};
+use crate::sources;
+use crate::tick::{Parts, Ticker};
+use anyhow::Context;
+use faultline_kernel::{HostConstants, HostRoot};
+use faultline_metrics::{Histogram, Reading, Tick, Value};
+use faultline_text::clean;
+use serde_json::{Map, json};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// # Errors
+/// No process is found; the error names the search.
+pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
+    let root = app::root(config);
+    let clock = Clock::start();
+    let mut finder = Finder::build(&config.target, root.clone(), clock);
+    let following = finder.following();
+    if finder.find_once().is_none() {
+        let report = following.report();
+        let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        let why = clean(&reasons.join("; "));
+        anyhow::bail!(
+            "no process to look at; looked for {}. {why}",
+            report.looking_for
+        );
+    }
+    tick(config, &root, following, clock)
+}
+
+pub(super) fn tick(
+    config: &Config,
+    root: &HostRoot,
+    following: Following,
+    clock: Clock,
+) -> anyhow::Result<Arc<Tick>> {
+    let sources = sources::polled(config, root, &following);
+    let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
+    let parts = Parts {
+        clock,
+        interval: Duration::from_secs(1),
+        following,
+        root: root.clone(),
+        host,
+        sources,
+    };
+    let ticks: Latest<Tick> = Latest::default();
+    let mut ticker = Ticker::new(parts, Hub::new(vec![Box::new(ticks)]));
+    Ok(ticker.tick(Due {
+        number: 1,
+        lateness: Duration::ZERO,
+        missed: 0,
+    }))
+}
+
+pub fn table(tick: &Tick) -> String {
+    let series: Vec<(String, String)> = tick
+        .readings()
+        .map(|reading| (name(reading), value(&reading.value)))
+        .collect();
+    let width = series.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, value) in series {
+        let _ = writeln!(out, "{name:width$}  {value}");
+    }
+    for problem in tick
+        .batches
+        .iter()
+        .flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p)))
+    {
+        let _ = writeln!(
+            out,
+            "# {}: {}",
+            problem.0.name(),
+            clean(&problem.1.to_string())
+        );
+    }
+    out
+}
+
+pub fn json(tick: &Tick) -> String {
+    let series: Vec<serde_json::Value> = tick
+        .readings()
+        .map(|reading| {
+            let labels: Map<String, serde_json::Value> = labels(reading)
+                .map(|(k, v)| (k.to_owned(), clean(v).into()))
+                .collect();
+            let value = match &reading.value {
+                Value::Whole(n) => json!(n),
+                Value::Real(x) => json!(x),
+                Value::Histogram(h) => json!({ "count": h.count(), "sum": h.sum() }),
+            };
+            json!({ "name": reading.metric.name, "labels": labels, "value": value })
+        })
+        .collect();
+    let problems: Vec<serde_json::Value> = tick
+        .batches
+        .iter()
+        .flat_map(|batch| batch.problems.iter().map(move |problem| (batch.source, problem)))
+        .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": clean(&problem.what) }))
+        .collect();
+    let at = tick.at.unix_seconds();
+    format!(
+        "{:#}\n",
+        json!({ "time": at, "series": series, "problems": problems })
+    )
+}
+
+fn labels(reading: &Reading) -> impl Iterator<Item = (&str, &str)> {
+    let own = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(|text| text.as_str()));
+    own.chain(
+        reading
+            .tags
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    )
+}
+
+fn name(reading: &Reading) -> String {
+    let labels: Vec<String> = labels(reading)
+        .map(|(name, value)| format!("{name}={value:?}"))
+        .collect();
+    if labels.is_empty() {
+        reading.metric.name.to_owned()
+    } else {
+        format!("{}{{{}}}", reading.metric.name, labels.join(","))
+    }
+}
+
+fn value(value: &Value) -> String {
+    let histogram = |h: &Histogram| format!("{} values, {} s", h.count(), h.sum());
+    match value {
+        Value::Whole(n) => n.to_string(),
+        Value::Real(x) => x.to_string(),
+        Value::Histogram(h) => histogram(h),
+    }
+}

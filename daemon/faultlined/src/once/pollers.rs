@@ -1,0 +1,337 @@
+//! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
+
+use super::report::Check;
+use super::rights::{ProcessInspection, as_owner};
+use crate::app;
+use crate::clock::Clock;
+use crate::config::{Config, Find, Log, MIN_INTERVAL};
+use crate::hub::Latest;
+use crate::sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
+use crate::sources::rpc::{self, RpcFacts};
+use crate::supervisor::Stage;
+use crate::tail::{self, LogTail};
+use crate::validator::intake::Intake;
+use faultline_agave::admin::StartProgress;
+use faultline_agave::identify::Program;
+use faultline_agave::rpc::Health;
+use faultline_kernel::ProcessId;
+use faultline_metrics::{Problem, Status};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Maximum timeout of one response, whatever the configuration says.
+pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
+/// journalctl counts as working after 2 s without an error.
+const LOG_PATIENCE: Duration = Duration::from_secs(4);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option<T>) -> Option<T> {
+    let found = async {
+        loop {
+            match inspect() {
+                Some(found) => return found,
+                None => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+    };
+    tokio::time::timeout(patience, found).await.ok()
+}
+
+const ADMIN: &str = "admin";
+
+/// The returned facts select the JSON-RPC address.
+pub(super) async fn admin(
+    config: &Config,
+    seen: &ProcessInspection,
+    clock: Clock,
+) -> (Check, Latest<AdminFacts>) {
+    if let Some(check) = admin_unavailable(config, seen) {
+        return (check, Latest::default());
+    }
+    let timeout = config.admin.timeout.min(MOST_TIMEOUT);
+    let poller = admin::Poller::new(
+        &crate::config::Admin {
+            timeout,
+            ..config.admin
+        },
+        clock,
+        app::target_lookup(&seen.following),
+    );
+    let facts = poller.facts();
+    let mut stage = Stage::new("once", &Handle::current());
+    stage.task("admin", |stop| poller.at_once().run(stop));
+    let reported = wait_for(PATIENCE, || {
+        facts
+            .get()
+            .filter(|facts| facts.up || !facts.problems.is_empty())
+    })
+    .await;
+    stage.end(GRACE).await;
+    let Some(reported) = reported else {
+        return (
+            Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
+            facts,
+        );
+    };
+    (admin_answer(&reported, seen), facts)
+}
+
+/// Why the admin socket cannot be checked.
+fn admin_unavailable(config: &Config, seen: &ProcessInspection) -> Option<Check> {
+    let off = |why: &str| Some(Check::off(ADMIN, why));
+    if !config.admin.enabled {
+        return off("not checked: disabled (admin.enabled), or not a validator");
+    }
+    let Some(target) = &seen.target else {
+        return off("not asked: no process was found");
+    };
+    let Some(validator) = &target.validator else {
+        return off("not asked: the process is not known as a validator");
+    };
+    if target.ledger.is_some() {
+        return None;
+    }
+    if validator.program == Program::Fdctl {
+        return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
+    }
+    let found =
+        "its ledger is not known: its path is relative, and its working directory may not be read";
+    Some(Check::attention(ADMIN, found, as_owner(seen.owner)))
+}
+
+fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
+    let problems = words(&reported.problems);
+    match &reported.progress {
+        Some(StartProgress::Running) => {
+            Check::ok(ADMIN, "it answers: the validator runs").with("lacks", problems)
+        }
+        Some(progress) => Check::ok(
+            ADMIN,
+            format!(
+                "it answers: the validator is starting ({})",
+                progress.name()
+            ),
+        ),
+        None if reported
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Forbidden) =>
+        {
+            Check::attention(
+                ADMIN,
+                problems.unwrap_or_default(),
+                as_owner(seen.owner) + ": admin.enabled = false",
+            )
+        }
+        None => Check::attention(ADMIN, problems.unwrap_or_default(), SEE_LOG),
+    }
+}
+
+const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
+                       look at its log; else see that its ledger has the same path here";
+
+pub(super) fn words(problems: &[Problem]) -> Option<String> {
+    let all: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.what.as_str())
+        .collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The JSON-RPC target; without a process, the configured one.
+pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option<PollTargetLookup> {
+    let validator = seen
+        .target
+        .as_ref()
+        .filter(|target| target.validator.is_some());
+    match (&config.rpc.url, validator) {
+        (_, Some(_)) => Some(app::target_lookup(&seen.following)),
+        (Some(_), None) => {
+            let process = ProcessId {
+                pid: 0,
+                start_ticks: 0,
+            };
+            Some(Box::new(move || {
+                Some(PollTarget {
+                    process,
+                    rpc_port: None,
+                    rpc_host: None,
+                    vote_account: None,
+                    ledger: None,
+                })
+            }))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The returned facts are needed for the vote check.
+pub(super) async fn rpc(
+    config: &Config,
+    seen: &ProcessInspection,
+    admin: Latest<AdminFacts>,
+    clock: Clock,
+) -> (Check, rpc::Handle) {
+    let name = "rpc";
+    let off = |why: &str| (Check::off(name, why), rpc::Handle::default());
+    if !config.rpc.enabled {
+        return off("not checked: disabled (rpc.enabled), or not a validator");
+    }
+    let Some(target) = target_lookup(config, seen) else {
+        return off("not asked: no validator was found");
+    };
+    let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
+    let quick = crate::config::Rpc {
+        interval: MIN_INTERVAL,
+        timeout,
+        ..config.rpc.clone()
+    };
+    let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
+    let handle = poller.handle();
+    let mut stage = Stage::new("once", &Handle::current());
+    stage.task("rpc", |stop| poller.run(stop));
+    let reported = wait_for(PATIENCE, || {
+        handle
+            .facts()
+            .filter(|facts| facts.up || !facts.problems.is_empty())
+    })
+    .await;
+    stage.end(GRACE).await;
+    let Some(reported) = reported else {
+        return (
+            Check::attention(
+                name,
+                "no answer within 3 s",
+                "look at the validator's log; set rpc.url",
+            ),
+            handle,
+        );
+    };
+    let check = if reported.up {
+        answered(&reported, admin.get().as_deref()).with("probe", probe(config))
+    } else {
+        unanswered(config, &reported, admin.get().as_deref())
+    };
+    (check, handle)
+}
+
+fn unanswered(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+    let starting = admin
+        .and_then(|facts| facts.progress.as_ref())
+        .filter(|progress| **progress != StartProgress::Running);
+    match starting {
+        Some(progress) if config.rpc.url.is_none() => Check::off(
+            "rpc",
+            format!(
+                "no answer yet: the validator is starting ({}), and opens JSON-RPC last",
+                progress.name()
+            ),
+        ),
+        _ => Check::attention(
+            "rpc",
+            format!(
+                "no answer: {}",
+                words(&reported.problems).unwrap_or_default()
+            ),
+            "if the validator is stopped or hangs (ps -eo pid,stat,comm), look at its log; else set rpc.url (--rpc) to \
+                 where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
+                 rpc.enabled = false",
+        ),
+    }
+}
+
+fn probe(config: &Config) -> Option<String> {
+    let probe = &config.probe;
+    probe
+        .enabled
+        .then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
+}
+
+fn answered(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+    let name = "rpc";
+    if let (Some(rpc), Some(own)) = (
+        &reported.identity,
+        admin.and_then(|facts| facts.identity.as_ref()),
+    ) && rpc != own
+    {
+        return Check::attention(
+            name,
+            format!("another node answers: its identity is {rpc}, that of the validator is {own}"),
+            "set rpc.url to the JSON-RPC of this validator, or leave it out",
+        );
+    }
+    let health = match reported.health.as_ref().and_then(Health::is_ok) {
+        Some(true) => "healthy",
+        Some(false) => "behind",
+        None => "of unknown health",
+    };
+    Check::ok(name, format!("it answers: the node is {health}"))
+        .with("slot", reported.epoch_info.map(|info| info.absolute_slot))
+        .with("behind", reported.slots_behind)
+        .with(
+            "version",
+            reported
+                .version
+                .as_ref()
+                .map(|version| version.solana_core.clone()),
+        )
+        .with("lacks", words(&reported.problems))
+}
+
+pub(super) async fn log(config: &Config, clock: Clock) -> Check {
+    let name = "log";
+    let Some(log) = &config.log else {
+        let why = match config.target.find {
+            Find::ProcessName(_) => "not read: not a validator",
+            _ => "not configured; datapoints come by pushes",
+        };
+        return Check::off(name, why);
+    };
+    let parts = tail::Parts {
+        intake: Intake::new(&config.datapoints),
+        clock,
+    };
+    let tail = LogTail::build(log, parts);
+    let status_handle = tail.status();
+    let mut stage = Stage::new("once", &Handle::current());
+    let started = match tail {
+        LogTail::File(file) => stage
+            .path_thread("log", move |stop| file.run(stop))
+            .map_err(|error| error.to_string()),
+        LogTail::Journal(journal) => {
+            stage.task("journal", |stop| journal.run(stop));
+            Ok(())
+        }
+    };
+    let status = wait_for(LOG_PATIENCE, || {
+        Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
+    });
+    let status = status.await;
+    stage.end(GRACE).await;
+    let (what, remedy) = match log {
+        Log::File(file) => (
+            format!("{} can be read", faultline_text::path(file)),
+            "correct log.file, or give the daemon's user the right to read the file and its folder",
+        ),
+        Log::Journal(unit) => (
+            format!(
+                "journalctl reads the journal of {unit}; whether there is such a unit is not checked"
+            ),
+            "correct log.journal, or add the daemon's user to the group systemd-journal (drop-in faultlined/journal.conf)",
+        ),
+    };
+    match (started, status) {
+        (Err(error), _) => Check::attention(
+            name,
+            error,
+            "no thread can be started: look at the limits of this user",
+        ),
+        (Ok(()), Some(status)) => match status.problem {
+            None => Check::ok(name, what),
+            Some(problem) => Check::attention(name, problem.what, remedy),
+        },
+        (Ok(()), None) => Check::attention(name, "reading it did not begin within 4 s", remedy),
+    }
+}

@@ -1,0 +1,269 @@
+//! The results as text of 80 columns and as JSON.
+
+use faultline_metrics::Stamp;
+use faultline_text::clean;
+use serde_json::{Map, Value, json};
+use std::fmt::{Display, Write};
+
+const WIDTH: usize = 80;
+const INDENT: usize = 14;
+const DETAIL: usize = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Ok,
+    /// The operator must act.
+    Attention,
+    /// Disabled, not configured, or not checked for the given reason.
+    Off,
+}
+
+impl State {
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Attention => "attention",
+            State::Off => "off",
+        }
+    }
+
+    const fn mark(self) -> &'static str {
+        match self {
+            State::Ok => "OK",
+            State::Attention => "FIX",
+            State::Off => "-",
+        }
+    }
+}
+
+/// Its texts are sanitized for a terminal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    pub name: &'static str,
+    pub state: State,
+    pub found: String,
+    /// What to do; `None` unless the state is [`State::Attention`].
+    pub remedy: Option<String>,
+    /// Facts by name. Objects appear only in JSON: the text says the same.
+    pub details: Vec<(&'static str, Value)>,
+}
+
+impl Check {
+    pub(super) fn ok(name: &'static str, found: impl Display) -> Self {
+        Self::new(name, State::Ok, found, None)
+    }
+
+    pub(super) fn off(name: &'static str, found: impl Display) -> Self {
+        Self::new(name, State::Off, found, None)
+    }
+
+    pub(super) fn attention(name: &'static str, found: impl Display, remedy: impl Display) -> Self {
+        Self::new(
+            name,
+            State::Attention,
+            found,
+            Some(clean(&remedy.to_string())),
+        )
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        let clean = |value: Value| match value {
+            Value::String(text) => clean(&text).into(),
+            other => other,
+        };
+        self.details
+            .extend(value.map(|value| (name, clean(value.into()))));
+        self
+    }
+
+    fn new(name: &'static str, state: State, found: impl Display, remedy: Option<String>) -> Self {
+        Check {
+            name,
+            state,
+            found: clean(&found.to_string()),
+            remedy,
+            details: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub at: Stamp,
+    pub user: u32,
+    pub looking_for: String,
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    pub fn attention(&self) -> usize {
+        self.checks
+            .iter()
+            .filter(|check| check.state == State::Attention)
+            .count()
+    }
+
+    /// Lines of at most 80 columns, unless a single word is longer.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let head = format!(
+            "faultlined {}, checked with the rights of user {}{}; looking for {}",
+            env!("CARGO_PKG_VERSION"),
+            self.user,
+            if self.user == 0 {
+                " (root; the daemon's user may have fewer)"
+            } else {
+                ""
+            },
+            clean(&self.looking_for)
+        );
+        paragraph(&mut out, "", 0, &head);
+        for check in &self.checks {
+            let begin = format!("{:<9}{:<5}", check.name, check.state.mark());
+            paragraph(&mut out, &begin, INDENT, &check.found);
+            for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
+                let value = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                let begin = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
+                paragraph(&mut out, &begin, INDENT + DETAIL, &value);
+            }
+            if let Some(remedy) = &check.remedy {
+                paragraph(&mut out, &format!("{:INDENT$}-> ", ""), INDENT + 3, remedy);
+            }
+        }
+        let total = self
+            .checks
+            .iter()
+            .filter(|check| check.state != State::Off)
+            .count();
+        let end = match self.attention() {
+            0 => format!("All {total} checks are OK."),
+            1 => format!("1 of {total} checks needs attention."),
+            some => format!("{some} of {total} checks need attention."),
+        };
+        out + &end + "\n"
+    }
+
+    pub fn json(&self) -> String {
+        let check = |check: &Check| {
+            let details: Map<String, Value> = check
+                .details
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect();
+            json!({
+                "name": check.name,
+                "state": check.state.name(),
+                "found": check.found,
+                "remedy": check.remedy,
+                "details": details,
+            })
+        };
+        let whole = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "time": self.at.unix_seconds(),
+            "user": self.user,
+            "looking_for": clean(&self.looking_for),
+            "attention": self.attention(),
+            "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
+        });
+        format!("{whole:#}\n")
+    }
+}
+
+fn paragraph(out: &mut String, begin: &str, indent: usize, text: &str) {
+    let mut line = begin.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let available = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
+        if !empty && word.chars().count() > available {
+            let _ = writeln!(out, "{}", line.trim_end());
+            (line, empty) = (" ".repeat(indent), true);
+        }
+        line.push_str(if empty { "" } else { " " });
+        line.push_str(word);
+        empty = false;
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(checks: Vec<Check>) -> Report {
+        Report {
+            at: Stamp::default(),
+            user: 1000,
+            looking_for: "the only validator of this host".to_owned(),
+            checks,
+        }
+    }
+
+    #[test]
+    fn every_line_fits_into_eighty_columns_and_names_what_to_do() {
+        let long =
+            "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it "
+                .repeat(3);
+        let checks = vec![
+            Check::ok("process", "pid 4242 (agave-validator)")
+                .with("pid", Some(4242))
+                .with("ledger", Some("/l")),
+            Check::attention("admin", &long, &long),
+            Check::off("log", "not configured"),
+        ];
+        let text = report(checks).text();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nadmin    FIX  no right")
+                && text.contains("\n              -> no right"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n              pid       4242\n              ledger    /l\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("1 of 2 checks needs attention.\n"), "{text}");
+    }
+
+    #[test]
+    fn texts_of_others_neither_steer_the_terminal_nor_break_its_lines() {
+        let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
+        let report = report(vec![
+            Check::attention("rpc", evil, evil).with("ledger", Some(evil)),
+        ]);
+        for text in [report.text(), report.json()] {
+            assert!(
+                !text
+                    .chars()
+                    .any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'),
+                "{text:?}"
+            );
+            assert!(
+                !text.lines().any(|line| line.starts_with("process")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_has_the_same_checks() {
+        let report = report(vec![
+            Check::ok("process", "pid 7").with("pid", Some(7)),
+            Check::attention("rpc", "a", "b"),
+        ]);
+        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(
+            (&json["attention"], &json["checks"][0]["details"]["pid"]),
+            (&json!(1), &json!(7))
+        );
+        assert_eq!(
+            (&json["checks"][1]["state"], &json["checks"][1]["remedy"]),
+            (&json!("attention"), &json!("b"))
+        );
+    }
+}

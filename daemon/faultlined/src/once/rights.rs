@@ -1,0 +1,281 @@
+//! Finds the target and checks which of its files are readable.
+
+use super::metrics;
+use super::report::Check;
+use crate::app;
+use crate::clock::Clock;
+use crate::config::{Config, Find};
+use crate::discovery::{Finder, Following, Target, user};
+use faultline_kernel::parse::pid_environ::Environment;
+use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
+use faultline_metrics::{Batch, Source, Status, Tick};
+use faultline_status::{MemoryStatus, Tone};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
+
+pub(super) struct ProcessInspection {
+    pub(super) following: Following,
+    pub(super) target: Option<Arc<Target>>,
+    pub(super) owner: Option<u32>,
+    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
+    pub(super) environment: Option<Result<Environment, ReadError>>,
+    pub(super) process: Check,
+    pub(super) rights: Vec<Check>,
+}
+
+impl ProcessInspection {
+    /// Finds the process and reads its files. Blocks while the kernel does.
+    pub(super) fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
+        let root = app::root(config);
+        let mut finder = Finder::build(&config.target, root.clone(), clock);
+        let following = finder.following();
+        let target = finder.find_once();
+        let tick = metrics::tick(config, &root, following.clone(), clock)?;
+        let Some(target) = target else {
+            let process = missing(config, &following);
+            let rights = tick
+                .batches
+                .iter()
+                .filter(|batch| batch.source == Source::Host)
+                .map(|host| of_batch(host, None));
+            let rights = rights.collect();
+            return Ok(ProcessInspection {
+                following,
+                target: None,
+                owner: None,
+                environment: None,
+                process,
+                rights,
+            });
+        };
+        let owner = user(&root, target.process);
+        let files = ProcessFiles::open(&root, target.process.pid)
+            .ok()
+            .filter(|files| files.id() == target.process);
+        let folder = root.procfs.join(target.process.pid.to_string());
+        let environment = files
+            .as_ref()
+            .map(|files| files.environment(|name| name == METRICS_CONFIG));
+        let mut rights = files
+            .map(|files| of_files(files, &folder, environment.as_ref(), owner))
+            .unwrap_or_default();
+        rights.extend(of_tick(&tick, owner));
+        rights.extend(of_memory(&tick));
+        let process = describe(&target, owner, &root);
+        Ok(ProcessInspection {
+            following,
+            target: Some(target),
+            owner,
+            environment,
+            process,
+            rights,
+        })
+    }
+}
+
+fn missing(config: &Config, following: &Following) -> Check {
+    let problems = following.report().problems;
+    let is_hidden = problems
+        .iter()
+        .any(|problem| problem.status == Status::Forbidden);
+    let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
+    let remedy = match &config.target.find {
+        Find::Pid(_) | Find::ProcessTree(_) if is_hidden => {
+            "start the daemon with rights on this process, and check again with the same rights".to_owned()
+        }
+        Find::Scan => {
+            "if the validator does not run, start it; else say which process it is: target.unit, target.ledger or target.pid (--unit, --ledger, \
+             --pid)"
+                .to_owned()
+        }
+        Find::Pid(pid) | Find::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
+        Find::Ledger(folder) => format!(
+            "start the validator with --ledger {}, correct target.ledger, or set target.unit instead",
+            faultline_text::path(folder)
+        ),
+        Find::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
+        Find::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
+    };
+    Check::attention("process", problems.join("; "), remedy)
+}
+
+fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
+    let found = match (&target.validator, target.found_by) {
+        (Some(_), _) => format!("{} is the validator that is followed", target.comm),
+        (None, "process_name") => format!("{} is the process that is followed", target.comm),
+        (None, _) => format!(
+            "{} is followed, and is not known as a validator's program: JSON-RPC and the admin socket are not asked",
+            target.comm
+        ),
+    };
+    let shown = faultline_text::path;
+    let cgroup = locate(root, target.process.pid)
+        .ok()
+        .and_then(|found| found.memory.or(found.unified).ok());
+    Check::ok("process", found)
+        .with("pid", Some(target.process.pid))
+        .with("found_by", Some(found_by(target.found_by)))
+        .with("user", owner)
+        .with("program", target.exe.as_deref().map(shown))
+        .with("ledger", target.ledger.as_deref().map(shown))
+        .with("cgroup", cgroup.map(|cgroup| cgroup.path))
+}
+
+fn found_by(method: &'static str) -> &'static str {
+    match method {
+        "pid" => "its number (target.pid)",
+        "descendant" => "a process above it (--process-tree)",
+        "unit" => "its systemd unit (target.unit)",
+        "admin.rpc" => "its admin socket (target.ledger)",
+        "ledger.lock" => "its lock on ledger.lock (target.ledger)",
+        "process_name" => "its name (target.process_name)",
+        _ => "its name and arguments in /proc",
+    }
+}
+
+/// Files that only its user or root may read, and the number of descriptors.
+fn of_files(
+    mut files: ProcessFiles,
+    folder: &Path,
+    environment: Option<&Result<Environment, ReadError>>,
+    owner: Option<u32>,
+) -> Vec<Check> {
+    let folder = folder.display();
+    let sample = files.sample(&mut Vec::new());
+    let mut checks = vec![
+        of_file(
+            "io",
+            &format!("{folder}/io: bytes read and written"),
+            sample.io.err().as_ref(),
+            owner,
+        ),
+        of_file(
+            "fd",
+            &format!("{folder}/fd: open descriptors"),
+            sample.open_fds.err().as_ref(),
+            owner,
+        ),
+        of_file(
+            "exe",
+            &format!("{folder}/exe: the program's file"),
+            files.exe().err().as_ref(),
+            owner,
+        ),
+    ];
+    let environment = environment.map(|result| result.as_ref().err());
+    checks.extend(environment.map(|error| {
+        of_file(
+            "environ",
+            &format!("{folder}/environ: its environment variables"),
+            error,
+            owner,
+        )
+    }));
+    checks
+}
+
+fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Check {
+    match error {
+        None => Check::ok(name, what),
+        Some(error) => match error.kind() {
+            ErrorKind::Absent => Check::off(name, error),
+            ErrorKind::Forbidden => {
+                Check::attention(name, format!("no right to read {what}"), as_owner(owner))
+            }
+            ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, AGAIN),
+        },
+    }
+}
+
+const AGAIN: &str = "check again; if it stays so, report it with this line";
+
+pub(super) fn as_owner(owner: Option<u32>) -> String {
+    if owner == Some(rustix::process::geteuid().as_raw()) {
+        return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
+                without them, give the daemon CAP_SYS_PTRACE, or do without this value"
+            .to_owned();
+    }
+    let user = owner.map_or_else(
+        || "the process's user".to_owned(),
+        |user| format!("user {user}, the process's own"),
+    );
+    format!(
+        "run the daemon as {user} (drop-in faultlined/same-user.conf), or do without this value"
+    )
+}
+
+fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
+    let wanted = |batch: &&Arc<Batch>| {
+        matches!(
+            batch.source,
+            Source::Process | Source::Threads | Source::Cgroup | Source::Host
+        )
+    };
+    tick.batches
+        .iter()
+        .filter(wanted)
+        .map(move |batch| of_batch(batch, owner))
+}
+
+fn of_memory(tick: &Tick) -> Option<Check> {
+    let memory = MemoryStatus::of(tick)?;
+    let facts = memory.facts();
+    let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+    let found = texts.join("; ");
+    let is_nearly_full = facts.iter().any(|fact| fact.tone == Tone::Bad);
+    let remedy = match memory.binding() {
+        _ if is_nearly_full => "see docs/runbooks/AgaveOomAhead.md",
+        Some(_) => return Some(Check::ok("memory", found)),
+        None => "see the line cgroup",
+    };
+    Some(Check::attention("memory", found, remedy))
+}
+
+fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
+    let (name, what) = match batch.source {
+        Source::Process => ("status", "memory, page faults and CPU of the process"),
+        Source::Threads => ("threads", "page faults, CPU and waiting of its threads"),
+        Source::Cgroup => ("cgroup", "usage, limits and events of its cgroup"),
+        _ => ("host", "memory and pressure of this machine"),
+    };
+    // The checks of single files report these problems already.
+    let own_line =
+        |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
+    let bad = batch
+        .problems
+        .iter()
+        .filter(|problem| problem.status != Status::Absent && !own_line(&problem.what));
+    let bad: Vec<_> = bad.collect();
+    let absent = batch
+        .problems
+        .iter()
+        .filter(|problem| problem.status == Status::Absent);
+    if bad.is_empty() && batch.up {
+        let note = match absent.count() {
+            0 => String::new(),
+            some => format!(" ({some} not offered by this kernel, see --metrics)"),
+        };
+        return Check::ok(name, format!("{what}{note}"));
+    }
+    let all = if bad.is_empty() {
+        absent.collect()
+    } else {
+        bad
+    };
+    let forbidden = all
+        .iter()
+        .any(|problem| problem.status == Status::Forbidden);
+    let lines: Vec<&str> = all
+        .iter()
+        .map(|problem| problem.what.as_str())
+        .take(3)
+        .collect();
+    let remedy = if forbidden {
+        as_owner(owner)
+    } else {
+        AGAIN.to_owned()
+    };
+    Check::attention(name, format!("{what}: {}", lines.join("; ")), remedy)
+}

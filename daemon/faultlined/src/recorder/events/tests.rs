@@ -1,0 +1,299 @@
+use super::*;
+use faultline_agave::identify;
+use faultline_kernel::ProcessId;
+use faultline_metrics::{Batch, Source};
+
+fn target(pid: u32, exe: &str) -> Arc<Target> {
+    Arc::new(Target {
+        process: ProcessId {
+            pid,
+            start_ticks: 7,
+        },
+        comm: "agave-validator".to_owned(),
+        exe: Some(exe.into()),
+        validator: None,
+        ledger: None,
+        found_by: "pid",
+    })
+}
+
+fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> FollowedAtTick {
+    FollowedAtTick {
+        target: target.cloned(),
+        ended,
+    }
+}
+
+/// A tick by whose wall clock it is `set` seconds later, after so many steps of the clock.
+fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
+    let mut tick = (*tick(number, None, 0)).clone();
+    tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
+    let readings = vec![Reading::counter(&d::CLOCK_STEPS, [], steps)];
+    tick.batches.push(Arc::new(Batch {
+        readings,
+        ..Batch::empty(Source::Daemon, tick.at)
+    }));
+    Arc::new(tick)
+}
+
+fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
+    let at = Stamp {
+        uptime: Duration::from_secs(number),
+        unix: Duration::from_secs(1_000_000 + number),
+    };
+    let mut readings = vec![Reading::counter(
+        &p::RESTARTS,
+        ["oom_kill".into()],
+        restarts,
+    )];
+    let phases = ["catching_up", "at_tip", "behind"].map(|name| (name, Some(name) == phase));
+    readings.extend(phases.map(|(name, on)| Reading::flag(&v::PHASE, [name.into()], on)));
+    readings.push(Reading::real(&p::START_TIME, [], 999_000.5));
+    let batch = Batch {
+        readings,
+        ..Batch::empty(Source::Conclusions, at)
+    };
+    Arc::new(Tick {
+        number,
+        at,
+        batches: vec![Arc::new(batch)],
+    })
+}
+
+/// What a series of ticks tells, in short.
+fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
+    let (mut events, mut out) = (Events::default(), Vec::new());
+    let describe: Describe = Box::new(|target| json!({ "exe": target.exe }));
+    for (tick, seen) in ticks {
+        events.tick(tick, seen, &describe, &mut out);
+    }
+    out.iter()
+        .map(|entry| match entry {
+            Entry::Process(None) => "nobody".to_owned(),
+            Entry::Process(Some(followed)) => {
+                format!(
+                    "process {} {} {:?}",
+                    followed.target.process.pid, followed.manifest, followed.started_unix
+                )
+            }
+            Entry::Tick(tick) => format!("tick {}", tick.number),
+            Entry::Point(_) => "point".to_owned(),
+            Entry::Manifest(more) => format!("known {} {}", more.target.process.pid, more.manifest),
+            Entry::Event(event) => format!(
+                "{} {} {}",
+                event.at.uptime.as_secs(),
+                event.kind.name(),
+                event.detail
+            ),
+        })
+        .collect()
+}
+
+#[test]
+fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_restart() {
+    let (one, two) = (target(1, "/v"), target(2, "/v"));
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&one), None)),
+        (tick(2, None, 0), seen(None, Some(Reason::OomKill))),
+        (tick(3, None, 1), seen(Some(&two), None)),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "process 1 {\"exe\":\"/v\"} Some(999000.5s)",
+            "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
+            "tick 1",
+            "2 oom_kill {\"comm\":\"agave-validator\",\"pid\":1,\"reason\":\"oom_kill\"}",
+            "nobody",
+            "tick 2",
+            "process 2 {\"exe\":\"/v\"} Some(999000.5s)",
+            "3 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":2}",
+            "3 restart {\"reason\":\"oom_kill\"}",
+            "tick 3",
+        ]
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_leaves_an_event_with_its_step_and_no_gap() {
+    let told = told(&[
+        (tick_after_steps(1, 0, 0), seen(None, None)),
+        (tick_after_steps(2, 3600, 1), seen(None, None)),
+        (tick_after_steps(3, 3600, 1), seen(None, None)),
+        (tick_after_steps(4, 0, 2), seen(None, None)),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "tick 1",
+            "2 clock_step {\"seconds\":3600.0}",
+            "tick 2",
+            "tick 3",
+            "4 clock_step {\"seconds\":-3600.0}",
+            "tick 4",
+        ]
+    );
+}
+
+#[test]
+fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_nor_started() {
+    let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&shell), None)),
+        (tick(2, None, 0), seen(Some(&validator), None)),
+        (tick(3, None, 0), seen(Some(&validator), None)),
+        // Its file is replaced by an upgrade.
+        (
+            tick(4, None, 0),
+            seen(Some(&target(1, "/v (deleted)")), None),
+        ),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "process 1 {\"exe\":\"/bin/sh\"} Some(999000.5s)",
+            "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
+            "tick 1",
+            "known 1 {\"exe\":\"/v\"}",
+            "tick 2",
+            "tick 3",
+            "tick 4",
+        ]
+    );
+}
+
+#[test]
+fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
+    let (one, two) = (target(1, "/v"), target(2, "/v"));
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&one), None)),
+        (tick(2, None, 0), seen(Some(&two), None)),
+    ]);
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("2 exit ") && line.contains("\"reason\":\"unknown\"")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
+    let ticks = [
+        Some("catching_up"),
+        Some("catching_up"),
+        Some("at_tip"),
+        None,
+        Some("behind"),
+        Some("at_tip"),
+    ];
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+        .zip(ticks)
+        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "1 phase {\"from\":null,\"to\":\"catching_up\"}",
+            "3 phase {\"from\":\"catching_up\",\"to\":\"at_tip\"}",
+            "3 at_tip {\"slots_behind\":null}",
+            "4 phase {\"from\":\"at_tip\",\"to\":null}",
+            "5 phase {\"from\":null,\"to\":\"behind\"}",
+            "5 behind {\"slots_behind\":null}",
+            "6 phase {\"from\":\"behind\",\"to\":\"at_tip\"}",
+            "6 at_tip {\"slots_behind\":null}",
+        ]
+    );
+}
+
+#[test]
+fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
+    let ticks = [None, Some("behind"), None, None, Some("behind")];
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+        .zip(ticks)
+        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "2 phase {\"from\":null,\"to\":\"behind\"}",
+            "2 behind {\"slots_behind\":null}",
+            "3 phase {\"from\":\"behind\",\"to\":null}",
+            "5 phase {\"from\":null,\"to\":\"behind\"}",
+        ]
+    );
+}
+
+#[test]
+fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
+    let stalls = [Some(0.0), Some(1.0), Some(1.0), None, Some(1.0)];
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+        .zip(stalls)
+        .map(|(number, stalled)| {
+            let mut tick = (*tick(number, None, 0)).clone();
+            let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
+            // A process that is stopped tells no slot.
+            let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
+            let readings = stalled.into_iter().chain(slot).collect();
+            tick.batches.push(Arc::new(Batch {
+                readings,
+                ..Batch::empty(Source::Conclusions, tick.at)
+            }));
+            (Arc::new(tick), seen(None, None))
+        })
+        .collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
+    assert_eq!(told, ["2 stall {\"slot\":7.0}", "5 stall {\"slot\":7.0}"]);
+}
+
+#[test]
+fn ticks_that_were_left_out_are_a_gap() {
+    let told = told(&[
+        (tick(3, None, 0), seen(None, None)),
+        (tick(7, None, 0), seen(None, None)),
+    ]);
+    assert_eq!(
+        told[1],
+        "7 gap {\"seconds\":4.0,\"ticks\":3,\"why\":\"ticks were missed\"}"
+    );
+    assert_eq!(
+        told.len(),
+        3,
+        "the first tick of all has none before it: {told:?}"
+    );
+}
+
+#[test]
+fn a_wrapper_that_makes_way_for_its_validator_has_no_exit() {
+    let wrapper = target(1, "/usr/bin/timeout");
+    let arguments = ["agave-validator", "--ledger", "/l"].map(str::to_owned);
+    let identify::Process::Validator(validator) = identify::identify("agave-validator", &arguments)
+    else {
+        unreachable!("a validator")
+    };
+    let found = Arc::new(Target {
+        validator: Some(validator),
+        found_by: "descendant",
+        ..(*target(2, "/v")).clone()
+    });
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&wrapper), None)),
+        (tick(2, None, 0), seen(Some(&found), None)),
+        (tick(3, None, 0), seen(None, Some(Reason::Exit))),
+    ]);
+    let exits: Vec<&String> = told.iter().filter(|line| line.contains(" exit ")).collect();
+    assert!(
+        exits.len() == 1 && exits[0].contains("\"pid\":2"),
+        "{told:?}"
+    );
+}

@@ -1,0 +1,74 @@
+use faultline_metrics::metrics::daemon as d;
+use faultline_metrics::{Reading, Text};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Maximum separate kinds: label values must not grow with time.
+const MOST: usize = 16;
+/// Kinds of a search, always counted separately: it can begin after many others.
+const SEARCH: [&str; 4] = ["kept_up", "failed", "void", "reference"];
+/// Counts further kinds, and marks without a kind.
+const OTHER: &str = "other";
+
+#[derive(Debug, Default)]
+pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
+
+impl Marks {
+    pub(super) fn count(&self, kind: Option<&str>) {
+        let mut counts = self.0.lock();
+        let is_counted = |kind: &&str| {
+            SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
+        };
+        let kind = kind.filter(is_counted).unwrap_or(OTHER);
+        match counts.get_mut(kind) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(kind.into(), 1)),
+        }
+    }
+
+    pub(super) fn readings(&self) -> Vec<Reading> {
+        let counts = self.0.lock();
+        let reading = |(kind, count): (&Arc<str>, &u64)| {
+            Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count)
+        };
+        counts.iter().map(reading).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_by_kind_and_kinds_beyond_the_first_count_as_others() {
+        let marks = Marks::default();
+        assert_eq!(marks.readings(), []);
+        marks.count(Some("failed"));
+        marks.count(None);
+        marks.count(Some("failed"));
+        let expected =
+            |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
+        assert_eq!(
+            marks.readings(),
+            [expected("failed", 2), expected("other", 1)]
+        );
+        let more: Vec<String> = (0..20)
+            .map(|number| format!("kind_{}", "a".repeat(number + 1)))
+            .collect();
+        more.iter().for_each(|kind| marks.count(Some(kind)));
+        assert_eq!(marks.readings().len(), MOST);
+        marks.count(Some("failed"));
+        assert!(marks.readings().contains(&expected("failed", 3)));
+        assert!(
+            marks
+                .readings()
+                .contains(&expected("other", 1 + 20 - (MOST as u64 - 2)))
+        );
+        marks.count(Some("void"));
+        assert!(
+            marks.readings().contains(&expected("void", 1)),
+            "a search's always count"
+        );
+    }
+}

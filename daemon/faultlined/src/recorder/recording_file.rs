@@ -1,0 +1,331 @@
+//! One recording: a transaction per turn, and recovery from disk errors.
+
+mod file_identity;
+mod retained;
+
+use super::account::{Account, SHOW_FOR};
+use super::{Entry, Followed, RecordingSink};
+use faultline_metrics::{Problem, Stamp, Status};
+use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
+use file_identity::FileIdentity;
+use retained::RetainedEntries;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Checkpoint interval: the maximum loss of a power cut.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A recording being written. During a failure it drops and counts ticks and points, keeps events,
+/// and retries after growing pauses. After recovery it writes the kept events and one that names
+/// the loss. A removed or replaced file is created again.
+pub struct RecordingFile {
+    path: PathBuf,
+    opening: Opening,
+    /// `None` after the file was removed or replaced, until there is a new one.
+    writer: Option<Writer>,
+    file_identity: FileIdentity,
+    account: Arc<Account>,
+    process: Option<Arc<Followed>>,
+    retained: RetainedEntries,
+    lost: u64,
+    failure: Option<WriteFailure>,
+    /// Uptime until which the removed file is shown.
+    shown_until: Option<Duration>,
+    written: Stamp,
+    checkpointed: Stamp,
+}
+
+#[derive(Debug)]
+struct WriteFailure {
+    since: Stamp,
+    pause: Duration,
+    next: Duration,
+    why: String,
+}
+
+impl RecordingFile {
+    /// Creates the file, or continues a recording of the same labels, and records the daemon's
+    /// start. Retries a full disk like any other failure.
+    ///
+    /// # Errors
+    /// The file cannot be created or written, or cannot be continued.
+    pub fn open(
+        path: &Path,
+        opening: &Opening,
+        account: Arc<Account>,
+    ) -> Result<RecordingFile, Error> {
+        let started = opening.session.started;
+        let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
+        let first = Entry::event(started, EventKind::DaemonStart, &detail);
+        let begun = begin(path, opening, &first);
+        let mut file = RecordingFile {
+            path: path.to_owned(),
+            opening: opening.clone(),
+            writer: None,
+            file_identity: FileIdentity::of(path),
+            account,
+            process: None,
+            retained: RetainedEntries::default(),
+            lost: 0,
+            failure: None,
+            shown_until: None,
+            written: started,
+            checkpointed: started,
+        };
+        match begun {
+            Ok((writer, rows)) => {
+                file.account.wrote(rows);
+                file.writer = Some(writer);
+            }
+            Err(error) if error.is_full() => {
+                file.lose(&[first]);
+                file.failed(&error, started);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(file)
+    }
+
+    /// For other uses of the file between two turns; `None` without a file.
+    pub fn writer(&mut self) -> Option<&mut Writer> {
+        self.writer.as_mut()
+    }
+
+    /// Closes a file that is not at its path any more: the next attempt creates a new one.
+    fn check_file(&mut self, now: Stamp) {
+        let Some(what) = self.file_identity.changed() else {
+            return;
+        };
+        let Some(mut writer) = self.writer.take() else {
+            return;
+        };
+        let why = format!(
+            "{} was {what} while it was written; a new one is begun",
+            self.path.display()
+        );
+        tracing::error!(recorder = self.account.name(), why);
+        // Completes the moved file for its new owner.
+        let closed = if self.file_identity.log_is_foreign() {
+            writer.checkpoint()
+        } else {
+            writer.finish(now)
+        };
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the end of the existing recording may be lost");
+        }
+        self.file_identity.remove_log();
+        self.retained.begin_with(self.process.as_ref());
+        self.account
+            .say(Some(Problem::new(Status::Gone, why.clone())));
+        self.shown_until = Some(now.uptime + SHOW_FOR);
+        let failure = WriteFailure {
+            since: self.written,
+            pause: FIRST_PAUSE / 2,
+            next: now.uptime,
+            why,
+        };
+        self.failure.get_or_insert(failure).next = now.uptime;
+    }
+
+    fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
+        if self.writer.is_none() {
+            let mut opening = self.opening.clone();
+            opening.session.started = now;
+            let opened = Writer::append(&self.path, &opening);
+            self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
+            self.file_identity = FileIdentity::of(&self.path);
+        }
+        let Some(failure) = &self.failure else {
+            return self.write(entries, entries.len());
+        };
+        let seconds = now.since(failure.since).as_secs_f64();
+        let detail = json!({ "why": failure.why, "entries": self.lost, "seconds": seconds });
+        let mut all = self.retained.take(self.process.as_ref());
+        all.extend_from_slice(entries);
+        let without_gap = all.len();
+        all.push(Entry::event(now, EventKind::Gap, &detail));
+        self.write(&all, without_gap)
+    }
+
+    /// One transaction, plus one per change of process, so that a failed write can be repeated: the
+    /// writer continues with its last process. Of the unwritten entries, the first `keep` are kept
+    /// or lost.
+    fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(0);
+        };
+        let (mut rows, mut done) = (0, 0);
+        for part in entries.chunk_by(|_, next| !matches!(next, Entry::Process(_))) {
+            match part
+                .iter()
+                .try_for_each(|entry| put(writer, entry))
+                .and_then(|()| writer.commit())
+            {
+                Ok(more) => (rows, done) = (rows + more, done + part.len()),
+                Err(error) => {
+                    writer.rollback();
+                    self.account.wrote(rows);
+                    self.lose(entries.get(done..keep).unwrap_or_default());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Keeps events and counts the rest as lost.
+    fn lose(&mut self, entries: &[Entry]) {
+        let lost = self.retained.keep(entries);
+        self.account.dropped(lost);
+        self.lost += lost;
+    }
+
+    fn failed(&mut self, error: &Error, now: Stamp) {
+        let (path, why) = (self.path.display(), error.to_string());
+        let pause = match &self.failure {
+            None => {
+                tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
+                FIRST_PAUSE
+            }
+            Some(failure) => (failure.pause * 2).min(LONGEST_PAUSE),
+        };
+        self.account.say(Some(Problem::new(
+            Status::Broken,
+            format!("not recorded, tried again: {why}"),
+        )));
+        let failure = self.failure.get_or_insert(WriteFailure {
+            since: now,
+            pause,
+            next: now.uptime,
+            why,
+        });
+        (failure.pause, failure.next) = (pause, now.uptime + pause);
+        self.shown_until = None;
+    }
+
+    fn worked(&mut self, rows: u64, now: Stamp) {
+        self.account.wrote(rows);
+        self.written = now;
+        let lost = std::mem::take(&mut self.lost);
+        if let Some(failure) = self.failure.take() {
+            let seconds = now.since(failure.since).as_secs();
+            tracing::info!(
+                recorder = self.account.name(),
+                seconds,
+                lost,
+                "writing the recording again"
+            );
+            if self.shown_until.is_none() {
+                self.account.say(None);
+            }
+        }
+        if self
+            .shown_until
+            .take_if(|until| *until <= now.uptime)
+            .is_some()
+        {
+            self.account.say(None);
+        }
+    }
+
+    fn checkpoint(&mut self, now: Stamp) {
+        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.failure.is_some() {
+            return;
+        }
+        self.checkpointed = now;
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        if let Err(error) = writer.checkpoint() {
+            // The log keeps its data; the next turn shows whether it accepts more.
+            writer.rollback();
+            tracing::warn!(recorder = self.account.name(), %error, "cannot checkpoint the recording");
+        }
+    }
+}
+
+fn begin(path: &Path, opening: &Opening, first: &Entry) -> Result<(Writer, u64), Error> {
+    let mut writer = Writer::append(path, opening)?;
+    put(&mut writer, first)?;
+    let rows = writer.commit()?;
+    Ok((writer, rows))
+}
+
+fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
+    match entry {
+        Entry::Tick(tick) => writer.tick(tick),
+        Entry::Point(point) => writer.point(point),
+        Entry::Event(event) => writer.event(event),
+        Entry::Process(None) => {
+            writer.no_process();
+            Ok(())
+        }
+        Entry::Process(Some(followed)) => writer.process(&NewProcess {
+            pid: followed.target.process.pid,
+            started_unix: followed.started_unix,
+            seen: followed.seen,
+            manifest: followed.manifest.clone(),
+        }),
+        Entry::Manifest(described) => writer.describe_process(&described.manifest),
+    }
+}
+
+impl RecordingSink for RecordingFile {
+    fn take(&mut self, entries: &[Entry], now: Stamp) {
+        self.check_file(now);
+        if self
+            .failure
+            .as_ref()
+            .is_some_and(|failure| now.uptime < failure.next)
+        {
+            self.lose(entries);
+        } else if !entries.is_empty() || self.failure.is_some() {
+            match self.transact(entries, now) {
+                Ok(rows) => self.worked(rows, now),
+                Err(error) => self.failed(&error, now),
+            }
+        }
+        for entry in entries {
+            match entry {
+                Entry::Process(process) => self.process.clone_from(process),
+                Entry::Manifest(more) => {
+                    let known = self
+                        .process
+                        .as_ref()
+                        .and_then(|followed| followed.described_as(more));
+                    self.process = known.map(Arc::new).or(self.process.take());
+                }
+                _ => {}
+            }
+        }
+        self.checkpoint(now);
+    }
+
+    fn finish(mut self: Box<Self>, now: Stamp) {
+        // The last attempt ignores the pause.
+        if let Some(failure) = &mut self.failure {
+            failure.next = now.uptime;
+        }
+        self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
+        let path = self.path.display();
+        let why = self.failure.map(|failure| failure.why);
+        match self.writer.map(|writer| writer.finish(now)) {
+            Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
+            Some(Err(error)) => {
+                tracing::warn!(%path, %error, "the recording can be read, but is not finished")
+            }
+            None => {
+                tracing::warn!(%path, why, "the end is not recorded: the recording could not be opened")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! OpenMetrics text and protobuf, encoded by prometheus-client.
+//!
+//! Protobuf is length-delimited `io.prometheus.client.MetricFamily` messages, the only format in
+//! which Prometheus accepts native histograms. They also carry the fixed buckets.
+
+use super::{ConstantLabels, Exposition, labels};
+use faultline_metrics::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
+    NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{self, Registry};
+use std::fmt;
+
+pub(super) fn open_metrics(exposition: &Exposition, order: usize, out: &mut String) -> fmt::Result {
+    text::encode_registry(out, &registry(exposition, order))
+}
+
+pub(super) fn protobuf(exposition: &Exposition, order: usize) -> Result<Vec<u8>, fmt::Error> {
+    prometheus_protobuf::encode_to_vec(&registry(exposition, order)).map_err(|_| fmt::Error)
+}
+
+fn registry(exposition: &Exposition, order: usize) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(OneFamily {
+        exposition: exposition.clone(),
+        order,
+    }));
+    registry
+}
+
+#[derive(Debug)]
+struct OneFamily {
+    exposition: Exposition,
+    order: usize,
+}
+
+impl Collector for OneFamily {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(family) = self.exposition.family(self.order) else {
+            return Ok(());
+        };
+        let metric = family.metric;
+        let (name, unit) = stem(metric);
+        let kind = match metric.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+            Kind::Histogram(_) => MetricType::Histogram,
+            Kind::Info => MetricType::Info,
+        };
+        let mut encoder = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
+        family
+            .readings(self.exposition.tick())
+            .try_for_each(|reading| series(&mut encoder, reading, self.exposition.constant()))
+    }
+}
+
+fn series(
+    family: &mut MetricEncoder<'_>,
+    reading: &Reading,
+    constant: &ConstantLabels,
+) -> fmt::Result {
+    let set = Labels(reading, constant);
+    if reading.metric.kind == Kind::Info {
+        family.encode_info(&set)
+    } else if labels(reading, constant).next().is_none() {
+        // An empty set would be written as `{}`.
+        value(family, reading)
+    } else {
+        value(&mut family.encode_family(&set)?, reading)
+    }
+}
+
+fn value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Result {
+    const NONE: Option<&Exemplar<NoLabelSet, f64>> = None;
+    match (&reading.value, reading.metric.kind) {
+        (Value::Histogram(values), _) => histogram(series, values),
+        (Value::Whole(n), Kind::Counter) => series.encode_counter(n, NONE),
+        (Value::Real(x), Kind::Counter) => series.encode_counter(x, NONE),
+        (Value::Whole(n), _) => series.encode_gauge(n),
+        (Value::Real(x), _) => series.encode_gauge(x),
+    }
+}
+
+fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result {
+    let buckets: Vec<(f64, u64)> = values.buckets().collect();
+    let (spans, deltas) = spans(values.native().filled());
+    let native = NativeHistogram {
+        schema: NativeBuckets::SCHEMA,
+        zero_threshold: NativeBuckets::ZERO_THRESHOLD,
+        zero_count: values.native().zero_count(),
+        negative: NativeHistogramBuckets {
+            spans: &[],
+            deltas: &[],
+        },
+        positive: NativeHistogramBuckets {
+            spans: &spans,
+            deltas: &deltas,
+        },
+        created: None,
+    };
+    series.encode_histogram_with_native::<NoLabelSet>(
+        values.sum(),
+        values.count(),
+        &buckets,
+        None,
+        native,
+    )
+}
+
+/// A metric's name without the suffixes that the crate appends: its unit, and `_total` or `_info`.
+fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
+    let name = metric
+        .name
+        .trim_end_matches("_total")
+        .trim_end_matches("_info");
+    match metric.unit {
+        Unit::Bytes => (name.trim_end_matches("_bytes"), Some(registry::Unit::Bytes)),
+        Unit::Seconds => (
+            name.trim_end_matches("_seconds"),
+            Some(registry::Unit::Seconds),
+        ),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => (name, None),
+    }
+}
+
+/// Native histogram spans as (offset, length), each offset relative to the end of the previous
+/// span, and counts as deltas. An empty histogram has one span of length 0: without spans it is not
+/// native.
+fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>) {
+    let mut spans: Vec<(i32, u32)> = Vec::new();
+    let mut deltas = Vec::new();
+    let (mut next, mut before) = (0, 0);
+    for (index, count) in filled {
+        match spans.last_mut() {
+            Some((_, length)) if index == next => *length += 1,
+            _ => spans.push((index - next, 1)),
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        deltas.push(count - before);
+        (next, before) = (index + 1, count);
+    }
+    if spans.is_empty() {
+        spans.push((0, 0));
+    }
+    (spans, deltas)
+}
+
+struct Labels<'a>(&'a Reading, &'a ConstantLabels);
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        labels(self.0, self.1).try_for_each(|label| label.encode(encoder.encode_label()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Encodes a tick as pages. Reuses unchanged families of the last page.
+
+use super::family::Family;
+use super::{ConstantLabels, Dialect, classic, collector};
+use faultline_metrics::{Reading, Tick, Value};
+use hyper::body::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// A tick's series without those that collide.
+#[derive(Debug, Clone)]
+pub struct Exposition {
+    tick: Arc<Tick>,
+    constant: Arc<ConstantLabels>,
+    families: Arc<[Family]>,
+}
+
+#[derive(Debug)]
+pub struct Page {
+    exposition: Exposition,
+    dialect: Dialect,
+    bytes: Bytes,
+    /// Where each family ends in `bytes`.
+    ends: Box<[usize]>,
+}
+
+impl Exposition {
+    /// Checks for collisions only where the series differ from `last`.
+    pub fn new(
+        tick: &Arc<Tick>,
+        constant: &Arc<ConstantLabels>,
+        last: Option<&Exposition>,
+    ) -> Self {
+        let last = last.filter(|last| Arc::ptr_eq(&last.constant, constant));
+        let families = match last {
+            Some(last) if has_same_layout(&last.tick, tick) => Arc::clone(&last.families),
+            _ => families(tick, constant, last),
+        };
+        Exposition {
+            tick: Arc::clone(tick),
+            constant: Arc::clone(constant),
+            families,
+        }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.tick.number
+    }
+
+    /// Series left out because they collide with others, by metric.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let families = self.families.iter().filter(|family| family.dropped > 0);
+        families.map(|family| (family.metric.name, family.dropped))
+    }
+
+    /// Reuses unchanged families of `last`, which may be of any tick.
+    ///
+    /// # Errors
+    /// prometheus-client fails to encode the tick. Half a page would look like absent values.
+    pub fn page(&self, dialect: Dialect, last: Option<&Page>) -> Result<Page, fmt::Error> {
+        let last = last.filter(|last| {
+            last.dialect == dialect && Arc::ptr_eq(&last.exposition.constant, &self.constant)
+        });
+        // The next page is rarely much longer.
+        let capacity = last.map_or(0, |last| last.bytes.len() + last.bytes.len() / 64);
+        let mut bytes = Vec::with_capacity(capacity);
+        let mut ends = Vec::with_capacity(self.families.len());
+        let mut text = String::new();
+        for family in &*self.families {
+            let unchanged = last.and_then(|last| last.unchanged(family, &self.tick));
+            match unchanged {
+                Some(unchanged) => bytes.extend_from_slice(unchanged),
+                None => self.encode(family, dialect, &mut text, &mut bytes)?,
+            }
+            ends.push(bytes.len());
+        }
+        if dialect == Dialect::OpenMetrics {
+            bytes.extend_from_slice(b"# EOF\n");
+        }
+        Ok(Page {
+            exposition: self.clone(),
+            dialect,
+            bytes: bytes.into(),
+            ends: ends.into(),
+        })
+    }
+
+    fn encode(
+        &self,
+        family: &Family,
+        dialect: Dialect,
+        text: &mut String,
+        out: &mut Vec<u8>,
+    ) -> fmt::Result {
+        text.clear();
+        match dialect {
+            Dialect::Classic => {
+                let readings = family.readings(&self.tick);
+                classic::encode(text, family.metric, readings, &self.constant);
+            }
+            Dialect::OpenMetrics => collector::open_metrics(self, family.order, text)?,
+            Dialect::Protobuf => out.extend(collector::protobuf(self, family.order)?),
+        }
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    pub(super) fn family(&self, order: usize) -> Option<&Family> {
+        let index = self.index(order)?;
+        self.families.get(index)
+    }
+
+    fn index(&self, order: usize) -> Option<usize> {
+        self.families
+            .binary_search_by_key(&order, |family| family.order)
+            .ok()
+    }
+
+    pub(super) fn tick(&self) -> &Tick {
+        &self.tick
+    }
+
+    pub(super) fn constant(&self) -> &ConstantLabels {
+        &self.constant
+    }
+}
+
+impl Page {
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub fn number(&self) -> u64 {
+        self.exposition.number()
+    }
+
+    fn unchanged(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
+        let index = self.exposition.index(family.order)?;
+        let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
+        let is_same = is_same((before, shown), (family, tick), |a, b| {
+            is_same_series(a, b) && is_same_value(&a.value, &b.value)
+        });
+        let start = match index.checked_sub(1) {
+            Some(previous) => *self.ends.get(previous)?,
+            None => 0,
+        };
+        let end = *self.ends.get(index)?;
+        is_same.then(|| self.bytes.get(start..end))?
+    }
+}
+
+fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -> Arc<[Family]> {
+    let mut families = Family::all(tick);
+    for family in &mut families {
+        let before = last.and_then(|last| Some((last, last.family(family.order)?)));
+        let has_none = before.is_some_and(|(last, before)| {
+            before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
+        });
+        if !has_none {
+            family.drop_collisions(tick, constant);
+        }
+    }
+    families.into()
+}
+
+fn has_same_layout(a: &Tick, b: &Tick) -> bool {
+    let is_same_metric = |a: &Reading, b: &Reading| std::ptr::eq(a.metric, b.metric);
+    a.batches.len() == b.batches.len()
+        && a.batches.iter().zip(&b.batches).all(|(a, b)| {
+            let pairs = || a.readings.iter().zip(&b.readings);
+            Arc::ptr_eq(a, b)
+                || a.readings.len() == b.readings.len()
+                    && pairs().all(|(a, b)| is_same_metric(a, b) && is_same_series(a, b))
+        })
+}
+
+fn is_same(
+    (a, tick_a): (&Family, &Tick),
+    (b, tick_b): (&Family, &Tick),
+    same: fn(&Reading, &Reading) -> bool,
+) -> bool {
+    // A batch that was not sampled again has its readings at the same addresses.
+    a.size() == b.size()
+        && a.readings(tick_a)
+            .zip(b.readings(tick_b))
+            .all(|(a, b)| std::ptr::eq(a, b) || same(a, b))
+}
+
+fn is_same_series(a: &Reading, b: &Reading) -> bool {
+    a.labels[..] == b.labels[..] && a.tags == b.tags
+}
+
+/// True if both values encode the same. -0 and 0 do not.
+fn is_same_value(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::{ConstantLabels, labels};
+use faultline_metrics::{Metric, Reading, Tick, metrics};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) metric: &'static Metric,
+    pub(super) order: usize,
+    readings: Vec<Position>,
+    pub(super) dropped: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    batch: usize,
+    reading: usize,
+}
+
+impl Family {
+    /// In the catalog's order, without empty families.
+    pub(super) fn all(tick: &Tick) -> Vec<Family> {
+        // Keyed by address, because each metric is one static: names would need hashing.
+        let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
+        let mut by_metric: HashMap<usize, Vec<Position>> =
+            HashMap::with_capacity(metrics::all().count());
+        for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
+            for (at, reading) in readings.iter().enumerate() {
+                let positions = by_metric.entry(key(reading.metric)).or_default();
+                positions.push(Position { batch, reading: at });
+            }
+        }
+        let metrics = metrics::all().enumerate();
+        let families = metrics.filter_map(|(order, metric)| {
+            let readings = by_metric.remove(&key(metric))?;
+            Some(Family {
+                metric,
+                order,
+                readings,
+                dropped: 0,
+            })
+        });
+        families.collect()
+    }
+
+    pub(super) fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
+        self.readings
+            .iter()
+            .filter_map(|position| position.reading(tick))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.readings.len()
+    }
+
+    /// Drops series that make a scraper reject the page: repeated labels and duplicate series. Tags
+    /// are sorted and non-empty ([`Reading::tags`]), so equal labels and tags mean the same series.
+    pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
+        let (mut seen, before) = (HashSet::new(), self.readings.len());
+        self.readings.retain(|position| {
+            position.reading(tick).is_some_and(|reading| {
+                seen.insert((&*reading.labels, &*reading.tags))
+                    && has_each_label_once(reading, constant)
+            })
+        });
+        self.dropped = before - self.readings.len();
+    }
+}
+
+impl Position {
+    fn reading(self, tick: &Tick) -> Option<&Reading> {
+        tick.batches.get(self.batch)?.readings.get(self.reading)
+    }
+}
+
+/// Only tags can have the name of another label.
+fn has_each_label_once(reading: &Reading, constant: &ConstantLabels) -> bool {
+    let mut names = HashSet::new();
+    reading.tags.is_empty() || labels(reading, constant).all(|(name, _)| names.insert(name))
+}

@@ -1,0 +1,88 @@
+//! The validator's admin socket: start progress, identity and JSON-RPC address.
+//!
+//! `<ledger>/admin.rpc` is the validator's first interface, so that only it reports the early
+//! start. Only its owner and root may connect. The poller uses the read-only methods of
+//! [`faultline_agave::admin`]. A response counts only if the followed process serves the socket.
+
+mod poller;
+mod socket;
+
+pub use poller::Poller;
+
+use faultline_agave::PublicKey;
+use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
+use faultline_kernel::ProcessId;
+use faultline_metrics::metrics::votes as m;
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The poll target: the pollers' view of the followed process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollTarget {
+    pub process: ProcessId,
+    pub rpc_port: Option<u16>,
+    pub rpc_host: Option<String>,
+    /// From its arguments, if they name it by address.
+    pub vote_account: Option<PublicKey>,
+    /// As this daemon sees it; `None` if unknown.
+    pub ledger: Option<PathBuf>,
+}
+
+/// Returns the current target. Called at every poll on the runtime, so it must not block.
+pub type PollTargetLookup = Box<dyn Fn() -> Option<PollTarget> + Send + Sync>;
+
+/// Immutable; the poller publishes a new one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminFacts {
+    /// Facts of another process than the followed one are out of date.
+    pub process: ProcessId,
+    pub at: Stamp,
+    pub took: Duration,
+    /// `None` before the first response, and after it is older than three polls and 10 s.
+    pub progress: Option<StartProgress>,
+    /// Requested once the start is over. `None` as `progress`, and always with
+    /// solana-test-validator.
+    pub identity: Option<PublicKey>,
+    /// The configured address, which may be unspecified; requested once per process. `None` before
+    /// that, and without JSON-RPC.
+    pub rpc_address: Option<SocketAddr>,
+    /// Requested every minute once the start is over. `None` with a version that does not report
+    /// it, and as `progress`.
+    pub admission: Option<AdmissionStatus>,
+    pub problems: Vec<Problem>,
+    pub up: bool,
+}
+
+impl AdminFacts {
+    /// `agave_admitted`. Absent for a node without a voting key, and before the feature is active.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let in_force =
+            |status: &&AdmissionStatus| status.voting_enabled && status.vat_active != Some(false);
+        let Some(status) = self.admission.as_ref().filter(in_force) else {
+            return;
+        };
+        let passes_next = status.next_epoch_vat_failure_reason.is_none();
+        for (epoch, is_admitted) in [
+            ("this_epoch", status.in_current_epoch_vat),
+            ("epoch_after_next", passes_next),
+        ] {
+            out.flag(&m::ADMITTED, [epoch.into()], is_admitted);
+        }
+    }
+
+    /// Lamports that the vote account lacks for the next check; `None` if the validator does not report it.
+    pub fn admission_shortfall(&self) -> Option<u64> {
+        match self.admission.as_ref()?.next_epoch_vat_failure_reason {
+            None => Some(0),
+            Some(AdmissionFailure::Lamports { balance, needed }) => {
+                Some(needed.saturating_sub(balance))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom.
+
+mod counters;
+mod headroom;
+
+use super::host::{Memory, minor_faults, pressure};
+use crate::discovery::{Following, FoundCgroup};
+use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use counters::Counters;
+use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
+use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
+use faultline_kernel::{
+    CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
+    ProcessCgroups, ProcessId, ReadError,
+};
+use faultline_metrics::metrics::cgroup as c;
+use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
+use headroom::Headroom;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval to resolve the cgroup again without a move, because mounts may change.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct Cgroup {
+    following: Following,
+    process: Option<ProcessId>,
+    locator: Option<CgroupLocator>,
+    followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
+    /// On a hybrid host the process may be in the root cgroup of version 2, whose pressure is the
+    /// whole machine's.
+    own_pressure: bool,
+    path: Option<Arc<str>>,
+    memory: Memory,
+    headroom: Headroom,
+    limits: Throttle,
+    devices: HashMap<Device, Arc<str>>,
+    buffer: Vec<u8>,
+    counters: Counters,
+    counted: Option<ProcessCgroups>,
+}
+
+impl Cgroup {
+    pub fn new(memory: Memory, following: Following) -> Self {
+        Cgroup {
+            following,
+            process: None,
+            locator: None,
+            followed: None,
+            own_pressure: false,
+            path: None,
+            headroom: Headroom::new(memory.clone()),
+            memory,
+            limits: Throttle::every(LIMITS_EVERY),
+            devices: HashMap::default(),
+            buffer: Vec::new(),
+            counters: Counters::default(),
+            counted: None,
+        }
+    }
+
+    /// True if the files changed since the last tick.
+    fn find(
+        &mut self,
+        context: &SampleContext<'_>,
+        process: ProcessId,
+        output: &mut SourceOutput,
+    ) -> bool {
+        let locator = self
+            .locator
+            .get_or_insert_with(|| CgroupLocator::new(context.root, process.pid));
+        let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < RETRY_INTERVAL;
+        if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
+            return false;
+        }
+        let Some(cgroups) = output.take(locator.locate()) else {
+            self.followed = None;
+            return false;
+        };
+        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
+            // The process is exiting: its memory stays in this cgroup until it is released.
+            *at = context.now;
+            return false;
+        }
+        self.path = cgroups.path().map(Arc::from);
+        if let Some(top) = not_mounted(&cgroups) {
+            let what = format!(
+                "{}: no cgroup file system is mounted there; see paths.cgroup",
+                top.display()
+            );
+            output.problems.push(Problem::new(Status::Absent, what));
+            self.followed = None;
+            return false;
+        }
+        self.own_pressure = cgroups
+            .unified
+            .as_ref()
+            .is_ok_and(|unified| unified.folder != unified.top);
+        match &mut self.followed {
+            Some((at, before, _)) if *before == cgroups => {
+                *at = context.now;
+                false
+            }
+            followed => {
+                let files = CgroupFiles::new(&cgroups);
+                *followed = Some((context.now, cgroups, files));
+                true
+            }
+        }
+    }
+
+    fn pressures(&self, sample: &CgroupSample, output: &mut SourceOutput) {
+        if !self.own_pressure {
+            let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
+            output.problems.push(Problem::new(Status::Absent, what));
+            return;
+        }
+        for (resource, result) in [
+            ("cpu", &sample.cpu_pressure),
+            ("memory", &sample.memory_pressure),
+            ("io", &sample.io_pressure),
+        ] {
+            pressure(&c::PRESSURE, resource, result.clone(), output);
+        }
+    }
+
+    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `found`: the
+    /// files changed since the last tick.
+    fn sample(
+        &mut self,
+        context: &SampleContext<'_>,
+        found: Option<ProcessId>,
+        output: &mut SourceOutput,
+    ) -> Option<CgroupLevels> {
+        let (_, cgroups, files) = self.followed.as_mut()?;
+        let sample = if self.limits.is_due(context.now) {
+            files.sample(&mut self.buffer)
+        } else {
+            files.sample_with_last_limits(&mut self.buffer)
+        };
+        let levels = files.levels(&sample, &mut self.buffer);
+        output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
+        let moved = found.is_some() && self.counted.as_ref() != Some(cgroups);
+        if moved {
+            self.counted = Some(cgroups.clone());
+        }
+        if let Some(process) = found {
+            report(&self.following, process, cgroups, &sample);
+        }
+        let frozen = output.take(sample.frozen.clone()).flatten();
+        context.condition.frozen.set(frozen);
+        output.readings.flag(&c::FROZEN, [], frozen);
+        self.pressures(&sample, output);
+        let io = sample.io.clone();
+        read(sample, output);
+        self.io(io, context, output);
+        if moved {
+            self.counters.moved(&output.readings);
+        }
+        self.counters.continue_counts(&mut output.readings);
+        output.take(levels)
+    }
+
+    fn io(
+        &mut self,
+        io: Result<Vec<DeviceIo>, ReadError>,
+        context: &SampleContext<'_>,
+        output: &mut SourceOutput,
+    ) {
+        for device in output.take(io).unwrap_or_default() {
+            let name = self.device(context.root, device.device);
+            for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
+                let labels = [name.clone(), direction.into()];
+                output.readings.counter(&c::IO_BYTES, labels, bytes);
+            }
+        }
+    }
+
+    fn device(&mut self, root: &HostRoot, device: Device) -> Text {
+        let name = self.devices.entry(device).or_insert_with(|| {
+            let number = format!("{}:{}", device.major, device.minor);
+            let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
+            let name = link
+                .as_ref()
+                .and_then(|path| path.file_name())
+                .map(|name| name.to_string_lossy().into_owned());
+            name.unwrap_or(number).into()
+        });
+        Text::Shared(Arc::clone(name))
+    }
+}
+
+/// Stores the cgroup, which is needed for the process's end reason.
+fn report(
+    following: &Following,
+    process: ProcessId,
+    cgroups: &ProcessCgroups,
+    sample: &CgroupSample,
+) {
+    if let Ok(memory) = &cgroups.memory {
+        let events = sample.memory_events.as_ref().ok();
+        following.saw_cgroup(FoundCgroup {
+            process,
+            memory: memory.clone(),
+            oom_kills: events.and_then(|events| events.oom_kill),
+        });
+    }
+}
+
+/// The root of the memory hierarchy if it is missing: a mount does not vanish with a process,
+/// unlike a cgroup.
+fn not_mounted(cgroups: &ProcessCgroups) -> Option<&Path> {
+    let memory = cgroups.memory.as_ref().ok()?;
+    (!memory.top.is_dir()).then_some(&*memory.top)
+}
+
+impl Poll for Cgroup {
+    fn source(&self) -> Source {
+        Source::Cgroup
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(96);
+        let process = context.target.map(|target| target.process);
+        if self.process != process {
+            *self = Cgroup {
+                process,
+                counters: std::mem::take(&mut self.counters),
+                counted: self.counted.take(),
+                ..Cgroup::new(self.memory.clone(), self.following.clone())
+            };
+        }
+        let Some(process) = process else {
+            return output;
+        };
+        let found = self.find(context, process, &mut output);
+        if let Some(path) = &self.path {
+            // Set once: this source runs once per tick.
+            drop(context.condition.cgroup.set(Arc::clone(path)));
+        }
+        let levels = self.sample(context, found.then_some(process), &mut output);
+        self.headroom
+            .read(context, process.pid, levels, &mut output);
+        output
+    }
+}
+
+fn read(sample: CgroupSample, output: &mut SourceOutput) {
+    let usage = output.take(sample.memory_usage);
+    output.whole(&c::USAGE, [], usage);
+    let peak = output.take(sample.memory_peak);
+    output.whole(&c::PEAK, [], peak);
+    let max = output.take(sample.memory_max);
+    output.whole(&c::LIMIT, ["max"], max.and_then(Limit::bytes));
+    let high = output.take(sample.memory_high);
+    output.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
+    let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
+        (Ok(limit), _) => limit.bytes(),
+        // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
+        (Err(_), Ok(both)) => both
+            .bytes()
+            .zip(max.and_then(Limit::bytes))
+            .map(|(both, memory)| both.saturating_sub(memory)),
+        // Each version lacks the other's file; the other error is the reason.
+        (Err(error), Err(other)) => {
+            let lacks = error.kind() == ErrorKind::Absent;
+            output.problem(if lacks { &other } else { &error });
+            None
+        }
+    };
+    output.whole(&c::LIMIT, ["swap_max"], swap_max);
+    let swap = output.take(sample.swap_usage);
+    output.whole(&c::SWAP, [], swap);
+    if let Some(stat) = output.take(sample.memory_stat) {
+        read_stat(&stat, output);
+    }
+    if let Some(events) = output.take(sample.memory_events) {
+        for (event, count) in [
+            ("low", events.low),
+            ("high", events.high),
+            ("max", events.max),
+            ("oom", events.oom),
+            ("oom_kill", events.oom_kill),
+        ] {
+            output.whole(&c::EVENTS, [event], count);
+        }
+    }
+    let throttled = output.take(sample.cpu).and_then(|cpu| cpu.throttled);
+    output.seconds(&c::CPU_THROTTLED, [], throttled);
+}
+
+fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
+    for (kind, bytes) in [
+        ("anon", stat.anon),
+        ("file", stat.file),
+        ("file_mapped", stat.file_mapped),
+        ("shmem", stat.shmem),
+        ("kernel", stat.kernel),
+        ("kernel_stack", stat.kernel_stack),
+        ("pagetables", stat.pagetables),
+        ("percpu", stat.percpu),
+        ("vmalloc", stat.vmalloc),
+        ("sock", stat.sock),
+        ("slab", stat.slab),
+        ("slab_reclaimable", stat.slab_reclaimable),
+        ("slab_unreclaimable", stat.slab_unreclaimable),
+        ("unevictable", stat.unevictable),
+        ("swapcached", stat.swapcached),
+    ] {
+        output.whole(&c::STAT, [kind], bytes);
+    }
+    output.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
+    output.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    output.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
+    output.whole(
+        &c::PAGE_FAULTS,
+        ["minor"],
+        minor_faults(stat.pgfault, stat.pgmajfault),
+    );
+    for (op, by, pages) in [
+        ("scan", "kswapd", stat.pgscan_kswapd),
+        ("scan", "direct", stat.pgscan_direct),
+        ("steal", "kswapd", stat.pgsteal_kswapd),
+        ("steal", "direct", stat.pgsteal_direct),
+    ] {
+        output.whole(&c::RECLAIM, [op, by], pages);
+    }
+}

@@ -1,0 +1,152 @@
+use super::super::host::Memory;
+use crate::tick::{LIMITS_EVERY, SampleContext, SourceOutput, Throttle};
+use faultline_kernel::headroom::binding;
+use faultline_kernel::parse::meminfo::Meminfo;
+use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
+use faultline_metrics::metrics::memory as m;
+use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value};
+
+#[derive(Debug)]
+pub(super) struct Headroom {
+    meminfo: Memory,
+    settings: Throttle,
+    /// An error, kept until the next read, makes the level unknown.
+    numa: Result<Option<NumaFiles>, ReadError>,
+    strict_overcommit: bool,
+    oomd_running: bool,
+    buffer: Vec<u8>,
+}
+
+impl Headroom {
+    pub(super) fn new(meminfo: Memory) -> Self {
+        Headroom {
+            meminfo,
+            settings: Throttle::every(LIMITS_EVERY),
+            numa: Ok(None),
+            strict_overcommit: false,
+            oomd_running: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Without `cgroups`, or while a level is unreadable, no level binds.
+    pub(super) fn read(
+        &mut self,
+        context: &SampleContext<'_>,
+        pid: u32,
+        cgroups: Option<CgroupLevels>,
+        output: &mut SourceOutput,
+    ) {
+        let is_found = cgroups.is_some();
+        let cgroups = cgroups.unwrap_or_default();
+        for error in &cgroups.errors {
+            output.problem(error);
+        }
+        if output
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Gone)
+        {
+            return;
+        }
+        if self.settings.is_due(context.now) {
+            self.read_settings(context, pid, output);
+        }
+        let meminfo = output.take(self.meminfo.at(context));
+        let machine = meminfo
+            .as_ref()
+            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
+        let numa = match &mut self.numa {
+            Ok(Some(files)) => files.sample(&mut self.buffer).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.clone()),
+        };
+        let numa = output.take(numa);
+        let is_complete =
+            is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
+        let mut levels = cgroups.limits;
+        levels.extend(numa.flatten());
+        levels.extend(machine);
+        for level in &levels {
+            write_level(level, cgroups.own_unreclaimable, output);
+        }
+        for high in &cgroups.high {
+            add(&m::HIGH_HEADROOM, high, Some(high.headroom()), output);
+            if levels.iter().all(|level| level.level != high.level) {
+                output.readings.push(info(high));
+            }
+        }
+        if is_complete {
+            write_binding(&levels, output);
+        }
+        if let Some(meminfo) = meminfo {
+            self.write_machine(&meminfo, cgroups.swap, output);
+        }
+    }
+
+    fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
+        self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
+        self.strict_overcommit = output.take(context.root.has_strict_overcommit()) == Some(true);
+        self.oomd_running = context.root.runs_systemd_oomd();
+    }
+
+    fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, output: &mut SourceOutput) {
+        let swap = meminfo.swap_free.zip(limit);
+        let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
+        output.whole(&m::SWAP_HEADROOM, [], swap);
+        if self.strict_overcommit {
+            let committed = meminfo.commit_limit.zip(meminfo.committed);
+            let left = committed.map(|(limit, used)| limit.saturating_sub(used));
+            output.whole(&m::COMMIT_HEADROOM, [], left);
+        }
+        output.readings.flag(&m::OOMD, [], self.oomd_running);
+    }
+}
+
+fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput) {
+    add(&m::HEADROOM, level, Some(level.headroom()), output);
+    add(&m::LEVEL_LIMIT, level, Some(level.limit), output);
+    add(
+        &m::LEVEL_UNRECLAIMABLE,
+        level,
+        Some(level.unreclaimable),
+        output,
+    );
+    add(&m::LEVEL_DIRTY, level, level.dirty, output);
+    // The validator's own swap is part of memory with swap.
+    if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
+        let others = own.map(|own| level.unreclaimable.saturating_sub(own));
+        add(&m::LEVEL_OTHERS, level, others, output);
+    }
+    output.readings.push(info(level));
+}
+
+fn info(level: &LevelMemory) -> Reading {
+    let labels = [label(level), Text::Shared(level.path.clone())];
+    Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
+}
+
+fn write_binding(levels: &[LevelMemory], output: &mut SourceOutput) {
+    let Some(binding) = binding(levels) else {
+        return;
+    };
+    for level in levels {
+        let binds = u64::from(level.level == binding.level);
+        add(&m::BINDING, level, Some(binds), output);
+    }
+    output.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
+    output.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
+}
+
+fn add(
+    metric: &'static Metric,
+    level: &LevelMemory,
+    value: Option<u64>,
+    output: &mut SourceOutput,
+) {
+    output.readings.whole(metric, [label(level)], value);
+}
+
+fn label(level: &LevelMemory) -> Text {
+    level.level.to_string().into()
+}

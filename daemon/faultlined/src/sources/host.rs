@@ -1,0 +1,140 @@
+use crate::discovery::Following;
+use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use faultline_kernel::parse::meminfo::{self, Meminfo};
+use faultline_kernel::parse::pressure::Pressure;
+use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
+use faultline_metrics::metrics::host as h;
+use faultline_metrics::{Metric, Source, Stamp};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// `/proc/meminfo` for every source: clones share the file and the tick's result.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<Mutex<CachedMeminfo>>);
+
+#[derive(Debug, Default)]
+struct CachedMeminfo {
+    file: Option<OpenFile>,
+    buffer: Vec<u8>,
+    read: Option<(Stamp, Result<Meminfo, ReadError>)>,
+}
+
+impl Memory {
+    /// Reads the file once per tick.
+    ///
+    /// # Errors
+    /// Every caller gets the same read error.
+    pub fn at(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
+        let mut cache = self.0.lock();
+        if let Some((_, read)) = cache.read.as_ref().filter(|(at, _)| *at == context.now) {
+            return read.clone();
+        }
+        let read = cache.read_anew(context.root);
+        cache.read = Some((context.now, read.clone()));
+        read
+    }
+}
+
+impl CachedMeminfo {
+    fn read_anew(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => root.open_proc_piece("meminfo")?,
+        };
+        self.file
+            .insert(file)
+            .parse(&mut self.buffer, meminfo::parse)
+    }
+}
+
+#[derive(Debug)]
+pub struct Host {
+    files: HostFiles,
+    memory: Memory,
+    following: Following,
+    limits: Throttle,
+    buffer: Vec<u8>,
+}
+
+impl Host {
+    pub fn new(root: &HostRoot, memory: Memory, following: Following) -> Self {
+        Host {
+            files: HostFiles::new(root),
+            memory,
+            following,
+            limits: Throttle::every(LIMITS_EVERY),
+            buffer: Vec::new(),
+        }
+    }
+}
+
+impl Poll for Host {
+    fn source(&self) -> Source {
+        Source::Host
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(24);
+        let memory = self.memory.at(context);
+        let sample = if self.limits.is_due(context.now) {
+            self.files.sample(&mut self.buffer)
+        } else {
+            self.files.sample_with_last_limits(&mut self.buffer)
+        };
+        output.up = memory.is_ok();
+        if let Some(memory) = output.take(memory) {
+            for (kind, bytes) in [
+                ("total", memory.total),
+                ("available", memory.available),
+                ("free", memory.free),
+                ("cached", memory.cached),
+                ("dirty", memory.dirty),
+                ("swap_total", memory.swap_total),
+                ("swap_free", memory.swap_free),
+            ] {
+                output.whole(&h::MEMORY, [kind], bytes);
+            }
+        }
+        self.following.saw_host_oom_kills(
+            sample
+                .vmstat
+                .as_ref()
+                .ok()
+                .and_then(|vmstat| vmstat.oom_kill),
+        );
+        if let Some(vmstat) = output.take(sample.vmstat) {
+            output.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
+            output.whole(
+                &h::PAGE_FAULTS,
+                ["minor"],
+                minor_faults(vmstat.pgfault, vmstat.pgmajfault),
+            );
+            output.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
+            output.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
+            output.whole(&h::OOM_KILLS, [], vmstat.oom_kill);
+        }
+        pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
+        pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
+        pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
+        let most = output.take(sample.max_map_count);
+        output.whole(&h::MAX_MAPS, [], most);
+        output
+    }
+}
+
+/// The kernel counts all faults and the major ones; minor faults are the difference.
+pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> {
+    Some(all?.saturating_sub(major?))
+}
+
+pub(super) fn pressure(
+    metric: &'static Metric,
+    resource: &'static str,
+    result: Result<Pressure, ReadError>,
+    output: &mut SourceOutput,
+) {
+    if let Some(pressure) = output.take(result) {
+        output.seconds(metric, [resource, "some"], pressure.some);
+        output.seconds(metric, [resource, "full"], pressure.full);
+    }
+}

@@ -1,0 +1,141 @@
+//! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
+
+use crate::tick::{CpuTime, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
+use faultline_metrics::metrics::process as p;
+use faultline_metrics::{Reading, ReadingList, Source};
+
+#[derive(Debug)]
+pub struct Process {
+    files: Option<ProcessFiles>,
+    limits: Throttle,
+    buffer: Vec<u8>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Process {
+            files: None,
+            limits: Throttle::every(LIMITS_EVERY),
+            buffer: Vec::new(),
+        }
+    }
+}
+
+impl Process {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the files once per process.
+    fn files(
+        &mut self,
+        wanted: ProcessId,
+        context: &SampleContext<'_>,
+        output: &mut SourceOutput,
+    ) -> Option<&mut ProcessFiles> {
+        if self.files.as_ref().is_none_or(|files| files.id() != wanted) {
+            self.files = output
+                .take(ProcessFiles::open(context.root, wanted.pid))
+                .filter(|files| files.id() == wanted);
+        }
+        self.files.as_mut()
+    }
+}
+
+impl Poll for Process {
+    fn source(&self) -> Source {
+        Source::Process
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::with_capacity(32);
+        let Some(target) = context.target else {
+            self.files = None;
+            return output;
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let limits = self.limits.is_due(context.now);
+        let sample = self
+            .files(target.process, context, &mut output)
+            .map(|files| {
+                if limits {
+                    files.sample(&mut buffer)
+                } else {
+                    files.sample_with_last_limits(&mut buffer)
+                }
+            });
+        self.buffer = buffer;
+        if let Some(sample) = sample {
+            if let Err(error) = context.boot_time {
+                output.problem(error);
+            }
+            let start = context.start_time(target.process);
+            output.readings.real(&p::START_TIME, [], start);
+            if let Some(state) = sample.state {
+                context.condition.state.set(Some(state));
+                read_state(state, &mut output);
+            }
+            if let Ok(stat) = &sample.stat {
+                let cpu = stat.utime_ticks.zip(stat.stime_ticks);
+                context.condition.cpu.set(cpu.map(|(user, system)| CpuTime {
+                    user: context.host.ticks(user),
+                    system: context.host.ticks(system),
+                }));
+                context.condition.major_faults.set(stat.majflt);
+            }
+            read(sample, context.host, &mut output);
+        }
+        output
+    }
+}
+
+/// One series per state, so that a query can select any; none for an unknown letter.
+fn read_state(state: State, output: &mut SourceOutput) {
+    if state.name().is_some() {
+        let names = State::NAMED
+            .into_iter()
+            .filter_map(|other| Some((other.name()?, other == state)));
+        output
+            .readings
+            .extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
+    }
+}
+
+fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
+    output.up = sample.stat.is_ok() && sample.status.is_ok();
+    let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
+    // A zombie still has its numbers, but nothing else.
+    if let Some(stat) = output.take(sample.stat) {
+        output.whole(&p::VIRTUAL, [], stat.vsize);
+        output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
+        output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
+        for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
+            output
+                .readings
+                .real(&p::CPU, [mode.into()], time.map(ticks));
+        }
+        output.whole(&p::THREADS, [], Some(stat.num_threads));
+    }
+    if let Some(status) = output.take(sample.status) {
+        output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
+        output.whole(&p::RESIDENT, ["file"], status.rss_file);
+        output.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
+        output.whole(&p::SWAP, [], status.vm_swap);
+        output.whole(&p::PAGE_TABLES, [], status.vm_pte);
+    }
+    if let Some(io) = output.take(sample.io) {
+        output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
+        output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
+    }
+    let score = output.take(sample.oom_score);
+    output.whole(&p::OOM_SCORE, [], score);
+    if let Some(adj) = output.take(sample.oom_score_adj) {
+        output.readings.real(&p::OOM_SCORE_ADJ, [], adj as f64);
+    }
+    let open = output.take(sample.open_fds);
+    output.whole(&p::OPEN_FDS, [], open);
+    let max = output.take(sample.max_fds).and_then(|limit| limit.soft);
+    output.whole(&p::MAX_FDS, [], max);
+}

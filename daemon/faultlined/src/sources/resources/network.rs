@@ -1,0 +1,255 @@
+//! The validator's UDP sockets and network interfaces.
+
+use crate::discovery::{Target, user};
+use crate::tick::SourceOutput;
+use faultline_kernel::parse::net_dev::{self, InterfaceTraffic};
+use faultline_kernel::parse::udp_counters::{self, UdpCounters};
+use faultline_kernel::parse::udp_sockets::{self, UdpSocket};
+use faultline_kernel::{ErrorKind, HostRoot, ProcessId};
+use faultline_metrics::metrics::resources as m;
+use faultline_metrics::{Reading, ReadingList, Text};
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Maximum interfaces: each costs four series.
+const MOST_INTERFACES: usize = 4;
+
+/// The kernel's list is not atomic, so that an open socket may be missing. After this many polls it
+/// counts as closed.
+const GONE_AFTER: u64 = 4;
+
+/// Drops of the process's sockets since the first poll, including sockets closed since.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    process: Option<ProcessId>,
+    polls: u64,
+    /// By socket inode: its drop count and the poll when it was last seen.
+    dropped: HashMap<u64, (u64, u64)>,
+    total: u64,
+    interfaces: Vec<String>,
+}
+
+impl Network {
+    pub(super) fn poll(
+        &mut self,
+        root: &HostRoot,
+        target: &Target,
+        ports: Option<&[RangeInclusive<u16>]>,
+        output: &mut SourceOutput,
+    ) {
+        if self.process != Some(target.process) {
+            *self = Network {
+                process: Some(target.process),
+                ..Network::default()
+            };
+        }
+        let file = |name: &str| format!("{}/net/{name}", target.process.pid);
+        if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
+            let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
+            let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
+            // A kernel without IPv6 has none.
+            let v6 = if v6
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::Absent)
+            {
+                Ok(Vec::new())
+            } else {
+                v6
+            };
+            if let (Some(mut sockets), Some(v6)) = (v4, output.take(v6)) {
+                sockets.extend(v6);
+                sockets.retain(|one| {
+                    one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
+                });
+                self.sockets(sockets, &mut output.readings);
+            }
+        }
+        if let Some(counters) = output.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
+            count(counters, output);
+        }
+        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), net_dev::parse)) {
+            let physical = |one: &InterfaceTraffic| {
+                root.sysfs
+                    .join("class/net")
+                    .join(&one.name)
+                    .join("device")
+                    .exists()
+            };
+            let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
+            self.carrying(&interfaces)
+                .into_iter()
+                .for_each(|one| interface(one, &mut output.readings));
+        }
+    }
+
+    /// The interfaces with the most traffic when first seen.
+    fn carrying<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
+        let there = |name: &String| interfaces.iter().find(|one| one.name == *name);
+        self.interfaces.retain(|name| there(name).is_some());
+        let mut others: Vec<_> = interfaces
+            .iter()
+            .filter(|one| !self.interfaces.contains(&one.name))
+            .collect();
+        // Stable: equal traffic is sorted by name.
+        others.sort_by_key(|one| {
+            std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
+        });
+        let remaining = MOST_INTERFACES.saturating_sub(self.interfaces.len());
+        self.interfaces.extend(
+            others
+                .into_iter()
+                .take(remaining)
+                .map(|one| one.name.clone()),
+        );
+        self.interfaces.iter().filter_map(there).collect()
+    }
+
+    fn sockets(&mut self, mut sockets: Vec<UdpSocket>, out: &mut Vec<Reading>) {
+        // The list may contain a socket twice; a closing one has no inode.
+        sockets.sort_unstable_by_key(|socket| (socket.inode, std::cmp::Reverse(socket.drops)));
+        sockets.dedup_by_key(|socket| socket.inode);
+        sockets.retain(|socket| socket.inode != 0);
+        for socket in &sockets {
+            let before = self
+                .dropped
+                .insert(socket.inode, (socket.drops, self.polls));
+            self.total += match before {
+                // Drops before the first poll predate the daemon.
+                None if self.polls == 0 => 0,
+                None => socket.drops,
+                // A smaller count is of another socket with the same inode.
+                Some((known, _)) => socket.drops.checked_sub(known).unwrap_or(socket.drops),
+            };
+        }
+        self.dropped
+            .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
+        self.polls += 1;
+        out.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
+        out.counter(&m::UDP_DROPS, [], self.total);
+        let queues = || sockets.iter().map(|socket| socket.receive_queue);
+        out.whole(&m::UDP_QUEUE, ["all".into()], queues().sum::<u64>());
+        out.whole(&m::UDP_QUEUE, ["fullest".into()], queues().max());
+    }
+}
+
+fn count(counters: UdpCounters, output: &mut SourceOutput) {
+    output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
+    output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
+    output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
+    output.whole(
+        &m::UDP_ERRORS,
+        ["receive_buffer"],
+        counters.receive_buffer_errors,
+    );
+    output.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
+    output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
+}
+
+fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {
+    let name: Arc<str> = one.name.as_str().into();
+    for (direction, bytes, drops) in [
+        ("receive", one.received_bytes, one.received_drops),
+        ("transmit", one.sent_bytes, one.sent_drops),
+    ] {
+        let labels = || [Text::Shared(Arc::clone(&name)), direction.into()];
+        out.counter(&m::NETWORK_BYTES, labels(), bytes);
+        out.counter(&m::NETWORK_DROPS, labels(), drops);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(inode: u64, drops: u64, receive_queue: u64) -> UdpSocket {
+        UdpSocket {
+            port: 8001,
+            receive_queue,
+            uid: 0,
+            inode,
+            drops,
+        }
+    }
+
+    fn poll(network: &mut Network, sockets: &[UdpSocket]) -> Vec<f64> {
+        let mut out = Vec::new();
+        network.sockets(sockets.to_vec(), &mut out);
+        out.iter()
+            .filter_map(|reading| reading.value.number())
+            .collect()
+    }
+
+    #[test]
+    fn drops_are_those_since_the_first_poll_and_never_fall() {
+        let mut network = Network::default();
+        assert_eq!(
+            poll(&mut network, &[socket(1, 10, 5), socket(2, 4, 7)]),
+            [2.0, 0.0, 12.0, 7.0]
+        );
+        assert_eq!(poll(&mut network, &[socket(2, 6, 0)]), [1.0, 2.0, 0.0, 0.0]);
+        assert_eq!(
+            poll(&mut network, &[socket(2, 1, 0), socket(3, 2, 0)])[1],
+            5.0,
+            "the number was used again"
+        );
+        assert_eq!(
+            poll(&mut network, &[]),
+            [0.0, 5.0, 0.0],
+            "of no socket none is the fullest"
+        );
+    }
+
+    #[test]
+    fn a_socket_that_is_missed_or_listed_twice_is_not_counted_again() {
+        let mut network = Network::default();
+        poll(&mut network, &[socket(1, 1_000, 0)]);
+        for _ in 1..GONE_AFTER {
+            assert_eq!(poll(&mut network, &[])[1], 0.0);
+        }
+        assert_eq!(
+            poll(&mut network, &[socket(1, 1_003, 0), socket(1, 1_003, 0)])[..2],
+            [1.0, 3.0]
+        );
+        (0..GONE_AFTER).for_each(|_| drop(poll(&mut network, &[])));
+        assert_eq!(network.dropped.len(), 0, "closed ones are forgotten");
+        assert_eq!(
+            poll(&mut network, &[socket(0, 7, 0)])[..2],
+            [0.0, 3.0],
+            "one without a number is being closed"
+        );
+    }
+
+    #[test]
+    fn interfaces_that_carry_most_are_told_of_and_stay_the_same_ones() {
+        let one = |(name, bytes): (&str, u64)| InterfaceTraffic {
+            name: name.to_owned(),
+            received_bytes: bytes,
+            sent_bytes: bytes,
+            received_drops: 0,
+            sent_drops: 0,
+        };
+        let mut network = Network::default();
+        let mut names = |all: &[(&str, u64)]| {
+            let all: Vec<_> = all.iter().copied().map(one).collect();
+            network
+                .carrying(&all)
+                .iter()
+                .map(|one| one.name.clone())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let (idle, busy) = ([("e0", 0), ("e1", 0), ("e2", 0), ("e3", 0)], ("e4", 9));
+        assert_eq!(names(&[&idle[..], &[busy]].concat()), "e4 e0 e1 e2");
+        assert_eq!(
+            names(&[("e0", 0), ("e1", 0), ("e2", 0), ("e3", 99), busy]),
+            "e4 e0 e1 e2",
+            "the same ones"
+        );
+        assert_eq!(
+            names(&[("e1", 0), ("e2", 0), ("e3", 99), busy]),
+            "e4 e1 e2 e3",
+            "in the place of one that went"
+        );
+    }
+}

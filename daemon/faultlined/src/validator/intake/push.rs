@@ -1,0 +1,163 @@
+use super::{AllowList, Intake, PushEnd, PushTimes, Slots};
+use crate::validator::tally::has_fields;
+use faultline_agave::line::{Point, host_id_of, name_of};
+use faultline_agave::log::LogLine;
+use faultline_agave::points::{Kind, KnownPoint};
+use faultline_metrics::Stamp;
+use std::sync::Arc;
+
+/// One body being parsed, or a section of the log. Holds no lock between lines.
+#[derive(Debug)]
+pub struct Push {
+    intake: Intake,
+    allow: Arc<AllowList>,
+    now: Stamp,
+    host: String,
+    user: Option<u32>,
+    pub(super) unknown_bad: u64,
+    /// From our `metrics` point, which comes last.
+    pub(super) end: Option<PushEnd>,
+    cache_seen: bool,
+    pub(super) ours: bool,
+    pub(super) slots: Slots,
+    pub(super) newest_log_time: Option<i64>,
+    ignored: u64,
+}
+
+impl Push {
+    pub(super) fn new(
+        intake: Intake,
+        allow: Arc<AllowList>,
+        (user, is_proven): (Option<u32>, bool),
+        now: Stamp,
+    ) -> Self {
+        let slots = Slots {
+            is_proven,
+            ..Slots::default()
+        };
+        Push {
+            intake,
+            allow,
+            now,
+            host: String::new(),
+            user,
+            unknown_bad: 0,
+            end: None,
+            cache_seen: false,
+            ours: false,
+            slots,
+            newest_log_time: None,
+            ignored: 0,
+        }
+    }
+
+    pub fn line(&mut self, line: &[u8]) {
+        let Some(name) = name_of(line) else {
+            self.unknown_bad += 1;
+            return;
+        };
+        let wanted = Kind::of_name(name).is_some()
+            || has_fields(name)
+            || self.allow.fields_of(name).is_some();
+        // Agave always writes host_id first. A line without it is another tool's.
+        let host = host_id_of(line).unwrap_or_default();
+        if host != self.host.as_bytes() {
+            self.flush_ignored();
+            self.host = String::from_utf8_lossy(host).into_owned();
+        }
+        if !wanted {
+            self.ignored += 1;
+            return;
+        }
+        match Point::parse(line) {
+            Ok(point) => self.add(line, &point, true),
+            Err(_) => self.unknown_bad += 1,
+        }
+    }
+
+    /// Ignores lines without a datapoint.
+    pub fn log_line(&mut self, line: &str) {
+        let parsed = LogLine::parse(line);
+        self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
+        match parsed.point() {
+            Some(Ok(point)) => {
+                self.add(line.as_bytes(), &point, false);
+            }
+            Some(Err(_)) => self.bad_line(),
+            None => {
+                if let Some(step) = parsed.migration() {
+                    self.intake.lock().reported.migration.add_logged(step);
+                }
+            }
+        }
+    }
+
+    pub fn bad_line(&mut self) {
+        self.unknown_bad += 1;
+    }
+
+    fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
+        let host = pushed.then_some(self.host.as_str());
+        let mut state = self.intake.lock();
+        let added = state.add(&self.allow, (host, self.user), line, point, self.now);
+        self.ours |= added.ours;
+        let Some(known) = added.known else { return };
+        if let KnownPoint::SetIdentity(set) = &known {
+            state.senders.announce(&self.host, set);
+        }
+        let recorder = self.intake.recorder.get();
+        let recorded = recorder.and_then(|to| {
+            let point = faultline_recording::Point::new(&known, added.time, self.now.unix)?;
+            Some((to, Box::new(point)))
+        });
+        self.cache_seen |= matches!(known, KnownPoint::ProgramCache(_));
+        let end = self.end_at(&known, added.time);
+        if !added.ours {
+            let Some(sums) = state.pending(&self.host, self.user, self.now) else {
+                return;
+            };
+            if let Some((_, slots)) = &mut sums.slots {
+                slots.is_proven = self.slots.is_proven;
+            }
+            sums.coverage.point(&known, added.time);
+            sums.reported.add(&known, self.now);
+            if let Some(end) = end {
+                sums.coverage.push(end);
+            }
+            if let Some((_, point)) = recorded {
+                sums.retained.add(point);
+            }
+            return;
+        }
+        self.slots.raise(&known);
+        state.follow_up(&known, added.time, self.now);
+        drop(state);
+        if let Some((recorder, point)) = recorded {
+            recorder.add(point);
+        }
+        self.end = end.or(self.end);
+    }
+
+    /// The end of the push, if this is its last point.
+    fn end_at(&self, known: &KnownPoint, made: i64) -> Option<PushEnd> {
+        let KnownPoint::Agent(agent) = known else {
+            return None;
+        };
+        let at = PushTimes::of_log(made, self.now);
+        Some(PushEnd {
+            at,
+            since: agent.secs_since_last_write.unwrap_or(10),
+            readable: self.cache_seen,
+        })
+    }
+
+    pub(super) fn flush_ignored(&mut self) {
+        if self.ignored > 0 {
+            let count = std::mem::take(&mut self.ignored);
+            self.ours |= self
+                .intake
+                .lock()
+                .ignore(&self.host, self.user, count, self.now);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+use super::{Intake, NO_ID, SenderState, State};
+use faultline_metrics::metrics::daemon as d;
+use faultline_metrics::metrics::validator as v;
+use faultline_metrics::{Problem, Reading, Stamp, Status};
+use std::time::Duration;
+
+/// Maximum age of exported levels: pushes come every 10 s.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Consecutive pushes without program cache points, while slots advance, that mean filtering.
+const FILTERED_AFTER: u32 = 2;
+
+/// A JSON-RPC response proves for this long that the validator runs.
+const ANSWERS_NOW: Duration = Duration::from_secs(5);
+
+const NEVER_CAME: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
+const STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
+
+impl Intake {
+    pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
+        let state = self.lock();
+        let fresh = !state.gone && state.last_push.is_some_and(|at| now.since(at) < FRESH);
+        state.total.readings(fresh, out);
+        state.values.readings(fresh, out);
+        out.push(Reading::counter(
+            &v::ZERO_TPS,
+            [],
+            state.coverage.zero_seconds,
+        ));
+        out.push(Reading::counter(
+            &v::TPS_UNKNOWN,
+            [],
+            state.coverage.unknown_seconds,
+        ));
+        out.push(Reading::counter(
+            &d::PUSHES_MISSED,
+            [],
+            state.coverage.pushes_missed,
+        ));
+        out.push(Reading::counter(
+            &d::POINTS_LOST,
+            [],
+            state.reported.points_lost,
+        ));
+        out.push(Reading::flag(
+            &d::PUSHES_FILTERED,
+            [],
+            state.empty_pushes >= FILTERED_AFTER,
+        ));
+        let lines = state.lines;
+        for (result, count) in [
+            ("used", lines.used),
+            ("ignored", lines.ignored),
+            ("bad", lines.bad),
+            ("foreign", lines.foreign),
+            ("duplicate", lines.duplicate),
+            ("implausible", lines.implausible),
+        ] {
+            out.push(Reading::counter(&d::INGEST_LINES, [result.into()], count));
+        }
+        let pending = state.senders.pending_lines();
+        out.push(Reading::whole(&d::INGEST_LINES_PENDING, [], pending));
+        out.push(Reading::counter(
+            &d::IDENTITY_REVISIONS,
+            [],
+            state.revisions,
+        ));
+        if let Some(at) = state.last_push {
+            out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
+        }
+    }
+
+    pub fn problems(&self, now: Stamp) -> Vec<Problem> {
+        let state = self.lock();
+        let mut problems = Vec::new();
+        let foreign = named(state.senders.of_standing(SenderState::Foreign, now, FRESH));
+        if !foreign.is_empty() {
+            problems.push(Problem::new(
+                Status::Broken,
+                format!("not the followed validator, not counted: {foreign}"),
+            ));
+        }
+        let pending = named(state.senders.of_standing(SenderState::Pending, now, FRESH));
+        if !pending.is_empty() && state.senders.identity().is_none() {
+            let text =
+                format!("waiting for the validator's identity; points are kept apart: {pending}");
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        if let Some(identity) = state.senders.assumed() {
+            let text = format!(
+                "the validator does not report its identity; the only sender of pushes is assumed to be it: {identity}. Set target.identity to be sure"
+            );
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        if state.empty_pushes >= FILTERED_AFTER {
+            let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        if let Some((reason, at)) = &state.refused
+            && now.since(*at) < FRESH
+        {
+            let text = format!(
+                "pushes are refused: {reason}. If a relay sends them, add its user to ingest.allow_users; or set db, user and password_file in [ingest]"
+            );
+            problems.push(Problem::new(Status::Forbidden, text));
+        }
+        if state.is_silent(now) {
+            problems.push(Problem::new(
+                Status::Absent,
+                if state.last_push.is_some() {
+                    STOPPED
+                } else {
+                    NEVER_CAME
+                },
+            ));
+        }
+        problems
+    }
+
+    /// The followed validator pushed within the last minute.
+    pub fn up(&self, now: Stamp) -> bool {
+        self.lock()
+            .last_push
+            .is_some_and(|at| now.since(at) < FRESH)
+    }
+}
+
+impl State {
+    /// True if a validator runs for long enough to push, and does not.
+    fn is_silent(&self, now: Stamp) -> bool {
+        let runs = self.answers.is_some_and(|(first, last)| {
+            now.since(first) >= FRESH && now.since(last) < ANSWERS_NOW
+        });
+        runs && self.last_push.is_none_or(|at| now.since(at) >= FRESH)
+    }
+}
+
+fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
+    const MOST: usize = 3;
+    let mut ids: Vec<&str> = ids
+        .map(|id| {
+            if id == NO_ID {
+                "one without a host_id"
+            } else {
+                id
+            }
+        })
+        .collect();
+    // The order of arrival may change between pushes.
+    ids.sort_unstable();
+    let more = ids.len().saturating_sub(MOST);
+    ids.truncate(MOST);
+    if more == 0 {
+        ids.join(", ")
+    } else {
+        format!("{} and {more} more", ids.join(", "))
+    }
+}

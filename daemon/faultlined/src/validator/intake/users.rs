@@ -1,0 +1,63 @@
+//! Without a password, only pushes of the validator's user are accepted.
+
+use super::{Intake, State};
+use faultline_metrics::Stamp;
+use std::fmt;
+use std::time::Duration;
+
+/// Interval of reading the user: a validator may drop its privileges after its start.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
+
+impl fmt::Debug for UserLookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UserLookup")
+    }
+}
+
+impl Intake {
+    /// Only the first call counts.
+    pub fn set_user_lookup(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
+        let _ = self.users.set(UserLookup(Box::new(find)));
+    }
+
+    pub(super) fn find_user(&self) -> Option<u32> {
+        self.users.get().and_then(|users| users.0())
+    }
+
+    /// Pushes wait until a validator is found, and then must be of its user.
+    pub fn admits(&self, user: u32, now: Stamp) -> bool {
+        let is_old = |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= READ_AGAIN);
+        if is_old(self.lock().user_read) {
+            let found = self.find_user();
+            let mut state = self.lock();
+            state.user_read = Some(now);
+            state.set_validator_user(found);
+        }
+        let expected = self.lock().senders.user();
+        let Some(expected) = expected.filter(|expected| *expected != user) else {
+            return true;
+        };
+        self.record_refusal(
+            format!("sent by user {user}, but the validator runs as user {expected}"),
+            now,
+        );
+        false
+    }
+
+    pub fn record_refusal(&self, reason: String, now: Stamp) {
+        self.lock().refused = Some((reason, now));
+    }
+}
+
+impl State {
+    pub(super) fn set_validator_user(&mut self, user: Option<u32>) {
+        if let Some(user) = user {
+            self.lines.foreign += self.senders.set_validator_user(user).foreign;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! The newest slots in datapoints, with a plausibility check. Anyone who may push can push a wrong
+//! slot under the validator's name. So each slot is that of the newest push, not the highest one.
+//! Impossible slots are rejected.
+
+use faultline_agave::points::KnownPoint;
+use faultline_metrics::Stamp;
+use std::time::Duration;
+
+/// The start of mainnet-beta, the oldest cluster: 2020-03-16T14:29:00Z.
+const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
+
+/// Maximum average slots per second since a cluster's start.
+const MAX_MEAN_SLOTS_PER_SECOND: u64 = 10;
+
+/// Maximum new slots per second, and maximum at once.
+const MAX_SLOTS_PER_SECOND: u64 = 20;
+const SLACK: u64 = 512;
+
+/// Older slots are no reference for newer ones.
+const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Frozen,
+    Root,
+    Optimistic,
+    Shred,
+}
+
+fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
+    let (kind, slot) = match known {
+        KnownPoint::BankFrozen(bank) => (Kind::Frozen, bank.slot),
+        KnownPoint::SetRoot(root) => (Kind::Root, root.slot),
+        KnownPoint::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
+        KnownPoint::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
+        _ => return None,
+    };
+    slot.map(|slot| (kind, slot))
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slots {
+    pub frozen: Option<u64>,
+    pub root: Option<u64>,
+    /// Newest slot the cluster confirmed.
+    pub optimistic: Option<u64>,
+    /// Newest slot received completely.
+    pub shred: Option<u64>,
+    /// The validator itself sent all of them: with a password, as the owner of the socket, or in
+    /// its log.
+    pub is_proven: bool,
+}
+
+impl Slots {
+    /// The newer of the confirmed and the received slot.
+    pub fn tip(&self) -> Option<u64> {
+        self.optimistic.max(self.shred)
+    }
+
+    /// The tip minus the own slot; `None` until both are known. Zero if the own slot leads.
+    pub fn behind(&self) -> Option<u64> {
+        Some(self.tip()?.saturating_sub(self.frozen?))
+    }
+
+    /// For a point of the same push: points may be out of order, so the highest counts.
+    pub fn raise(&mut self, known: &KnownPoint) {
+        if let Some((kind, slot)) = slot_of(known) {
+            let pending = self.slot_mut(kind);
+            *pending = (*pending).max(Some(slot));
+        }
+    }
+
+    /// Merges a later push. Kinds that it lacks keep their slot. Unproven slots never stay next to
+    /// proven ones.
+    pub fn follow(&mut self, later: Slots) {
+        if later.is_proven && !self.is_proven {
+            *self = later;
+            return;
+        }
+        self.is_proven = later.is_proven;
+        for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
+            let mut later = later;
+            if let Some(slot) = *later.slot_mut(kind) {
+                *self.slot_mut(kind) = Some(slot);
+            }
+        }
+    }
+
+    fn slot_mut(&mut self, kind: Kind) -> &mut Option<u64> {
+        match kind {
+            Kind::Frozen => &mut self.frozen,
+            Kind::Root => &mut self.root,
+            Kind::Optimistic => &mut self.optimistic,
+            Kind::Shred => &mut self.shred,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct SlotFilter {
+    believed: [Option<(u64, Stamp)>; 4],
+    processed: Option<(u64, Stamp)>,
+    received: Option<(u64, Stamp)>,
+}
+
+impl SlotFilter {
+    pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
+        self.processed = Some((processed, now));
+        self.received = received.map(|slot| (slot, now)).or(self.received);
+    }
+
+    /// Accepts a point with a plausible slot or none.
+    pub fn accepts(&mut self, known: &KnownPoint, now: Stamp) -> bool {
+        let Some((kind, slot)) = slot_of(known) else {
+            return true;
+        };
+        let is_plausible = slot <= highest_ever(now)
+            && self.fits_rpc(kind, slot, now)
+            && self.follows(kind, slot, now);
+        if is_plausible && let Some(pending) = self.believed.get_mut(kind as usize) {
+            *pending = Some((slot, now));
+        }
+        is_plausible
+    }
+
+    fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+        let lowest = self.processed.and_then(|reported| lowest(reported, now));
+        kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
+    }
+
+    /// No slot may be far ahead of earlier ones, except the first of its kind: a start receives the
+    /// tip at once.
+    fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+        let of_kind = self.believed.get(kind as usize).copied().flatten();
+        if of_kind
+            .and_then(|reported| highest(reported, now))
+            .is_none()
+        {
+            return true;
+        }
+        let reported = self
+            .believed
+            .into_iter()
+            .chain([self.processed, self.received])
+            .flatten();
+        reported
+            .filter_map(|reported| highest(reported, now))
+            .max()
+            .is_none_or(|highest| slot <= highest)
+    }
+}
+
+/// True if a pending sender's slot is possible at all; then it is stored in `slots`.
+pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
+    let Some((_, slot)) = slot_of(known) else {
+        return true;
+    };
+    let is_plausible = slot <= highest_ever(now);
+    if is_plausible {
+        let (_, mut newest) = slots.unwrap_or_default();
+        newest.raise(known);
+        *slots = Some((now, newest));
+    }
+    is_plausible
+}
+
+/// The highest slot that may follow an earlier one; `None` if that is too old.
+fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+    let passed = now.since(at);
+    let more = passed
+        .as_secs()
+        .saturating_mul(MAX_SLOTS_PER_SECOND)
+        .saturating_add(SLACK);
+    (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(more))
+}
+
+/// The lowest own slot compatible with an earlier one; `None` if that is too old.
+fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * SLACK))
+}
+
+/// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
+fn highest_ever(now: Stamp) -> u64 {
+    let age = now.unix.saturating_sub(FIRST_CLUSTER);
+    if age.is_zero() {
+        u64::MAX
+    } else {
+        age.as_secs().saturating_mul(MAX_MEAN_SLOTS_PER_SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::from_secs(1_790_000_000 + seconds),
+        }
+    }
+
+    fn known(line: &str) -> KnownPoint {
+        KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
+            .unwrap()
+            .unwrap()
+            .known
+    }
+
+    fn optimistic(slot: u64) -> KnownPoint {
+        known(&format!("optimistic_slot,host_id=A slot={slot}i 1"))
+    }
+
+    fn frozen(slot: u64) -> KnownPoint {
+        known(&format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" 1"))
+    }
+
+    #[test]
+    fn a_slot_that_no_cluster_can_have_reached_is_refused() {
+        let mut plausible = SlotFilter::default();
+        assert!(!plausible.accepts(&optimistic(9_000_000_000), at(1)));
+        assert!(!plausible.accepts(&optimistic(i64::MAX as u64), at(1)));
+        assert!(plausible.accepts(&optimistic(400_000_000), at(1)));
+    }
+
+    #[test]
+    fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once()
+     {
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&frozen(1_000), at(1)));
+        assert!(
+            plausible.accepts(&optimistic(90_000), at(1)),
+            "the first of its kind"
+        );
+        assert!(plausible.accepts(&optimistic(90_025), at(11)));
+        assert!(!plausible.accepts(&optimistic(200_000), at(12)));
+        assert!(
+            plausible.accepts(&frozen(80_000), at(12)),
+            "replay may run as fast as it likes up to the tip"
+        );
+        assert!(!plausible.accepts(&frozen(100_000), at(12)));
+        assert!(plausible.accepts(&optimistic(90_050), at(21)));
+        assert!(
+            plausible.accepts(&optimistic(200_000), at(90)),
+            "after a minute of silence nothing forbids it"
+        );
+    }
+
+    #[test]
+    fn what_json_rpc_tells_justifies_a_slot_and_refuses_an_own_one_that_is_far_below() {
+        let mut plausible = SlotFilter::default();
+        assert!(plausible.accepts(&optimistic(1_000), at(1)));
+        plausible.rpc(50_000, Some(50_010), at(2));
+        assert!(plausible.accepts(&optimistic(50_005), at(2)));
+        assert!(!plausible.accepts(&frozen(5), at(3)));
+        assert!(plausible.accepts(&frozen(49_999), at(3)));
+    }
+
+    #[test]
+    fn a_level_follows_the_newest_push() {
+        let mut slots = Slots::default();
+        let push = |slots: &[KnownPoint]| {
+            let mut push = Slots::default();
+            slots.iter().for_each(|known| push.raise(known));
+            push
+        };
+        slots.follow(push(&[frozen(10), frozen(9), optimistic(700)]));
+        assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(690)));
+        slots.follow(push(&[optimistic(15)]));
+        assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(5)));
+    }
+}

@@ -1,0 +1,143 @@
+//! Sums of one sender's points. Deltas add up. A level keeps the last received value: a point with
+//! a wrong time must not hide later ones.
+
+mod jobs;
+mod series;
+
+pub use series::has_fields;
+
+use faultline_agave::line::Point;
+use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache};
+use faultline_metrics::metrics::validator as v;
+use faultline_metrics::{Histogram, Reading, TIME_BOUNDS, Value};
+use jobs::Jobs;
+use series::Series;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
+/// floats.
+const MAX_DELTA: u64 = 1 << 53;
+
+pub(super) fn delta(field: Option<u64>) -> u64 {
+    field.filter(|count| *count <= MAX_DELTA).unwrap_or(0)
+}
+
+/// Saturates: a sum never falls.
+pub(super) fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// Eviction passes that determine the shrink target: a wrong level is dropped after as many correct
+/// ones.
+const EVICTIONS_SEEN: usize = 256;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    series: Series,
+    jobs: Jobs,
+    /// The water levels of the last evictions: the lowest is one above the shrink target.
+    evicting: VecDeque<u64>,
+    loaded_entries: Option<u64>,
+    /// Only an instrumented build reports it.
+    prune: Option<Histogram>,
+    own_slots: u64,
+}
+
+impl Tally {
+    /// Adds a point; `known` is what it says if it has a type.
+    pub fn add(&mut self, point: &Point<'_>, known: Option<&KnownPoint>) {
+        match known {
+            Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
+            Some(KnownPoint::CacheTimes(times)) => self.add_prune(times),
+            Some(KnownPoint::ReplaySlot(replay)) if replay.is_own_slot() == Some(true) => {
+                self.own_slots += 1;
+                return;
+            }
+            _ => {}
+        }
+        self.series.add(point);
+    }
+
+    /// A background job of the accounts database began or ended at `time`, received at the uptime
+    /// `received_at`.
+    pub fn add_job(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+        self.jobs.add(active, time, received_at);
+    }
+
+    fn add_cache(&mut self, cache: &ProgramCache) {
+        if cache.evictions.is_some_and(|evictions| evictions > 0) {
+            self.evicting.extend(cache.loaded_entries());
+            let surplus = self.evicting.len().saturating_sub(EVICTIONS_SEEN);
+            self.evicting.drain(..surplus);
+        }
+        self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
+    }
+
+    /// Each root is set with one prune.
+    fn add_prune(&mut self, times: &CacheTimes) {
+        if let (Some(1..), Some(us @ ..=MAX_DELTA)) = (times.prunes, times.prune_us) {
+            self.prune_histogram().observe(us as f64 / 1e6);
+        }
+    }
+
+    fn prune_histogram(&mut self) -> &mut Histogram {
+        self.prune
+            .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS))
+    }
+
+    /// Of the same validator.
+    pub fn merge(&mut self, other: &Tally) {
+        self.series.merge(&other.series);
+        self.jobs.merge(&other.jobs);
+        let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
+        self.evicting.extend(other.evicting.iter().take(room));
+        self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
+        if let Some(theirs) = &other.prune {
+            self.prune_histogram().merge(theirs);
+        }
+        self.own_slots += other.own_slots;
+    }
+
+    /// Levels belong to the process that ended; sums stay.
+    pub fn forget_levels(&mut self) {
+        self.series.forget_levels();
+        self.jobs.forget_levels();
+        self.evicting.clear();
+        self.loaded_entries = None;
+    }
+
+    /// Everything. Levels only while `fresh`.
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        self.series.readings(fresh, out);
+        self.jobs.readings(fresh, out);
+        if let Some(prune) = &self.prune {
+            let prune = Value::Histogram(Arc::new(prune.clone()));
+            out.push(Reading::new(&v::CACHE_PRUNE, [], prune));
+        }
+        out.push(Reading::counter(&v::OWN_SLOTS, [], self.own_slots));
+        if !fresh {
+            return;
+        }
+        out.extend(
+            self.loaded_entries
+                .map(|entries| Reading::whole(&v::CACHE_LOADED, [], entries)),
+        );
+        if let Some(target) = self.observed_shrink_target() {
+            // The target is 90 % of the capacity, rounded down.
+            let capacity = target.saturating_mul(10).div_ceil(9);
+            let observed = || ["observed".into()];
+            out.push(Reading::whole(&v::CACHE_CAPACITY, observed(), capacity));
+            out.push(Reading::whole(&v::CACHE_SHRINK_TARGET, observed(), target));
+        }
+    }
+
+    /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
+    pub fn observed_shrink_target(&self) -> Option<u64> {
+        self.evicting
+            .iter()
+            .min()
+            .map(|level| level.saturating_sub(1))
+    }
+}

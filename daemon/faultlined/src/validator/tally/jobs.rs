@@ -1,0 +1,175 @@
+//! The background jobs of the accounts database: how many of each kind run, and how long they ran.
+
+use faultline_agave::points::AccountsActive;
+use faultline_metrics::Reading;
+use faultline_metrics::metrics::validator as v;
+use std::time::Duration;
+
+/// A field of `accounts_db_active`.
+type Field = fn(&AccountsActive) -> Option<u64>;
+
+/// The background jobs of the accounts database.
+const JOBS: [(&str, Field); 5] = [
+    ("clean", |a| a.clean),
+    ("shrink", |a| a.shrink),
+    ("squash_ancient", |a| a.squash_ancient),
+    ("flush", |a| a.flush),
+    ("hash", |a| a.hash),
+];
+
+/// Points of one moment are heard up to a push's period and its delay apart: a job whose length by the validator's clock
+/// differs more from that by ours ran while the clock was set.
+const APART: Duration = Duration::from_secs(20);
+
+/// One kind of background job.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Job {
+    /// How many run; `None` until that was told.
+    count: Option<u64>,
+    /// When they began: by the validator's clock, in Unix nanoseconds, and when that was heard.
+    began: Option<(i64, Duration)>,
+    took: Duration,
+}
+
+impl Job {
+    fn told(&mut self, count: u64, time: i64, received_at: Duration) {
+        let before = self.count.replace(count);
+        let began = self.began.take();
+        if count > 0 {
+            // A second one at the same time goes on from where the first began, and so does what is left when one of two ends.
+            // The end of one may have been lost.
+            let goes_on = count > 1 || before > Some(count);
+            self.began = began.filter(|_| goes_on).or(Some((time, received_at)));
+            return;
+        }
+        let Some((began, first)) = began else { return };
+        let took = time
+            .checked_sub(began)
+            .and_then(|took| u64::try_from(took).ok())
+            .map(Duration::from_nanos);
+        // The clock may have been set meanwhile.
+        let took = took.filter(|took| took.abs_diff(received_at.saturating_sub(first)) <= APART);
+        self.took = self.took.saturating_add(took.unwrap_or_default());
+    }
+}
+
+/// Every kind of job, in the order of [`JOBS`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Jobs([Job; JOBS.len()]);
+
+impl Jobs {
+    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `received_at`.
+    pub(super) fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+        for (job, (_, count)) in self.0.iter_mut().zip(JOBS) {
+            if let Some(count) = count(active) {
+                job.told(count, time, received_at);
+            }
+        }
+    }
+
+    /// Adds the jobs of the same validator that another tally has.
+    pub(super) fn merge(&mut self, other: &Jobs) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            mine.count = theirs.count.or(mine.count);
+            mine.began = theirs.began.or(mine.began);
+            mine.took = mine.took.saturating_add(theirs.took);
+        }
+    }
+
+    /// The process ended, and its jobs with it.
+    pub(super) fn forget_levels(&mut self) {
+        for job in &mut self.0 {
+            (job.count, job.began) = (job.count.map(|_| 0), None);
+        }
+    }
+
+    /// How long they ran, and while it is `fresh` how many run.
+    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        for (job, (name, _)) in self.0.iter().zip(JOBS) {
+            let Some(count) = job.count else { continue };
+            if fresh {
+                out.push(Reading::whole(&v::ACCOUNTS_JOBS, [name.into()], count));
+            }
+            out.push(Reading::real(
+                &v::ACCOUNTS_JOB_TIME,
+                [name.into()],
+                job.took.as_secs_f64(),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point;
+    use faultline_agave::points::KnownPoint;
+
+    /// Field, count, second by the validator's clock, second at which it was heard.
+    fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
+        let mut jobs = Jobs::default();
+        for (field, count, second, received_at) in points {
+            let time = second * 1_000_000_000;
+            let line = format!("accounts_db_active,host_id=A {field}={count}i {time}");
+            let decoded = KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap());
+            let KnownPoint::AccountsActive(active) = decoded.unwrap().unwrap().known else {
+                panic!("another kind")
+            };
+            jobs.add(
+                &active,
+                i64::try_from(time).unwrap(),
+                Duration::from_secs(*received_at),
+            );
+        }
+        let mut readings = Vec::new();
+        jobs.readings(false, &mut readings);
+        readings.iter().filter_map(|r| r.value.number()).sum()
+    }
+
+    #[test]
+    fn the_time_of_a_background_job_is_from_its_beginning_to_its_end() {
+        assert_eq!(
+            after(&[
+                ("clean", 1, 100, 110),
+                ("flush", 1, 101, 110),
+                ("flush", 0, 103, 110),
+                ("clean", 0, 130, 130)
+            ]),
+            32.0
+        );
+        assert_eq!(
+            after(&[
+                ("shrink", 1, 100, 110),
+                ("shrink", 2, 105, 110),
+                ("shrink", 1, 110, 110)
+            ]),
+            0.0
+        );
+        let both = [
+            ("shrink", 1, 100, 110),
+            ("shrink", 2, 105, 110),
+            ("shrink", 1, 110, 110),
+            ("shrink", 0, 120, 120),
+        ];
+        assert_eq!(after(&both), 20.0, "one of two ended");
+        assert_eq!(
+            after(&[
+                ("clean", 1, 100, 110),
+                ("clean", 1, 200, 210),
+                ("clean", 0, 201, 210)
+            ]),
+            1.0,
+            "a lost end"
+        );
+        assert_eq!(
+            after(&[("clean", 0, 100, 110)]),
+            0.0,
+            "it began before the daemon"
+        );
+        assert_eq!(
+            after(&[("clean", 1, 100, 110), ("clean", 0, 3705, 110)]),
+            0.0,
+            "the clock was set"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Series that the catalog declares as made of datapoints. A sum that starts at 0 is there from the start; any other series is
+//! absent until a point had its field, as not every version reports every field.
+
+use super::{MAX_DELTA, add};
+use faultline_agave::line::{self, Point};
+use faultline_metrics::{
+    Amount, Field, Histogram, Kind, Metric, Reading, Text, Unit, Value, metrics,
+};
+use foldhash::HashMap;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+/// One series.
+#[derive(Debug, Clone, PartialEq)]
+struct One {
+    metric: &'static Metric,
+    labels: &'static [&'static str],
+    /// Times are whole nanoseconds.
+    value: Option<Value>,
+}
+
+/// Every declared series.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Series(Vec<One>);
+
+/// What the catalog declares.
+#[derive(Debug)]
+struct Declared {
+    /// Before the first point.
+    series: Series,
+    /// The fields of each datapoint, with the index of their series.
+    fields: HashMap<&'static [u8], Vec<(usize, &'static Field)>>,
+}
+
+static DECLARED: LazyLock<Declared> = LazyLock::new(|| {
+    let mut declared = Declared {
+        series: Series(Vec::new()),
+        fields: HashMap::default(),
+    };
+    for metric in metrics::all() {
+        for datapoint in metric.datapoints {
+            for field in datapoint.fields {
+                let index = declared
+                    .series
+                    .index(metric, field.labels, datapoint.initial);
+                for name in datapoint.names {
+                    let fields = declared.fields.entry(name.as_bytes());
+                    fields.or_default().push((index, field));
+                }
+            }
+        }
+    }
+    declared
+});
+
+/// Whether series are made of the datapoint of this name.
+pub fn has_fields(name: &[u8]) -> bool {
+    DECLARED.fields.contains_key(name)
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        DECLARED.series.clone()
+    }
+}
+
+impl Series {
+    /// The index of a series, which is added if it is new.
+    fn index(
+        &mut self,
+        metric: &'static Metric,
+        labels: &'static [&'static str],
+        initial: Option<u64>,
+    ) -> usize {
+        let is_same = |one: &One| std::ptr::eq(one.metric, metric) && one.labels == labels;
+        self.0.iter().position(is_same).unwrap_or_else(|| {
+            let value = initial.map(|count| initial_value(metric, count));
+            self.0.push(One {
+                metric,
+                labels,
+                value,
+            });
+            self.0.len() - 1
+        })
+    }
+
+    pub(super) fn add(&mut self, point: &Point<'_>) {
+        let fields = DECLARED.fields.get(point.name().as_bytes());
+        for (index, field) in fields.into_iter().flatten() {
+            let has = |(key, value): &(&str, &str)| text(point, key) == *value;
+            let amount = match field.amount {
+                Amount::Points(count) => Some((count, 1)),
+                Amount::Field { key, factor } => count(point, key).map(|count| (count, factor)),
+            };
+            if let (Some(one), Some((count, factor))) = (self.0.get_mut(*index), amount)
+                && field.only.iter().all(has)
+            {
+                one.add(count, factor);
+            }
+        }
+    }
+
+    /// Adds the values of the same validator's series.
+    pub(super) fn merge(&mut self, other: &Series) {
+        for (one, other) in self.0.iter_mut().zip(&other.0) {
+            match (&mut one.value, &other.value) {
+                (None, theirs) => one.value.clone_from(theirs),
+                (Some(_), _) if one.metric.kind == Kind::Gauge => {}
+                (Some(Value::Whole(sum)), Some(Value::Whole(more))) => add(sum, *more),
+                (Some(Value::Histogram(histogram)), Some(Value::Histogram(more))) => {
+                    Arc::make_mut(histogram).merge(more);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Forgets levels: they describe a process that has ended.
+    pub(super) fn forget_levels(&mut self) {
+        let levels = self
+            .0
+            .iter_mut()
+            .filter(|one| one.metric.kind == Kind::Gauge);
+        levels.for_each(|level| level.value = None);
+    }
+
+    /// All of them; levels only while they are `fresh`.
+    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        let shown = |one: &&One| fresh || one.metric.kind != Kind::Gauge;
+        for one in self.0.iter().filter(shown) {
+            let value = match &one.value {
+                Some(Value::Whole(ns)) if one.metric.unit == Unit::Seconds => {
+                    Value::Real(*ns as f64 / 1e9)
+                }
+                Some(value) => value.clone(),
+                None => continue,
+            };
+            out.push(Reading {
+                metric: one.metric,
+                labels: one.labels.iter().map(|label| Text::from(*label)).collect(),
+                tags: Box::default(),
+                value,
+            });
+        }
+    }
+}
+
+impl One {
+    fn add(&mut self, count: u64, factor: u64) {
+        let amount = count.saturating_mul(factor);
+        if self.metric.kind == Kind::Gauge {
+            self.value = Some(Value::Whole(amount));
+            return;
+        }
+        let value = &mut self.value;
+        match value.get_or_insert_with(|| initial_value(self.metric, 0)) {
+            _ if count > MAX_DELTA => {}
+            Value::Whole(sum) => add(sum, amount),
+            Value::Histogram(histogram) => Arc::make_mut(histogram).observe(amount as f64 / 1e9),
+            Value::Real(_) => {}
+        }
+    }
+}
+
+fn initial_value(metric: &Metric, count: u64) -> Value {
+    match metric.kind {
+        Kind::Histogram(bounds) => Value::Histogram(Arc::new(Histogram::new(bounds))),
+        _ => Value::Whole(count),
+    }
+}
+
+/// The value of a field that is a count or a flag. A negative number is a wrapped one.
+fn count(point: &Point<'_>, key: &str) -> Option<u64> {
+    match point.field(key)?.value().ok()? {
+        line::Value::Int(count) => u64::try_from(count).ok(),
+        line::Value::Bool(is) => Some(u64::from(is)),
+        _ => None,
+    }
+}
+
+/// The value of a tag or a text field; empty if there is none.
+fn text<'p>(point: &Point<'p>, key: &str) -> Cow<'p, str> {
+    let field = || match point.field(key)?.value().ok()? {
+        line::Value::Str(text) => Some(text.decode()),
+        _ => None,
+    };
+    let tag = point.tag(key).map(Cow::Borrowed);
+    tag.or_else(field).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

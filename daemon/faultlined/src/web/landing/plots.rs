@@ -1,0 +1,205 @@
+use super::View;
+use crate::sinks::history::{Plot, SPAN};
+use faultline_metrics::Unit;
+use faultline_status::Figure;
+use faultline_text::{bytes_f64, short, time};
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+const WIDTH: f64 = 240.0;
+const HEIGHT: f64 = 56.0;
+const MARGIN: f64 = 3.0;
+
+/// Minimum range of a level's axis as a share of its value, so that noise looks small.
+const LEAST_SPREAD: f64 = 0.02;
+
+/// Seconds before the newest tick, and the value then.
+type Point = (f64, f64);
+
+pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
+    if view.plots.iter().all(|(_, points)| points.is_empty()) {
+        return Ok(());
+    }
+    out.push_str("<section>\n<h2>The last minute</h2>\n<div class=\"plots\">\n");
+    // A point older than this is no longer the current value.
+    let current = view.interval.as_secs_f64().mul_add(2.0, 1.0);
+    for (plot, points) in &view.plots {
+        card(plot, points, current, out)?;
+    }
+    out.push_str("</div>\n</section>\n");
+    Ok(())
+}
+
+fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::Result {
+    writeln!(
+        out,
+        "<figure class=\"card\"><figcaption>{}</figcaption>",
+        plot.title
+    )?;
+    let shown = |x: f64| value(x, plot.figure);
+    let Some((newest, last)) = points.last().copied() else {
+        out.push_str(
+            "<p class=\"now quiet\">no data</p><p class=\"range quiet\">nothing in the last minute</p></figure>\n",
+        );
+        return Ok(());
+    };
+    let (low, high) = extent(points);
+    if newest <= current {
+        writeln!(out, "<p class=\"now\">{}</p>", shown(last))?;
+    } else {
+        let since = Duration::try_from_secs_f64(newest).unwrap_or_default();
+        writeln!(
+            out,
+            "<p class=\"now quiet\">no data for {}</p>",
+            time(since)
+        )?;
+    }
+    write!(
+        out,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}, from {} to {}\">",
+        plot.title,
+        shown(low),
+        shown(high)
+    )?;
+    let scale = Scale::new(plot.figure.is_counter(), low, high);
+    for line in unbroken(points) {
+        draw(line, &scale, out)?;
+    }
+    writeln!(
+        out,
+        "</svg>\n<p class=\"range quiet\"><span>min {}</span> <span>max {}</span></p></figure>",
+        shown(low),
+        shown(high)
+    )
+}
+
+/// A value with its unit, per second if it is a rate.
+fn value(x: f64, figure: Figure) -> String {
+    let number = match figure.metric().unit {
+        Unit::Bytes => bytes_f64(x),
+        Unit::Seconds => format!("{} s", short(x)),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => short(x),
+    };
+    if figure.is_counter() {
+        format!("{number}/s")
+    } else {
+        number
+    }
+}
+
+fn extent(points: &[Point]) -> (f64, f64) {
+    points
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| {
+            (low.min(*y), high.max(*y))
+        })
+}
+
+/// Splits a series at gaps: missing points make a hole, not a straight line.
+fn unbroken(points: &[Point]) -> impl Iterator<Item = &[Point]> {
+    let mut spacings: Vec<f64> = points
+        .windows(2)
+        .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
+        .collect();
+    spacings.sort_by(f64::total_cmp);
+    let gap = spacings
+        .get(spacings.len() / 2)
+        .map_or(f64::INFINITY, |median| median * 1.9);
+    points.chunk_by(move |before, after| before.0 - after.0 <= gap)
+}
+
+struct Scale {
+    bottom: f64,
+    spread: f64,
+}
+
+impl Scale {
+    /// The axis of a rate starts at zero; that of a level surrounds its values.
+    fn new(rate: bool, low: f64, high: f64) -> Self {
+        if rate {
+            return Scale {
+                bottom: 0.0,
+                spread: if high > 0.0 { high } else { 1.0 },
+            };
+        }
+        let least = high.abs() * LEAST_SPREAD;
+        let spread = if high - low > least {
+            high - low
+        } else {
+            least.max(1.0)
+        };
+        Scale {
+            bottom: (low + high - spread) / 2.0,
+            spread,
+        }
+    }
+
+    fn x(&self, age: f64) -> f64 {
+        WIDTH * (1.0 - age / SPAN.as_secs_f64()).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let share = ((value - self.bottom) / self.spread).clamp(0.0, 1.0);
+        HEIGHT - MARGIN - share * (HEIGHT - 2.0 * MARGIN)
+    }
+}
+
+fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
+    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+        return Ok(());
+    };
+    // A single point becomes a short dash.
+    let (start, end) = (
+        scale.x(first.0),
+        scale.x(last.0).max(scale.x(first.0) + 1.0).min(WIDTH),
+    );
+    let mut path = String::with_capacity(line.len() * 12);
+    for (i, (age, value)) in line.iter().enumerate() {
+        write!(
+            path,
+            "{}{:.1} {:.1}",
+            if i == 0 { "M" } else { "L" },
+            scale.x(*age),
+            scale.y(*value)
+        )?;
+    }
+    write!(path, "L{end:.1} {:.1}", scale.y(last.1))?;
+    // An area shows an amount, so it needs an axis from zero.
+    if scale.bottom == 0.0 {
+        write!(
+            out,
+            "<path class=\"area\" d=\"{path}L{end:.1} {HEIGHT}L{start:.1} {HEIGHT}Z\"/>"
+        )?;
+    }
+    write!(out, "<path class=\"line\" d=\"{path}\"/>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_in_the_series_is_a_hole_in_the_line() {
+        let points = [(9.0, 1.0), (8.0, 1.0), (7.0, 1.0), (4.0, 1.0), (3.0, 1.0)];
+        assert_eq!(
+            unbroken(&points).map(<[Point]>::len).collect::<Vec<_>>(),
+            [3, 2]
+        );
+        assert_eq!(unbroken(&[(0.0, 1.0)]).count(), 1);
+        assert_eq!(unbroken(&[]).count(), 0);
+    }
+
+    #[test]
+    fn a_level_that_hardly_moves_is_drawn_as_calm() {
+        let scale = Scale::new(false, 1000.0, 1001.0);
+        assert!((scale.y(1000.0) - scale.y(1001.0)).abs() < HEIGHT / 10.0);
+    }
+
+    #[test]
+    fn rates_stand_on_zero() {
+        let scale = Scale::new(true, 90.0, 100.0);
+        assert!((scale.y(0.0) - (HEIGHT - MARGIN)).abs() < 1e-9);
+        assert!((scale.y(100.0) - MARGIN).abs() < 1e-9);
+        assert!(Scale::new(true, 0.0, 0.0).y(0.0).is_finite());
+    }
+}

@@ -1,0 +1,186 @@
+//! Every series that a dashboard selects, from the catalog, as text that promtool makes blocks of.
+
+use faultline_metrics::{Kind, metrics};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What Prometheus makes itself and dashboards ask for.
+const OF_PROMETHEUS: [(&str, &[&str]); 4] = [
+    ("up", &[]),
+    ("scrape_duration_seconds", &[]),
+    ("scrape_samples_scraped", &[]),
+    ("ALERTS", &["alertname", "alertstate", "severity"]),
+];
+
+const BUCKETS: [(&str, f64); 3] = [("0.1", 0.5), ("1", 0.9), ("+Inf", 1.0)];
+
+/// The series of one target: its labels beside `job`, and the seconds in which it is scraped.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) labels: String,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) scrape: i64,
+}
+
+/// Label values that the matchers of dashboards select, by metric and label.
+type Selected = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// All targets as OpenMetrics.
+pub(crate) fn text(dashboards: &Path, targets: &[Target]) -> String {
+    let selected = selected(dashboards);
+    let mut text = String::new();
+    for (name, labels, kind) in series() {
+        let Some(values) = selected.get(&name) else {
+            continue;
+        };
+        for own in combinations(&labels, values) {
+            for target in targets {
+                samples(
+                    &mut text,
+                    &format!("{name}{{job=\"faultline\",{}{own}}}", target.labels),
+                    &kind,
+                    target,
+                );
+            }
+        }
+    }
+    text + "# EOF\n"
+}
+
+/// How a sample grows with the seconds since the first scrape.
+#[derive(Debug, Clone, Copy)]
+enum Growth {
+    Constant,
+    Slope(f64),
+}
+
+/// Name, labels and growth of every series there is; a bucket's bound is in its name until it is written.
+fn series() -> Vec<(String, Vec<String>, Growth)> {
+    let owned = |labels: &[&str]| {
+        labels
+            .iter()
+            .map(|label| (*label).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = OF_PROMETHEUS
+        .iter()
+        .map(|(name, labels)| ((*name).to_owned(), owned(labels), Growth::Constant))
+        .collect();
+    for metric in metrics::all() {
+        let labels = owned(metric.labels);
+        match metric.kind {
+            Kind::Counter => all.push((metric.name.to_owned(), labels, Growth::Slope(2.0))),
+            Kind::Gauge => all.push((metric.name.to_owned(), labels, Growth::Slope(1e-5))),
+            Kind::Info => all.push((metric.name.to_owned(), labels, Growth::Constant)),
+            Kind::Histogram(_) => {
+                for suffix in ["sum", "count"] {
+                    all.push((
+                        format!("{}_{suffix}", metric.name),
+                        labels.clone(),
+                        Growth::Slope(2.0),
+                    ));
+                }
+                let with_bound = [labels, vec!["le".to_owned()]].concat();
+                all.push((
+                    format!("{}_bucket", metric.name),
+                    with_bound,
+                    Growth::Slope(2.0),
+                ));
+            }
+        }
+    }
+    all
+}
+
+/// The selectors `name{label="value", ...}` of all expressions.
+fn selected(dashboards: &Path) -> Selected {
+    let mut all = Selected::new();
+    for entry in std::fs::read_dir(dashboards).expect("the dashboards") {
+        let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a dashboard");
+        let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+        for panel in dashboard["panels"].as_array().expect("panels") {
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                select(target["expr"].as_str().expect("an expression"), &mut all);
+            }
+        }
+    }
+    // Variables of the dashboards select these.
+    all.entry("faultline_build_info".to_owned()).or_default();
+    let target = all.entry("agave_target_info".to_owned()).or_default();
+    for label in ["cluster", "experiment"] {
+        target
+            .entry(label.to_owned())
+            .or_default()
+            .insert("one".to_owned());
+    }
+    all
+}
+
+fn select(expression: &str, all: &mut Selected) {
+    let mut rest = expression;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (matchers, behind) = after.split_once('}').expect("a closed brace");
+        let name = before
+            .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
+            .next()
+            .unwrap_or_default();
+        let values = all.entry(name.to_owned()).or_default();
+        for matcher in matchers.split(", ") {
+            let Some((label, value)) = matcher.split_once('=') else {
+                continue;
+            };
+            let value = value.trim_start_matches('~').trim_matches('"');
+            if !label.ends_with('!') && !value.contains('$') {
+                values
+                    .entry(label.to_owned())
+                    .or_default()
+                    .extend(value.split('|').map(str::to_owned));
+            }
+        }
+        rest = behind;
+    }
+}
+
+/// `,label="value"` for each combination of the values of a metric's own labels.
+fn combinations(labels: &[String], values: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for label in labels {
+        let chosen: Vec<String> = match (label.as_str(), values.get(label)) {
+            ("le", _) => BUCKETS
+                .iter()
+                .map(|(bound, _)| (*bound).to_owned())
+                .collect(),
+            (_, Some(chosen)) => chosen.iter().cloned().collect(),
+            (_, None) => vec!["one".to_owned()],
+        };
+        all = all
+            .iter()
+            .flat_map(|begun| {
+                chosen
+                    .iter()
+                    .map(move |value| format!("{begun},{label}=\"{value}\""))
+            })
+            .collect();
+    }
+    all
+}
+
+fn samples(text: &mut String, series: &str, growth: &Growth, target: &Target) {
+    let share = BUCKETS
+        .iter()
+        .find(|(bound, _)| series.contains(&format!(",le=\"{bound}\"")))
+        .map_or(1.0, |(_, share)| *share);
+    for second in (target.from..target.to).filter(|second| second % target.scrape == 0) {
+        // Every counter has begun long ago.
+        let age = (second % 1_000_000) as f64;
+        let value = match growth {
+            Growth::Constant => 1.0,
+            Growth::Slope(slope) if *slope < 1.0 => 1.0,
+            Growth::Slope(slope) => slope * age * share,
+        };
+        writeln!(text, "{series} {value} {second}").expect("text");
+    }
+}

@@ -1,0 +1,318 @@
+//! The whole daemon but its sockets under random lives of a validator: restarts, numbers used again, ends, a wall clock
+//! that is set, pushes twice and out of order. Whatever happens, what the daemon counts itself never falls and never
+//! goes away, and what the kernel counts belongs to one process.
+#![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
+
+use crate::support::pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
+use faultline_kernel::ProcessId;
+use faultline_metrics::metrics::{pools, process as p};
+use faultline_metrics::{Histogram, Kind, Reading, Source, Tick, Value};
+use faultlined::config;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const HOST: &str = "linux-6.1-v2";
+const IDENTITY: &str = "J2xccRtuG43drESLYznHhLhQkLTdfepcKYbiQ9BsJVaf";
+
+/// After this time all threads that ran are read.
+const COMPLETE: Duration = Duration::from_secs(31);
+
+/// What may happen between two ticks.
+#[derive(Debug, Clone)]
+enum Event {
+    /// The process and its threads fault so much more.
+    Faults { minor: u64, major: u64, thread: u64 },
+    /// The process ends, and nobody comes.
+    End,
+    /// Another process has the same number; its counters begin again.
+    Restart { faults: u64 },
+    /// The captured push of this number arrives, again or for the first time.
+    Push(usize),
+    /// The wall clock is set.
+    Clock(i64),
+    /// The tick is late.
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..5000u64, 0..500u64, 0..5000u64).prop_map(|(minor, major, thread)| Event::Faults { minor, major, thread }),
+        1 => Just(Event::End),
+        2 => (0..300u64).prop_map(|faults| Event::Restart { faults }),
+        4 => (0..3usize).prop_map(Event::Push),
+        1 => (-100_000i64..100_000).prop_map(Event::Clock),
+        2 => (1..90u64).prop_map(Event::Wait),
+    ]
+}
+
+/// The pretend validator, as far as it changes.
+struct Model {
+    pretend: Pretend,
+    pushes: Vec<String>,
+    /// `None` while there is no process.
+    alive: Option<Life>,
+    starts: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    start: u64,
+    minor: u64,
+    major: u64,
+    /// Minor faults of the thread that is looked at; never more than the process's.
+    thread: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        let config = config::parse(&format!("[target]\nidentity = \"{IDENTITY}\"\n")).unwrap();
+        let case =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/follower-thrashing/points.lp");
+        let pushes = fs::read_to_string(case)
+            .unwrap()
+            .split("\n\n")
+            .map(str::to_owned)
+            .collect();
+        let mut model = Model {
+            pretend: Pretend::new(HOST, &config),
+            pushes,
+            alive: None,
+            starts: 1000,
+        };
+        model.restart(0);
+        model
+    }
+
+    fn restart(&mut self, faults: u64) {
+        self.end();
+        self.starts += 7;
+        let life = Life {
+            start: self.starts,
+            minor: faults,
+            major: faults,
+            thread: faults / 2,
+        };
+        let process = fixtures().join(HOST).join(format!("proc/{PID}"));
+        copy(&process, &self.pretend.host.path(&format!("proc/{PID}")));
+        self.alive = Some(life);
+        self.write(life);
+        self.pretend.find();
+    }
+
+    fn end(&mut self) {
+        // The first process is the fixture's own.
+        let _ = self.pretend.host.remove(&format!("proc/{PID}"));
+        (self.alive, self.pretend.target) = (None, None);
+    }
+
+    /// The texts in which a life shows. Only one thread has faults.
+    fn write(&self, life: Life) {
+        let text = |path: &str, minor: u64, major: u64| {
+            let whole = fs::read_to_string(fixtures().join(HOST).join(path)).unwrap();
+            let (head, rest) = whole.rsplit_once(") ").unwrap();
+            let mut fields: Vec<String> = rest.split(' ').map(str::to_owned).collect();
+            // Counted from the state, which is the third.
+            (fields[7], fields[9], fields[19]) =
+                (minor.to_string(), major.to_string(), life.start.to_string());
+            self.pretend
+                .host
+                .write(path, format!("{head}) {}", fields.join(" ")))
+                .unwrap();
+        };
+        text(&format!("proc/{PID}/stat"), life.minor, life.major);
+        for thread in 0..4 {
+            let faults = if thread == 1 { life.thread } else { 0 };
+            text(&format!("proc/{PID}/task/{}/stat", PID + thread), faults, 0);
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match *event {
+            Event::Faults {
+                minor,
+                major,
+                thread,
+            } => {
+                if let Some(life) = &mut self.alive {
+                    (life.minor, life.major) = (life.minor + minor, life.major + major);
+                    life.thread += thread.min(minor);
+                    let life = *life;
+                    self.write(life);
+                }
+            }
+            Event::End => self.end(),
+            Event::Restart { faults } => self.restart(faults),
+            Event::Push(number) => self.pretend.push(&self.pushes[number]),
+            Event::Clock(seconds) => {
+                self.pretend.started = self.pretend.started.saturating_add_signed_seconds(seconds);
+            }
+            Event::Wait(seconds) => self.pretend.uptime += Duration::from_secs(seconds),
+        }
+    }
+}
+
+trait Set {
+    fn saturating_add_signed_seconds(self, seconds: i64) -> Self;
+}
+
+impl Set for Duration {
+    fn saturating_add_signed_seconds(self, seconds: i64) -> Self {
+        Duration::from_secs(self.as_secs().saturating_add_signed(seconds))
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else if !path.is_symlink() {
+            fs::write(target, fs::read(path).unwrap()).unwrap();
+        }
+    }
+}
+
+/// What only grows about a reading: a counter's number, a histogram's count and sum.
+fn grows(reading: &Reading) -> Option<Vec<f64>> {
+    let of = |histogram: &Histogram| {
+        histogram
+            .cumulative()
+            .map(|(_, n)| n as f64)
+            .chain([histogram.sum()])
+            .collect()
+    };
+    match (&reading.value, reading.metric.kind) {
+        (Value::Histogram(histogram), _) => Some(of(histogram)),
+        (value, Kind::Counter) => value.number().map(|number| vec![number]),
+        _ => None,
+    }
+}
+
+fn counters(tick: &Tick, of: impl Fn(Source) -> bool) -> BTreeMap<String, Vec<f64>> {
+    let batches = tick.batches.iter().filter(|batch| of(batch.source));
+    batches
+        .flat_map(|batch| &batch.readings)
+        .filter_map(|reading| Some((series(reading), grows(reading)?)))
+        .collect()
+}
+
+/// Nothing of `before` fell in `now`; with `for_good`, nothing went away either.
+fn never_falls(
+    before: &BTreeMap<String, Vec<f64>>,
+    now: &BTreeMap<String, Vec<f64>>,
+    for_good: bool,
+) -> Result<(), TestCaseError> {
+    for (series, old) in before {
+        match now.get(series) {
+            Some(new) => {
+                prop_assert!(
+                    old.iter().zip(new).all(|(old, new)| new >= old),
+                    "{series}: {old:?} then {new:?}"
+                )
+            }
+            None => prop_assert!(!for_good, "{series} went away"),
+        }
+    }
+    Ok(())
+}
+
+/// The faults of all pools together are those of the process, at the tick at which the threads were read: major ones
+/// always, minor ones at a complete reading. Else the pools have fewer.
+fn pools_add_up(tick: &Tick, life: Life, complete: bool) -> Result<(), TestCaseError> {
+    let threads = tick
+        .batches
+        .iter()
+        .find(|batch| batch.source == Source::Threads)
+        .unwrap();
+    if threads.at != tick.at {
+        return Ok(());
+    }
+    for (kind, faults) in [("minor", life.minor), ("major", life.major)] {
+        let of_kind = |reading: &&Reading| {
+            reading.metric.name == pools::PAGE_FAULTS.name && reading.labels[1].as_str() == kind
+        };
+        let sum: f64 = threads
+            .readings
+            .iter()
+            .filter(of_kind)
+            .filter_map(|reading| reading.value.number())
+            .sum();
+        let exact = complete || kind == "major";
+        prop_assert!(sum <= faults as f64, "{kind} faults: {sum} of {faults}");
+        prop_assert!(
+            !exact || sum == faults as f64,
+            "{kind} faults: {sum} of {faults}"
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn counters_never_fall_whatever_becomes_of_the_validator_and_the_clock(events in prop::collection::vec(event(), 1..40)) {
+        let mut model = Model::new();
+        let first = model.pretend.tick();
+        let mut own = counters(&first, |source| !OF_THE_KERNEL.contains(&source));
+        let mut kernels = counters(&first, |source| OF_THE_KERNEL.contains(&source));
+        let mut followed: Option<ProcessId> = model.pretend.target.as_ref().map(|target| target.process);
+        for event in &events {
+            model.happen(event);
+            let tick = model.pretend.tick();
+
+            let now = counters(&tick, |source| !OF_THE_KERNEL.contains(&source));
+            never_falls(&own, &now, true)?;
+            own = now;
+
+            let process = model.pretend.target.as_ref().map(|target| target.process);
+            let now = counters(&tick, |source| OF_THE_KERNEL.contains(&source));
+            if process == followed {
+                never_falls(&kernels, &now, process.is_some())?;
+            }
+            (kernels, followed) = (now, process);
+
+            match model.alive {
+                Some(life) => {
+                    prop_assert_eq!(process, Some(ProcessId { pid: PID, start_ticks: life.start }));
+                    prop_assert_eq!(tick.number_of(&p::PAGE_FAULTS, &["minor"]), Some(life.minor as f64));
+                    let started = tick.number_of(&p::START_TIME, &[]).unwrap();
+                    prop_assert!((started - 1_763_000_000.0 - life.start as f64 / 100.0).abs() < 1e-3);
+                    pools_add_up(&tick, life, false)?;
+                }
+                None => {
+                    let left = kernels.keys().find(|series| !series.starts_with("agave_host_"));
+                    prop_assert!(left.is_none(), "{left:?} outlives its process");
+                }
+            }
+            for (plot, points) in model.pretend.history.series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
+                prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{}: {points:?}", plot.title);
+            }
+        }
+        if let Some(life) = model.alive {
+            pools_add_up(&model.pretend.tick_after(COMPLETE), life, true)?;
+        }
+    }
+}
+
+#[test]
+fn a_push_that_arrives_twice_is_counted_once() {
+    let mut model = Model::new();
+    model.pretend.tick();
+    model.happen(&Event::Push(1));
+    let once = model.pretend.tick();
+    model.happen(&Event::Push(1));
+    let twice = model.pretend.tick();
+    let of_datapoints = |tick: &Tick| {
+        let mut counters = counters(tick, |source| source == Source::Datapoints);
+        counters.retain(|series, _| series.starts_with("agave_"));
+        counters
+    };
+    assert!(of_datapoints(&once).values().flatten().sum::<f64>() > 0.0);
+    assert_eq!(of_datapoints(&once), of_datapoints(&twice));
+}

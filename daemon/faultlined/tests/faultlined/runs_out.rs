@@ -1,0 +1,277 @@
+//! What a node runs out of, as a real Prometheus with the shipped rules sees it: file systems that are filled and made
+//! read-only, and a socket that is flooded. As root, since it mounts.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+
+use crate::support::mounted::{Mounted, run};
+use faultline_testkit::Result;
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::process::{Program, Running};
+use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use std::fs::File;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Says that this program is the stand-in, and on which port.
+const PORT: &str = "FAULTLINE_TEST_UDP_PORT";
+const MIB: usize = 1 << 20;
+
+/// The stand-in: started again under a validator's name, with a socket that it never reads.
+#[test]
+fn a_stand_in_with_a_socket() {
+    let Ok(port) = std::env::var(PORT) else {
+        return;
+    };
+    let port: u16 = port.parse().expect("a port");
+    let _socket = UdpSocket::bind(("127.0.0.1", port)).expect("a socket");
+    // Killed with the test that started it.
+    std::thread::park();
+}
+
+struct Scene {
+    ledger: Mounted,
+    snapshots: Mounted,
+    port: u16,
+    prometheus: Prometheus,
+    _daemon: Daemon,
+    _validator: Running,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    /// `None` without Prometheus or the right to mount.
+    fn start() -> Result<Option<Self>> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let image = folder.path().join("image");
+        File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("an image");
+        let image = image.display().to_string();
+        let tmpfs = ["-t", "tmpfs", "-o", "size=16m,nr_inodes=200", "none"];
+        let ledger = Mounted::new(folder.path().join("ledger"), &tmpfs);
+        let made = run("mkfs.ext4", &["-q", "-F", "-m", "0", &image]);
+        let snapshots = made
+            .then(|| Mounted::new(folder.path().join("snapshots"), &["-o", "loop", &image]))
+            .flatten();
+        let (Some(ledger), Some(snapshots)) = (ledger, snapshots) else {
+            println!("SKIPPED: no right to mount here, or no mkfs.ext4");
+            return Ok(None);
+        };
+        let port = UdpSocket::bind("127.0.0.1:0")
+            .and_then(|free| free.local_addr())
+            .expect("a free port")
+            .port();
+        let validator = start_validator(folder.path(), (&ledger.0, &snapshots.0), port)?;
+        let config = folder.path().join("faultlined.toml");
+        let text = "[host]\ninterval = \"1s\"\n[rpc]\nenabled = false\n[admin]\nenabled = false\n";
+        std::fs::write(&config, text).expect("a configuration");
+        let (config, pid) = (config.display().to_string(), validator.pid().to_string());
+        let daemon = Daemon::start(
+            FAULTLINED,
+            &["--config", &config, "--pid", &pid],
+            folder.path(),
+        )?;
+        let mut prometheus = Prometheus::start(&PrometheusOptions {
+            targets: vec![daemon.metrics().parse().expect("an address")],
+            rule_files: quick_rules(folder.path()),
+            ..PrometheusOptions::default()
+        })?;
+        prometheus.wait_until_up(PATIENCE)?;
+        let (_daemon, _validator, _folder) = (daemon, validator, folder);
+        Ok(Some(Scene {
+            ledger,
+            snapshots,
+            port,
+            prometheus,
+            _daemon,
+            _validator,
+            _folder,
+        }))
+    }
+
+    fn firing(&self) -> Vec<String> {
+        // How slow the disk of this machine is depends on its other users: AgaveDiskSlow is not here.
+        let names =
+            "AgaveDisk(FullAhead|NearlyFull|InodesLow)|AgaveFilesystem.*|AgaveUdpDrops|AgaveOpen.*";
+        let query = format!("ALERTS{{alertstate=\"firing\",alertname=~\"{names}\"}}");
+        let series = self.prometheus.query(&query).unwrap_or_default();
+        let word =
+            |labels: &std::collections::BTreeMap<String, String>, name| labels.get(name).cloned();
+        let all = series.iter().map(|(labels, _)| {
+            let on = word(labels, "holds")
+                .map(|holds| format!(" {holds}"))
+                .unwrap_or_default();
+            word(labels, "alertname").unwrap_or_default() + &on
+        });
+        let mut all: Vec<String> = all.collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Does something again and again until exactly these alerts fire.
+    fn until(&self, wanted: &[&str], mut again: impl FnMut()) {
+        eventually_seeing(PATIENCE, &format!("{wanted:?} and no other"), || {
+            again();
+            let firing = self.firing();
+            if firing == wanted {
+                Ok(())
+            } else {
+                Err(firing)
+            }
+        });
+    }
+}
+
+/// This program under the name and with the arguments of a validator.
+fn start_validator(
+    folder: &Path,
+    (ledger, snapshots): (&Path, &Path),
+    port: u16,
+) -> Result<Running> {
+    let path = folder.join("agave-validator");
+    std::fs::copy(std::env::current_exe().expect("this program"), &path).expect("a copy");
+    let words = ["runs_out::a_stand_in_with_a_socket", "--exact", "--"].map(str::to_owned);
+    let ports = format!("{port}-{}", u32::from(port) + 1);
+    let own = [
+        "--ledger",
+        &ledger.to_string_lossy(),
+        "--snapshots",
+        &snapshots.to_string_lossy(),
+    ]
+    .map(str::to_owned);
+    let arguments = [
+        &words[..],
+        &own,
+        &["--dynamic-port-range".to_owned(), ports],
+    ]
+    .concat();
+    let environment = vec![(PORT.to_owned(), Some(port.to_string()))];
+    Running::start(&Program {
+        path,
+        arguments,
+        environment,
+        output: ledger.join("validator.log"),
+    })
+}
+
+/// The shipped rules, which wait for a second only and are evaluated each second.
+fn quick_rules(folder: &Path) -> Vec<PathBuf> {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
+    let quick = |line: &str| match line.trim_start() {
+        words if words.starts_with("for: ") => "        for: 1s\n".to_owned(),
+        words if words.starts_with("interval: ") => "    interval: 1s\n".to_owned(),
+        // The stand-in never gets beyond its start, in which drops are normal.
+        words
+            if words.starts_with(
+                "unless on (job, instance) max_over_time(instance:agave_starting:max",
+            ) =>
+        {
+            "\n".to_owned()
+        }
+        _ => format!("{line}\n"),
+    };
+    let files = ["faultline.recording.yml", "faultline.alerts.yml"].map(|name| {
+        let text = std::fs::read_to_string(shipped.join(name)).expect("the rules");
+        let copy = folder.join(name);
+        std::fs::write(&copy, text.lines().map(quick).collect::<String>())
+            .expect("a copy of the rules");
+        copy
+    });
+    files.into()
+}
+
+#[test]
+fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> {
+    if !Prometheus::is_installed() {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let Some(scene) = Scene::start()? else {
+        return Ok(());
+    };
+    let number = |query: &str| {
+        scene
+            .prometheus
+            .query(query)
+            .ok()
+            .and_then(|series| series.first().map(|one| one.1))
+    };
+    eventually(PATIENCE, "both file systems", || {
+        number("count(agave_filesystem_avail_bytes)").filter(|count| *count == 2.0)
+    });
+    eventually(PATIENCE, "its socket", || {
+        number("agave_udp_sockets").filter(|count| *count == 1.0)
+    });
+    scene.until(&[], || {});
+    file_system_fills(&scene);
+    file_system_becomes_read_only(&scene);
+    inodes_run_out(&scene);
+    socket_is_flooded(&scene);
+    Ok(())
+}
+
+fn file_system_fills(scene: &Scene) {
+    // It fills. An estimate of its end needs ten minutes: promtool tries AgaveDiskFullAhead.
+    let mut file = File::create(scene.snapshots.0.join("snapshot")).expect("a file");
+    let mut add = |bytes: usize| {
+        drop(
+            file.write_all(&vec![7; bytes])
+                .and_then(|()| file.sync_data()),
+        )
+    };
+    while scene.snapshots.avail() > MIB as u64 {
+        add(MIB / 4);
+    }
+    scene.until(&["AgaveDiskNearlyFull snapshots"], || {});
+}
+
+fn file_system_becomes_read_only(scene: &Scene) {
+    assert!(
+        run(
+            "mount",
+            &["-o", "remount,ro", &scene.snapshots.0.to_string_lossy()]
+        ),
+        "it can be made read-only"
+    );
+    scene.until(&["AgaveFilesystemReadOnly snapshots"], || {});
+    assert!(
+        run(
+            "mount",
+            &["-o", "remount,rw", &scene.snapshots.0.to_string_lossy()]
+        ),
+        "and writable again"
+    );
+    std::fs::remove_file(scene.snapshots.0.join("snapshot")).expect("the file");
+    scene.until(&[], || {});
+}
+
+fn inodes_run_out(scene: &Scene) {
+    let names = (0..400).map(|number| scene.ledger.0.join(number.to_string()));
+    let made = names.take_while(|name| File::create(name).is_ok()).count();
+    assert!(made > 100 && made < 400, "{made} inodes");
+    scene.until(&["AgaveDiskInodesLow accounts,ledger,log"], || {});
+    for number in 0..made {
+        drop(std::fs::remove_file(
+            scene.ledger.0.join(number.to_string()),
+        ));
+    }
+    scene.until(&[], || {});
+}
+
+fn socket_is_flooded(scene: &Scene) {
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("a sender");
+    scene.until(&["AgaveUdpDrops"], || {
+        for _ in 0..5_000 {
+            drop(sender.send_to(&[7; 1_000], ("127.0.0.1", scene.port)));
+        }
+    });
+}

@@ -1,0 +1,943 @@
+//! What every source that reads the kernel must keep, whatever is the matter with one of its files: the outcome is counted
+//! under its name and kind, everything else of the same tick is read as ever, and nothing takes the place of what is not
+//! known.
+#![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
+
+use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
+use faultline_metrics::metrics::cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE};
+use faultline_metrics::metrics::daemon::SOURCE_PROBLEMS;
+use faultline_metrics::metrics::memory::EFFECTIVE_LIMIT;
+use faultline_metrics::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
+use faultline_metrics::{Source, Status, Tick, Value};
+use faultline_testkit::host::PretendHost;
+use faultlined::config::Config;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// With everything a source can read, so that everything can be missed.
+const HOST: &str = "linux-6.1-v2";
+const HOST_V1: &str = "linux-5.15-v1";
+
+/// Every source looks again, and reads context switches too.
+const LONG: Duration = Duration::from_secs(121);
+
+/// How a file's text is made up.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// One number or word.
+    Sole,
+    /// Lines of a key and a value, of which every kernel has others: without any, nothing is known.
+    Keys,
+    /// Lines or fields at fixed places.
+    Fixed,
+    /// A list, which may be empty.
+    List,
+}
+use Form::{Fixed, Keys, List, Sole};
+
+/// A file, who reads it, and the beginnings of the series that cannot be had without it.
+struct File {
+    host: &'static str,
+    path: &'static str,
+    form: Form,
+    readers: &'static [Source],
+    lost: &'static [&'static str],
+}
+
+const fn file(
+    path: &'static str,
+    form: Form,
+    readers: &'static [Source],
+    lost: &'static [&'static str],
+) -> File {
+    File {
+        host: HOST,
+        path,
+        form,
+        readers,
+        lost,
+    }
+}
+
+const fn file_v1(path: &'static str, form: Form, lost: &'static [&'static str]) -> File {
+    File {
+        host: HOST_V1,
+        path,
+        form,
+        readers: CGROUP,
+        lost,
+    }
+}
+
+const PROCESS: &[Source] = &[Source::Process];
+const THREADS: &[Source] = &[Source::Threads];
+const CGROUP: &[Source] = &[Source::Cgroup];
+const HOSTS: &[Source] = &[Source::Host];
+const OF_THREADS: &[&str] = &[
+    "agave_thread_pool_",
+    "agave_process_context_switches",
+    "agave_process_block_io",
+    "faultline_thread_pools_folded",
+];
+
+/// Every file that a polled source reads at a tick.
+const FILES: &[File] = &[
+    file(
+        "proc/4242/stat",
+        Fixed,
+        &[Source::Process, Source::Threads],
+        &[
+            "agave_process_",
+            "agave_thread_pool_",
+            "faultline_thread_pools_folded",
+        ],
+    ),
+    file(
+        "proc/4242/status",
+        Keys,
+        PROCESS,
+        &[
+            "agave_process_resident",
+            "agave_process_swap",
+            "agave_process_page_table",
+            "agave_memory_",
+        ],
+    ),
+    file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),
+    file(
+        "proc/4242/oom_score",
+        Sole,
+        PROCESS,
+        &["agave_process_oom_score{"],
+    ),
+    file(
+        "proc/4242/oom_score_adj",
+        Sole,
+        PROCESS,
+        &["agave_process_oom_score_adj"],
+    ),
+    file(
+        "proc/4242/limits",
+        Fixed,
+        PROCESS,
+        &["agave_process_max_fds"],
+    ),
+    file("proc/stat", Fixed, PROCESS, &["agave_process_start_time"]),
+    file("proc/4242/task/4243/stat", Fixed, THREADS, OF_THREADS),
+    file("proc/4242/task/4243/schedstat", Fixed, THREADS, OF_THREADS),
+    file("proc/4242/task/4243/status", Keys, THREADS, OF_THREADS),
+    file(
+        "proc/sys/kernel/task_delayacct",
+        Sole,
+        THREADS,
+        &["agave_process_block_io", "agave_thread_pool_block_io"],
+    ),
+    file(
+        "proc/4242/cgroup",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_", "agave_memory_"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.current",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_usage", "agave_memory_"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.peak",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_peak"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+        Sole,
+        CGROUP,
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"max\"}",
+            "agave_memory_",
+        ],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/memory.max",
+        Sole,
+        CGROUP,
+        &["agave_memory_"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.high",
+        Sole,
+        CGROUP,
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"high\"}",
+            "agave_memory_high_headroom",
+        ],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.swap.max",
+        Sole,
+        CGROUP,
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"swap_max\"}",
+            "agave_memory_swap_headroom",
+        ],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.swap.current",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_swap", "agave_memory_swap_headroom"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.stat",
+        Keys,
+        CGROUP,
+        &[
+            "agave_cgroup_memory_stat",
+            "agave_cgroup_memory_refaults",
+            "agave_cgroup_memory_page_faults",
+            "agave_cgroup_memory_reclaim",
+            "agave_memory_",
+        ],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.events",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_memory_events"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cgroup.events",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_frozen"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/io.stat",
+        List,
+        CGROUP,
+        &["agave_cgroup_io_bytes"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cpu.stat",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_cpu_throttled"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cpu.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"cpu\""],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"memory\""],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/io.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"io\""],
+    ),
+    file(
+        "proc/meminfo",
+        Keys,
+        &[Source::Host, Source::Cgroup],
+        &["agave_host_memory", "agave_memory_"],
+    ),
+    file(
+        "proc/vmstat",
+        Keys,
+        HOSTS,
+        &[
+            "agave_host_page_faults",
+            "agave_host_swap_pages",
+            "agave_host_oom_kills",
+        ],
+    ),
+    file(
+        "proc/pressure/cpu",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"cpu\""],
+    ),
+    file(
+        "proc/pressure/memory",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"memory\""],
+    ),
+    file(
+        "proc/pressure/io",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"io\""],
+    ),
+    file(
+        "proc/sys/vm/max_map_count",
+        Sole,
+        HOSTS,
+        &["agave_host_max_map"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.usage_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_usage", "agave_memory_"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.max_usage_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_peak"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.limit_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_limit_bytes", "agave_memory_"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes",
+        Sole,
+        &["agave_memory_"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.stat",
+        Keys,
+        &[
+            "agave_cgroup_memory_stat",
+            "agave_cgroup_memory_refaults",
+            "agave_cgroup_memory_page_faults",
+            "agave_cgroup_memory_swap",
+            "agave_memory_",
+        ],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.oom_control",
+        Keys,
+        &["agave_cgroup_memory_events"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/freezer/sol/freezer.state",
+        Sole,
+        &["agave_cgroup_frozen"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/blkio/system.slice/sol.service/blkio.throttle.io_service_bytes_recursive",
+        List,
+        &["agave_cgroup_io_bytes"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/cpu,cpuacct/system.slice/sol.service/cpu.stat",
+        Keys,
+        &["agave_cgroup_cpu_throttled"],
+    ),
+];
+
+/// What a tick read of the kernel.
+fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
+    let batches = tick
+        .batches
+        .iter()
+        .filter(|batch| OF_THE_KERNEL.contains(&batch.source));
+    batches
+        .flat_map(|batch| &batch.readings)
+        .map(|reading| (series(reading), reading.value.clone()))
+        .collect()
+}
+
+fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
+    tick.number_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()])
+        .unwrap_or(0.0)
+}
+
+/// The damage to one file is counted since `before` (an undamaged host without it), and does no harm beyond that file.
+fn hold(
+    file: &File,
+    what: &str,
+    kind: Status,
+    tick: &Tick,
+    before: Option<&Tick>,
+) -> Result<(), String> {
+    let healthy = healthy(file.host);
+    let before = before.unwrap_or(&healthy);
+    for source in file.readers {
+        if counted(tick, *source, kind) - counted(before, *source, kind) < 1.0 {
+            return Err(format!(
+                "{} {what}: not counted as {} of {}\n",
+                file.path,
+                kind.name(),
+                source.name()
+            ));
+        }
+    }
+    unharmed(file, what, tick)
+}
+
+/// What the tick still reads is what an undamaged host gives, and only what is in the damaged file is missing.
+fn unharmed(file: &File, what: &str, tick: &Tick) -> Result<(), String> {
+    let (whole, now) = (kernels(&healthy(file.host)), kernels(tick));
+    let name = || format!("{} {what}", file.path);
+    for (series, value) in &now {
+        if whole.get(series) != Some(value) {
+            return Err(format!(
+                "{}: {series} reads {value:?} instead of {:?}\n",
+                name(),
+                whole.get(series)
+            ));
+        }
+    }
+    let missing: Vec<&String> = whole
+        .keys()
+        .filter(|series| !now.contains_key(*series))
+        .collect();
+    for series in &missing {
+        if !file.lost.iter().any(|lost| series.starts_with(lost)) {
+            return Err(format!("{}: {series} is lost with it\n", name()));
+        }
+    }
+    if missing.is_empty() {
+        Err(format!("{}: nothing is missing\n", name()))
+    } else {
+        Ok(())
+    }
+}
+
+/// What an undamaged host gives at its first tick.
+fn healthy(host: &str) -> Arc<Tick> {
+    static TICKS: LazyLock<[(&str, Arc<Tick>); 2]> =
+        LazyLock::new(|| [HOST, HOST_V1].map(|host| (host, Pretend::following(host).tick())));
+    TICKS
+        .iter()
+        .find(|(name, _)| *name == host)
+        .map(|(_, tick)| Arc::clone(tick))
+        .unwrap()
+}
+
+/// Runs `check` for every one of these files and reports all that fail together.
+fn each<'f>(
+    files: impl IntoIterator<Item = &'f File>,
+    check: impl Fn(&File) -> Result<(), String>,
+) {
+    let wrong: String = files
+        .into_iter()
+        .filter_map(|file| check(file).err())
+        .collect();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Without these nothing is missing, and that is right: a thread whose files are gone has ended, a kernel need not count
+/// the wait for a CPU, and a group without a limit's file cannot limit.
+const MAY_BE_ABSENT: [&str; 8] = [
+    "proc/4242/task/4243/stat",
+    "proc/4242/task/4243/status",
+    "proc/4242/task/4243/schedstat",
+    "sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes",
+    "sys/fs/cgroup/memory/system.slice/sol.service/memory.limit_in_bytes",
+    "sys/fs/cgroup/validator.slice/memory.max",
+    "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+    "sys/fs/cgroup/validator.slice/sol.service/memory.swap.max",
+];
+
+#[test]
+fn a_missing_file_is_counted_as_absent_and_takes_only_its_own_series_with_it() {
+    each(
+        FILES
+            .iter()
+            .filter(|file| !MAY_BE_ABSENT.contains(&file.path)),
+        |file| {
+            let mut pretend = Pretend::following(file.host);
+            pretend.host.remove(file.path).unwrap();
+            // A folder of a process without `stat` is that of a process that has ended.
+            let kind = if file.path == "proc/4242/stat" {
+                Status::Gone
+            } else {
+                Status::Absent
+            };
+            hold(file, "removed", kind, &pretend.tick(), None)
+        },
+    );
+}
+
+#[test]
+fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again_once_it_is_mended()
+{
+    for (what, nonsense) in [
+        ("garbled", &b"garbage\n"[..]),
+        ("binary", b"\xff\xfe\0\x01\n"),
+        ("a huge number", b"99999999999999999999999\n"),
+    ] {
+        // The boot time is read again after a step of the clock alone.
+        each(
+            FILES.iter().filter(|file| file.path != "proc/stat"),
+            |file| {
+                let mut pretend = Pretend::following(file.host);
+                let whole = fs::read(pretend.host.path(file.path)).unwrap();
+                let before = pretend.tick_after(LONG);
+                // Of a thread that has not run since, nothing is read again.
+                if file.path.starts_with("proc/4242/task/") {
+                    pretend
+                        .host
+                        .write(
+                            "proc/4242/task/4243/schedstat",
+                            "5378071246 6969083770 981\n",
+                        )
+                        .unwrap();
+                }
+                pretend.host.write(file.path, nonsense).unwrap();
+                let first = pretend.tick_after(LONG);
+                hold(file, what, Status::Broken, &first, Some(&before))?;
+                hold(
+                    file,
+                    what,
+                    Status::Broken,
+                    &pretend.tick_after(LONG),
+                    Some(&first),
+                )?;
+                pretend.host.write(file.path, whole).unwrap();
+                let mended = kernels(&pretend.tick_after(LONG));
+                if mended == kernels(&before) {
+                    Ok(())
+                } else {
+                    Err(format!("{}: not read again\n", file.path))
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_text_cut_after_its_first_word_is_broken() {
+    // Of one word nothing can be cut; a device without counters is an idle one; the first line of `status` is not wanted.
+    let can_tell =
+        |file: &&File| !matches!(file.form, Sole | List) && !file.path.ends_with("/status");
+    each(FILES.iter().filter(can_tell), |file| {
+        let mut pretend = Pretend::following(file.host);
+        let whole = fs::read(pretend.host.path(file.path)).unwrap();
+        let word = whole
+            .iter()
+            .position(|byte| byte.is_ascii_whitespace() || *byte == b':')
+            .unwrap();
+        pretend.host.write(file.path, &whole[..word]).unwrap();
+        hold(file, "cut", Status::Broken, &pretend.tick(), None)
+    });
+}
+
+#[test]
+fn an_empty_number_or_line_is_broken() {
+    each(
+        FILES
+            .iter()
+            .filter(|file| matches!(file.form, Sole | Fixed)),
+        |file| {
+            let mut pretend = Pretend::following(file.host);
+            pretend.host.write(file.path, "").unwrap();
+            // A process in no hierarchy at all has an empty list of groups.
+            let kind = if file.path == "proc/4242/cgroup" {
+                Status::Absent
+            } else {
+                Status::Broken
+            };
+            hold(file, "empty", kind, &pretend.tick(), None)
+        },
+    );
+}
+
+#[test]
+fn an_empty_list_of_keys_gives_nothing_and_no_zeros() {
+    // The sum over threads is then that of the others.
+    let of_all = |file: &&File| matches!(file.form, Keys | List) && !file.path.contains("/task/");
+    each(FILES.iter().filter(of_all), |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.write(file.path, "").unwrap();
+        unharmed(file, "empty", &pretend.tick())
+    });
+}
+
+/// Ends the process as the kernel does: what is held of it reads as nothing, and its folder is no more.
+fn end(host: &PretendHost) {
+    fn empty(folder: &std::path::Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                empty(&path);
+            } else if !path.is_symlink() {
+                fs::write(path, "").unwrap();
+            }
+        }
+    }
+    empty(&host.path("proc/4242"));
+    host.remove("proc/4242").unwrap();
+}
+
+#[test]
+fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_but_the_host() {
+    for ticks_before in [0, 1, 7] {
+        let mut pretend = Pretend::following(HOST);
+        for _ in 0..ticks_before {
+            pretend.tick();
+        }
+        end(&pretend.host);
+        let tick = pretend.tick_after(LONG);
+        for source in [Source::Process, Source::Threads, Source::Cgroup] {
+            assert!(
+                counted(&tick, source, Status::Gone) >= 1.0,
+                "{} after {ticks_before} ticks",
+                source.name()
+            );
+            let batch = tick
+                .batches
+                .iter()
+                .find(|batch| batch.source == source)
+                .unwrap();
+            assert!(!batch.up, "{} is up without a process", source.name());
+            // When it started is known for as long as it is followed.
+            let left = batch
+                .readings
+                .iter()
+                .find(|reading| reading.metric.name != START_TIME.name);
+            assert!(left.is_none(), "{}: {left:?}", source.name());
+        }
+        let host = |tick: &Tick| {
+            kernels(tick)
+                .into_iter()
+                .filter(|(series, _)| series.starts_with("agave_host_"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(host(&tick), host(&healthy(HOST)));
+    }
+}
+
+/// The states with their values, `name=1`.
+fn states(tick: &Tick) -> Vec<String> {
+    let states = tick
+        .readings()
+        .filter(|reading| reading.metric.name == STATE.name);
+    states
+        .map(|reading| format!("{}={}", reading.labels[0], reading.value.number().unwrap()))
+        .collect()
+}
+
+/// Writes these fields of `stat` anew, by their numbers in proc_pid_stat(5).
+fn set_stat(pretend: &Pretend, path: &str, fields: &[(usize, &str)]) {
+    let text = fs::read_to_string(pretend.host.path(path)).unwrap();
+    let (name, rest) = text.trim_end().rsplit_once(") ").unwrap();
+    let mut words: Vec<&str> = rest.split(' ').collect();
+    for (number, value) in fields {
+        words[number - 3] = value;
+    }
+    pretend
+        .host
+        .write(path, format!("{name}) {}\n", words.join(" ")))
+        .unwrap();
+}
+
+/// Fields of `stat`, and what the flags have in common once a thread has begun to exit.
+const STATE_FIELD: usize = 3;
+const FLAGS: usize = 9;
+const VSIZE: usize = 23;
+const EXITING: &str = "4227084";
+const ALIVE: &str = "4194560";
+
+#[test]
+fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
+    let mut pretend = Pretend::following(HOST);
+    for (letter, name) in [
+        ("R", "running"),
+        ("D", "disk_sleep"),
+        ("T", "stopped"),
+        ("X", "dead"),
+        ("S", "sleeping"),
+    ] {
+        set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, letter)]);
+        let states = states(&pretend.tick());
+        assert_eq!(
+            (
+                states.len(),
+                states.iter().filter(|state| state.ends_with("=0")).count()
+            ),
+            (8, 7),
+            "{states:?}"
+        );
+        assert!(states.contains(&format!("{name}=1")), "{states:?}");
+    }
+    set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, "P")]);
+    assert_eq!(states(&pretend.tick()), Vec::<String>::new());
+}
+
+#[test]
+fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0() {
+    let mut pretend = Pretend::following(HOST);
+    assert!(pretend.tick().number_of(&p::VIRTUAL, &[]) > Some(0.0));
+    set_stat(
+        &pretend,
+        "proc/4242/stat",
+        &[(FLAGS, EXITING), (VSIZE, "0")],
+    );
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
+    assert!(
+        tick.number_of(&p::THREADS, &[]) > Some(0.0),
+        "the rest is still told"
+    );
+}
+
+#[test]
+fn the_boot_time_is_read_again_after_a_step_of_the_clock_and_only_then() {
+    let mut pretend = Pretend::following(HOST);
+    let started = pretend.tick().number_of(&START_TIME, &[]).unwrap();
+    let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
+    let (before, boot) = stat.split_once("btime ").unwrap();
+    let (boot, after) = boot.split_once('\n').unwrap();
+    let boot: u64 = boot.parse().unwrap();
+    let set = |pretend: &Pretend, boot: u64| {
+        let text = format!("{before}btime {boot}\n{after}");
+        pretend.host.write("proc/stat", text).unwrap();
+    };
+    set(&pretend, boot + 7200);
+    for _ in 0..3 {
+        let tick = pretend.tick_after(LONG);
+        assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+    }
+    pretend.started += Duration::from_secs(7200);
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started + 7200.0));
+    // A process that is found after the step starts by the new clock.
+    set(&pretend, boot);
+    pretend.target = None;
+    pretend.tick();
+    pretend.started -= Duration::from_secs(7200);
+    pretend.tick();
+    set(&pretend, boot + 1);
+    pretend.find();
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+}
+
+fn label(tick: &Tick) -> String {
+    tick.readings()
+        .find(|reading| reading.metric.name == TARGET_INFO.name)
+        .unwrap()
+        .labels[6]
+        .to_string()
+}
+
+/// What a tick read of the cgroup.
+fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
+    let of = ["agave_cgroup_", "agave_memory_"];
+    kernels(tick)
+        .into_iter()
+        .filter(|(series, _)| of.iter().any(|name| series.starts_with(name)))
+        .collect()
+}
+
+#[test]
+fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmost_one() {
+    let mut pretend = Pretend::following(HOST);
+    assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
+    for path in ["/validator.slice", "/"] {
+        pretend
+            .host
+            .write("proc/4242/cgroup", format!("0::{path}\n"))
+            .unwrap();
+        assert_eq!(label(&pretend.tick()), path, "at the next tick");
+    }
+    let mut pretend = Pretend::following(HOST_V1);
+    assert!(!of_cgroup(&pretend.tick()).is_empty());
+    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    let tick = pretend.tick();
+    assert_eq!(label(&tick), "/");
+    assert_eq!(
+        tick.number_of(&USAGE, &[]),
+        None,
+        "this host's topmost cgroup does not count its memory"
+    );
+}
+
+/// A cgroup with the files of the fixture's and these of its own, for a process to be moved to.
+const SMALL: &str = "sys/fs/cgroup/small.scope";
+
+fn memory_events(kills: u64) -> String {
+    format!("low 0\nhigh 7000\nmax 1\noom 9\noom_kill {kills}\n")
+}
+
+fn memory_pressure(full: u64) -> String {
+    format!("some total=5\nfull total={full}\n")
+}
+
+fn write_small_cgroup(host: &PretendHost) {
+    let old = host.path("sys/fs/cgroup/validator.slice/sol.service");
+    for entry in fs::read_dir(old).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        host.write(&format!("{SMALL}/{name}"), fs::read(&path).unwrap())
+            .unwrap();
+    }
+    let stat = "anon 4096\nshmem 0\nactive_file 0\ninactive_file 0\npgfault 10\npgmajfault 2\n";
+    for (name, text) in [
+        ("memory.max", "104857600\n".to_owned()),
+        ("memory.stat", stat.to_owned()),
+        ("memory.events", memory_events(40)),
+        ("memory.pressure", memory_pressure(4)),
+    ] {
+        host.write(&format!("{SMALL}/{name}"), text).unwrap();
+    }
+}
+
+/// Counters of the cgroup: kills, major faults, stalls.
+fn cgroup_counters(tick: &Tick) -> [f64; 3] {
+    [
+        tick.number_of(&EVENTS, &["oom_kill"]),
+        tick.number_of(&PAGE_FAULTS, &["major"]),
+        tick.number_of(&PRESSURE, &["memory", "full"]),
+    ]
+    .map(Option::unwrap)
+}
+
+#[test]
+fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counters_that_continue() {
+    let mut pretend = Pretend::following(HOST);
+    let before = cgroup_counters(&pretend.tick());
+    write_small_cgroup(&pretend.host);
+    let write = |pretend: &Pretend, name: &str, text: String| {
+        pretend
+            .host
+            .write(&format!("{SMALL}/{name}"), text)
+            .unwrap();
+    };
+    pretend
+        .host
+        .write("proc/4242/cgroup", "0::/small.scope\n")
+        .unwrap();
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
+    assert_eq!(tick.number_of(&STAT, &["anon"]), Some(4096.0));
+    assert_eq!(cgroup_counters(&tick), before, "neither growth nor a reset");
+    write(&pretend, "memory.events", memory_events(41));
+    let [kills, faults, _] = cgroup_counters(&pretend.tick());
+    assert_eq!((kills, faults), (before[0] + 1.0, before[1]));
+    // A cgroup that is made anew under its path counts from zero, also if it had counted nothing before the process came.
+    for full in [1_000_000, 2_000_000] {
+        write(&pretend, "memory.pressure", memory_pressure(full));
+        pretend.tick();
+    }
+    write(&pretend, "memory.events", memory_events(1));
+    write(&pretend, "memory.pressure", memory_pressure(1_500_000));
+    let [kills, _, stalled] = cgroup_counters(&pretend.tick());
+    assert_eq!((kills, stalled), (1.0, 1.5));
+}
+
+/// What version 1 says of a thread that has begun to exit, and of one in no cgroup.
+const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:/\n";
+
+#[test]
+fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_thread_is_and_never_to_the_top()
+ {
+    let mut pretend = Pretend::following(HOST_V1);
+    let before = pretend.tick();
+    assert_eq!(label(&before), "/system.slice/sol.service");
+    let threads: Vec<_> = fs::read_dir(pretend.host.path("proc/4242/task"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    let exit = |pretend: &Pretend, folder: &str| {
+        pretend
+            .host
+            .write(&format!("{folder}/cgroup"), TOPMOST)
+            .unwrap();
+        set_stat(
+            pretend,
+            &format!("{folder}/stat"),
+            &[(STATE_FIELD, "Z"), (FLAGS, EXITING), (VSIZE, "0")],
+        );
+    };
+    // All threads are exiting: nothing tells where they are.
+    exit(&pretend, "proc/4242");
+    for thread in &threads {
+        exit(&pretend, &format!("proc/4242/task/{}", thread.display()));
+    }
+    let tick = pretend.tick_after(LONG);
+    assert_eq!(
+        (label(&tick), of_cgroup(&tick)),
+        (label(&before), of_cgroup(&before))
+    );
+    // The main thread alone has exited, and another was moved since.
+    pretend
+        .host
+        .write(
+            "proc/4242/task/4243/cgroup",
+            TOPMOST.replace(":/\n", ":/system.slice\n"),
+        )
+        .unwrap();
+    set_stat(
+        &pretend,
+        "proc/4242/task/4243/stat",
+        &[(STATE_FIELD, "S"), (FLAGS, ALIVE)],
+    );
+    assert_eq!(label(&pretend.tick_after(LONG)), "/system.slice");
+}
+
+#[test]
+fn a_process_that_is_exiting_when_it_is_found_has_no_cgroup_rather_than_the_topmost_one() {
+    let mut pretend = Pretend::new(HOST_V1, &Config::default());
+    pretend.find();
+    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING)]);
+    fs::remove_dir_all(pretend.host.path("proc/4242/task")).unwrap();
+    let tick = pretend.tick();
+    assert_eq!((label(&tick), of_cgroup(&tick).len()), (String::new(), 0));
+    assert!(counted(&tick, Source::Cgroup, Status::Gone) >= 1.0);
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it() {
+    if !PretendHost::forbidden_works().unwrap() {
+        return as_nobody(
+            "source_contract::a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it",
+        );
+    }
+    each(FILES, |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.forbid(file.path).unwrap();
+        hold(file, "forbidden", Status::Forbidden, &pretend.tick(), None)
+    });
+}
+
+/// Runs one test of this program again as a user whom permissions bind.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "permissions do not bind root, and a test program cannot give its rights back"
+)]
+fn as_nobody(test: &str) {
+    let program = std::env::current_exe().unwrap();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let may_run = Command::new("setpriv")
+        .args(user)
+        .arg(&program)
+        .args(["--list"])
+        .output();
+    if !may_run.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "SKIPPED: root is bound by no permission, and setpriv cannot run {} as another user",
+            program.display()
+        );
+        return;
+    }
+    let output = Command::new("setpriv")
+        .args(user)
+        .arg(&program)
+        .args(["--exact", test, "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "as nobody:\n{said}"
+    );
+}

@@ -1,0 +1,198 @@
+//! The daemon's real sources over a host that is only a folder, ticked at times that the test gives.
+
+#![allow(dead_code, reason = "each test program needs a part of it")]
+
+use faultline_kernel::{HostConstants, HostRoot};
+use faultline_metrics::{Reading, Source, Stamp, Tick};
+use faultline_testkit::host::PretendHost;
+use faultlined::clock::{Clock, Due};
+use faultlined::config::Config;
+use faultlined::discovery::{Finder, Target};
+use faultlined::hub::{Hub, Latest};
+use faultlined::sinks::history::History;
+use faultlined::sources::conclusions::Inputs;
+use faultlined::sources::{self, listening, rpc, selfwatch};
+use faultlined::tick::Poll;
+use faultlined::tick::{Parts, Ticker};
+use faultlined::validator::intake::Intake;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The validator of every pretend host.
+pub(crate) const PID: u32 = 4242;
+
+/// The sources that read the kernel's files.
+pub(crate) const OF_THE_KERNEL: [Source; 4] = [
+    Source::Process,
+    Source::Threads,
+    Source::Cgroup,
+    Source::Host,
+];
+
+/// A daemon without threads, sockets and clocks.
+pub(crate) struct Pretend {
+    /// What it looks at.
+    pub(crate) host: PretendHost,
+    /// Where pushes go.
+    pub(crate) intake: Intake,
+    /// What the landing page would draw.
+    pub(crate) history: History,
+    /// Who is followed.
+    pub(crate) target: Option<Arc<Target>>,
+    /// Time since the daemon started.
+    pub(crate) uptime: Duration,
+    /// What the wall clock showed then; a test may move it.
+    pub(crate) started: Duration,
+    finder: Finder,
+    ticker: Ticker,
+}
+
+impl Pretend {
+    /// Over a copy of a pretend host. Nobody is followed yet.
+    pub(crate) fn new(fixture: &str, config: &Config) -> Self {
+        let host = PretendHost::from_fixture(&fixtures().join(fixture)).unwrap();
+        let root = HostRoot::below(host.root());
+        Self::over(host, root, config)
+    }
+
+    /// Over the machine that the test runs on; its own host stays empty.
+    pub(crate) fn real(config: &Config) -> Self {
+        Self::over(PretendHost::empty().unwrap(), HostRoot::default(), config)
+    }
+
+    fn over(host: PretendHost, root: HostRoot, config: &Config) -> Self {
+        let clock = Clock::start();
+        let finder = Finder::build(&config.target, root.clone(), clock);
+        let (intake, history) = (Intake::new(&config.datapoints), History::default());
+        let parts = Parts {
+            clock,
+            interval: config.sampling.interval,
+            following: finder.following(),
+            host: constants(&root),
+            sources: sources(config, &root, &finder, &intake),
+            root,
+        };
+        let ticker = Ticker::new(parts, Hub::new(vec![Box::new(history.clone())]));
+        let started = Duration::from_secs(1_795_225_000);
+        Pretend {
+            host,
+            intake,
+            history,
+            target: None,
+            uptime: Duration::ZERO,
+            started,
+            finder,
+            ticker,
+        }
+    }
+
+    /// The same, with its validator found.
+    pub(crate) fn following(fixture: &str) -> Self {
+        let mut pretend = Self::new(fixture, &Config::default());
+        pretend.find();
+        assert!(pretend.target.is_some(), "{fixture}: nobody was found");
+        pretend
+    }
+
+    /// Looks for the validator; nobody is followed if there is none.
+    pub(crate) fn find(&mut self) {
+        self.target = self.finder.find_once();
+    }
+
+    /// Now, as far as the daemon knows.
+    pub(crate) fn now(&self) -> Stamp {
+        Stamp {
+            uptime: self.uptime,
+            unix: self.started + self.uptime,
+        }
+    }
+
+    /// Lets time pass and ticks.
+    pub(crate) fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
+        self.uptime += passed;
+        let due = Due {
+            number: self.uptime.as_secs(),
+            lateness: Duration::from_millis(1),
+            missed: 0,
+        };
+        self.ticker.tick_at(self.now(), due, self.target.as_deref())
+    }
+
+    /// Ticks a second later.
+    pub(crate) fn tick(&mut self) -> Arc<Tick> {
+        self.tick_after(Duration::from_secs(1))
+    }
+
+    /// A push arrives whole.
+    pub(crate) fn push(&self, body: &str) {
+        let mut push = self.intake.begin(self.now());
+        body.lines().for_each(|line| push.line(line.as_bytes()));
+        self.intake.commit(push, self.now());
+    }
+}
+
+/// The folder of pretend hosts.
+pub(crate) fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts")
+}
+
+/// A reading's series: its name and labels.
+pub(crate) fn series(reading: &Reading) -> String {
+    let own = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(|text| text.as_str()));
+    let tags = reading
+        .tags
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let labels: Vec<String> = own
+        .chain(tags)
+        .map(|(name, value)| format!("{name}={value:?}"))
+        .collect();
+    format!("{}{{{}}}", reading.metric.name, labels.join(","))
+}
+
+/// The units of the machines the pretend hosts were taken from, whatever this one has.
+fn constants(root: &HostRoot) -> HostConstants {
+    HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        ..HostConstants::read(root).unwrap()
+    }
+}
+
+/// The daemon's list, with nothing behind those that fill slots of their own but the intake.
+fn sources(
+    config: &Config,
+    root: &HostRoot,
+    finder: &Finder,
+    intake: &Intake,
+) -> Vec<Box<dyn Poll>> {
+    let live = Latest::default();
+    live.set(Some(Arc::new(config.clone())));
+    let told = Inputs {
+        intake: intake.clone(),
+        rpc: rpc::Handle::default(),
+        votes: faultlined::sources::votes::Handle::default(),
+        resources: faultlined::sources::resources::Handle::default(),
+        admin: Latest::default(),
+        log: None,
+    };
+    let datapoints = listening::Datapoints {
+        intake: intake.clone(),
+        meter: None,
+        forward: None,
+    };
+    let mut sources = sources::polled(config, root, &finder.following());
+    sources.extend(sources::with_inputs(config, datapoints, told, live));
+    // Its own process is the real one.
+    sources.push(Box::new(selfwatch::Selfwatch::new(
+        &HostRoot::default(),
+        false,
+    )));
+    sources
+}

@@ -1,0 +1,281 @@
+//! What `systemd/` ships, as systemd's own programs read it. What becomes of it on a real host: `scripts/vm-test`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Exposure may be 2.0 at most; the option counts tenths.
+const THRESHOLD: &str = "--threshold=20";
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../systemd")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("UTF-8")
+    };
+    let mut names: Vec<String> = fs::read_dir(folder).expect("a folder").map(name).collect();
+    names.sort();
+    names
+}
+
+fn unit(name: &str) -> String {
+    fs::read_to_string(shipped().join("system").join(name)).expect("a unit")
+}
+
+/// The lines that say something.
+fn settings(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The units in a folder of their own, with programs that are there.
+fn installed() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in names(&shipped().join("system")) {
+        let text = unit(&name);
+        let text = text
+            .replace("/usr/bin/faultline ", "/bin/true ")
+            .replace("/usr/bin/faultlined ", "/bin/true ")
+            .replace("/home/sol/bin/validator.sh", "/bin/true");
+        fs::write(folder.path().join(name), text).expect("a file");
+    }
+    let validator = "[Service]\nExecStart=/bin/true\n";
+    fs::write(folder.path().join("agave-validator.service"), validator).expect("a file");
+    folder
+}
+
+/// As an operator puts it beside a unit.
+fn drop_in(folder: &Path, unit: &str, which: &str) {
+    let file = shipped().join("drop-ins").join(which);
+    let beside = folder.join(format!("{unit}.d"));
+    fs::create_dir_all(&beside).expect("a folder");
+    fs::copy(&file, beside.join(file.file_name().expect("a name"))).expect("a copy");
+}
+
+/// Whether `systemd-analyze` is content, and what it said; `None` without it.
+fn analyze(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
+    let path = format!("{}:", folder.display());
+    let mut analyze = Command::new("systemd-analyze");
+    let output = match analyze
+        .args(arguments)
+        .env("SYSTEMD_UNIT_PATH", path)
+        .current_dir(folder)
+        .output()
+    {
+        Ok(output) => output,
+        Err(error) => {
+            println!("SKIPPED: systemd-analyze cannot be started: {error}");
+            return None;
+        }
+    };
+    let said = [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
+    Some((output.status.success(), said))
+}
+
+fn verify(folder: &Path, unit: &str) -> Option<(bool, String)> {
+    analyze(
+        folder,
+        &["verify", "--man=no", "--recursive-errors=yes", unit],
+    )
+}
+
+/// Templates with an instance that they are made for.
+fn instance(name: &str) -> String {
+    name.replace("agave-validator@.", "agave-validator@512G.")
+        .replace("@.", "@2.")
+}
+
+#[test]
+fn systemd_takes_every_unit_without_a_word() {
+    let folder = installed();
+    for name in names(&shipped().join("system")) {
+        let Some((fine, said)) = verify(folder.path(), &instance(&name)) else {
+            return;
+        };
+        assert!(fine && said.is_empty(), "{name}: {said}");
+    }
+    fs::write(
+        folder.path().join("broken.service"),
+        "[Service]\nExecStart=/bin/true\nMemoryMaxx=1\n",
+    )
+    .expect("a file");
+    let said = verify(folder.path(), "broken.service").map(|(_, said)| said);
+    assert!(
+        said.is_some_and(|said| said.contains("MemoryMaxx")),
+        "what is wrong would be told"
+    );
+}
+
+#[test]
+fn systemd_takes_every_drop_in_without_a_word() {
+    for (unit, folder_of) in [
+        ("faultlined.service", "faultlined"),
+        ("agave-validator.service", "validator"),
+    ] {
+        for name in names(&shipped().join("drop-ins").join(folder_of)) {
+            let folder = installed();
+            drop_in(folder.path(), unit, &format!("{folder_of}/{name}"));
+            let Some((fine, said)) = verify(folder.path(), unit) else {
+                return;
+            };
+            assert!(fine && said.is_empty(), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_daemons_exposure_is_small_also_as_the_validators_user() {
+    let exposure = |folder: &Path, unit: &str| {
+        analyze(folder, &["security", "--offline=yes", THRESHOLD, unit])
+    };
+    for more in [None, Some("faultlined/same-user.conf")] {
+        let folder = installed();
+        for unit in ["faultlined.service", "faultlined@.service"] {
+            more.iter()
+                .for_each(|which| drop_in(folder.path(), unit, which));
+            let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else {
+                return;
+            };
+            assert!(fine && said.contains("Overall exposure level"), "{said}");
+        }
+    }
+    let open = tempfile::tempdir().expect("a folder");
+    fs::write(
+        open.path().join("open.service"),
+        "[Service]\nExecStart=/bin/true\n",
+    )
+    .expect("a file");
+    assert!(
+        exposure(open.path(), "./open.service").is_some_and(|(fine, _)| !fine),
+        "an open unit is over it"
+    );
+}
+
+#[test]
+fn the_template_says_what_the_service_says() {
+    for name in [
+        "faultlined.service",
+        "faultlined-ingest.socket",
+        "faultlined-metrics.socket",
+    ] {
+        let (stem, kind) = name.split_once('.').expect("a name");
+        let template = unit(&format!("{stem}@.{kind}"))
+            .replace("@%i", "")
+            .replace("127.0.0.%i", "127.0.0.1")
+            .replace("/run/faultlined-%i", "/run/faultlined")
+            .replace("StateDirectory=faultlined-%i", "StateDirectory=faultlined")
+            .replace("/ingest-%i.env", "/ingest.env")
+            .replace("/%i.toml", "/faultlined.toml");
+        let one = unit(name);
+        let of = |text: &str| -> Vec<String> {
+            settings(text)
+                .filter(|line| !line.starts_with("Description="))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(of(&template), of(&one), "{name}");
+    }
+}
+
+#[test]
+fn limits_of_memory_are_literal_and_as_their_slices_are_called() {
+    let mut sizes = 0;
+    for name in names(&shipped().join("system")) {
+        let text = unit(&name);
+        let limits: Vec<&str> = settings(&text)
+            .filter(|line| line.starts_with("Memory"))
+            .collect();
+        assert!(
+            !limits.iter().any(|line| line.contains('%')),
+            "{name}: systemd ignores a size with a specifier"
+        );
+        if let Some(size) = name
+            .strip_prefix("validator-")
+            .and_then(|name| name.strip_suffix(".slice"))
+        {
+            assert_eq!(
+                limits,
+                [format!("MemoryMax={size}"), "MemorySwapMax=0".to_owned()],
+                "{name}"
+            );
+            sizes += 1;
+        }
+    }
+    assert!(
+        sizes >= 8 && unit("agave-validator@.service").contains("\nSlice=validator-%i.slice\n"),
+        "{sizes} sizes"
+    );
+}
+
+#[test]
+fn users_and_folders_are_made_as_they_are_written() {
+    let root = tempfile::tempdir().expect("a folder");
+    let at = format!("--root={}", root.path().display());
+    fs::create_dir(root.path().join("etc")).expect("a folder");
+    let run = |program: &str, file: &str| {
+        let file = shipped().join(file);
+        match Command::new(program)
+            .args(["--create", &at])
+            .arg(&file)
+            .output()
+        {
+            Ok(output) => Some(output),
+            Err(error) => {
+                println!("SKIPPED: {program} cannot be started: {error}");
+                None
+            }
+        }
+    };
+    let root_only = rustix::process::geteuid().is_root();
+    if !root_only {
+        println!("SKIPPED: needs root, to give files to another user");
+        return;
+    }
+    let sysusers = Command::new("systemd-sysusers")
+        .arg(&at)
+        .arg(shipped().join("sysusers.d/faultline.conf"))
+        .output();
+    let Ok(sysusers) = sysusers else {
+        return println!("SKIPPED: systemd-sysusers cannot be started");
+    };
+    assert!(
+        sysusers.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sysusers.stderr)
+    );
+    let passwd = fs::read_to_string(root.path().join("etc/passwd")).expect("users");
+    assert!(
+        passwd
+            .lines()
+            .any(|line| line.starts_with("faultline:") && line.contains("nologin")),
+        "{passwd}"
+    );
+    let Some(made) = run("systemd-tmpfiles", "tmpfiles.d/faultline.conf") else {
+        return;
+    };
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let folder = fs::metadata(root.path().join("etc/faultline")).expect("the folder");
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&folder.permissions()) & 0o7777,
+        0o750
+    );
+}

@@ -1,0 +1,299 @@
+//! A real validator that is killed, starved, votes no longer, and whose disk is filled, next to the daemon, a Prometheus with the rules of this
+//! tree and an Alertmanager with its configuration: whoever is on call is told each time, by the right alert and by no other.
+//!
+//! All times of the rules are divided by [`FASTER`]; thresholds stay.
+
+#![allow(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot prepare its scene fails; it mounts a disk"
+)]
+
+use disk::Disk;
+use faster::faster;
+use faultline_testkit::alertmanager::{Alertmanager, Told};
+use faultline_testkit::binaries::Binaries;
+use faultline_testkit::cluster::{Cluster, ClusterOptions};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
+use faultline_testkit::transaction::base58;
+use faultline_testkit::voter::{Stake, vote_account};
+use faultline_testkit::{Result, alertmanager, binaries, prometheus};
+use limited::LimitedCgroup;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[path = "real_alerts/disk.rs"]
+mod disk;
+#[path = "real_alerts/faster.rs"]
+mod faster;
+#[path = "faultlined/support/limited.rs"]
+mod limited;
+
+const PATIENCE: Duration = Duration::from_secs(240);
+/// So many minutes are a minute here.
+const FASTER: u32 = 12;
+/// How long nothing may be told of a healthy node, and nothing more after a fault was: longer than any `for` of a page.
+const QUIET: Duration = Duration::from_secs(75);
+const MIB: u64 = 1 << 20;
+const DISK: u64 = 8192 * MIB;
+/// Room to start in.
+const ROOMY: u64 = 4096 * MIB;
+
+fn rules() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus")
+}
+
+/// The rules and Alertmanager's configuration of this tree, with shorter times.
+fn shortened(folder: &Path) -> (Vec<PathBuf>, String) {
+    let read = |name: &str| fs::read_to_string(rules().join(name)).expect("a file of this tree");
+    let files = ["faultline.alerts.yml", "faultline.recording.yml"].map(|name| {
+        let file = folder.join(name);
+        fs::write(&file, faster(&read(&format!("rules/{name}")), FASTER)).expect("a file");
+        file
+    });
+    (files.into(), faster(&read("alertmanager.yml"), FASTER))
+}
+
+/// Alerts that are right on this machine whatever happens: it allows less than the validator needs.
+fn of_this_machine() -> Vec<&'static str> {
+    let short = |(setting, needed, _): &(&str, u64, _)| {
+        let allowed = fs::read_to_string(format!("/proc/sys/{setting}")).expect("procfs");
+        allowed.trim().parse::<u64>().expect("a number") < *needed
+    };
+    let settings = [
+        ("vm/max_map_count", 1_000_000, "AgaveMaxMapCount"),
+        ("net/core/rmem_default", 134_217_728, "AgaveUdpDrops"),
+    ];
+    settings
+        .into_iter()
+        .filter(short)
+        .map(|(_, _, alert)| alert)
+        .collect()
+}
+
+/// A node with everything that looks at it.
+struct Scene {
+    cluster: Cluster,
+    daemon: Daemon,
+    prometheus: Prometheus,
+    alertmanager: Alertmanager,
+    cgroup: LimitedCgroup,
+    /// Of both ledgers; last, since everything else must have ended when it goes.
+    disk: Disk,
+    /// What was told before the present fault.
+    before: usize,
+}
+
+impl Scene {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.daemon.scrape().ok()?.get(name, &[])
+    }
+
+    /// What receivers were told since the last fault, but for what is wrong with this machine all the time.
+    fn told(&self) -> Vec<Told> {
+        let mut told = self.alertmanager.told().split_off(self.before);
+        told.retain(|told| !of_this_machine().contains(&told.alert.as_str()));
+        told
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.told()
+            .into_iter()
+            .filter(|told| !told.resolved)
+            .map(|told| told.alert)
+            .collect()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        start(&mut self.cluster, &self.cgroup)
+    }
+
+    /// `receiver` is told of this alert, and of no other while it fires; afterwards it is told that it is over.
+    fn is_told(
+        &mut self,
+        what: &str,
+        (receiver, alert): (&str, &str),
+        mend: impl FnOnce(&mut Scene) -> Result<()>,
+    ) -> Result<()> {
+        let wanted = |resolved| Told {
+            receiver: receiver.to_owned(),
+            alert: alert.to_owned(),
+            resolved,
+        };
+        let has = |scene: &Scene, resolved| {
+            let told = scene.told();
+            if told.contains(&wanted(resolved)) {
+                Ok(())
+            } else {
+                Err((told, scene.prometheus.firing()))
+            }
+        };
+        eventually_seeing(PATIENCE, what, || has(self, false));
+        mend(self)?;
+        eventually_seeing(PATIENCE, &format!("{what}: it is over"), || has(self, true));
+        std::thread::sleep(QUIET);
+        let told = self.told();
+        println!("{what}: {told:?}");
+        assert_eq!(
+            self.names(),
+            BTreeSet::from([alert.to_owned()]),
+            "{what}: {told:?}"
+        );
+        self.before = self.alertmanager.told().len();
+        Ok(())
+    }
+}
+
+/// Starts the follower in its cgroup and waits until it follows.
+fn start(cluster: &mut Cluster, cgroup: &LimitedCgroup) -> Result<()> {
+    let pid = cluster.start_follower()?;
+    cgroup
+        .write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
+    cluster.wait_until_following()
+}
+
+fn scene(folder: &Path, cgroup: LimitedCgroup, disk: Disk) -> Result<Scene> {
+    let nodes = folder.join("nodes");
+    let config = folder.join("faultlined.toml");
+    let vote = base58(vote_account());
+    let text = format!(
+        "[rpc]\ninterval = \"1s\"\n[validator]\ninterval = \"1s\"\nvote_account = \"{vote}\"\n"
+    );
+    fs::write(&config, text).expect("a configuration");
+    let ledger = nodes.join("follower").display().to_string();
+    let daemon = Daemon::start(
+        env!("CARGO_BIN_EXE_faultlined"),
+        &[
+            "--config",
+            &config.display().to_string(),
+            "--ledger",
+            &ledger,
+        ],
+        folder,
+    )?;
+    let options = ClusterOptions {
+        programs: 8,
+        folder: Some(nodes),
+        follower_metrics: Some(daemon.ingest_url()),
+        // So little that hardly a leader slot comes while it is down, which would be told as well.
+        follower_stakes: vec![Stake::always(40)],
+        ..ClusterOptions::default()
+    };
+    let mut cluster = Cluster::start_leader(options)?;
+    // Before anybody looks: a validator that is not there yet is down.
+    start(&mut cluster, &cgroup)?;
+    let (rule_files, configuration) = shortened(folder);
+    let alertmanager = Alertmanager::start(&configuration)?;
+    let options = PrometheusOptions {
+        targets: vec![daemon.metrics().parse().expect("an address")],
+        rule_files,
+        alertmanager: Some(alertmanager.address().to_owned()),
+        ..PrometheusOptions::default()
+    };
+    let prometheus = Prometheus::start(&options)?;
+    Ok(Scene {
+        cluster,
+        daemon,
+        prometheus,
+        alertmanager,
+        cgroup,
+        disk,
+        before: 0,
+    })
+}
+
+#[test]
+#[ignore = "takes ten minutes: .ci/run --long; the cases of each rule are in grafana/prometheus/tests"]
+fn a_node_that_is_killed_filled_and_starved_or_does_not_vote_is_told_each_time_by_the_right_alert_and_no_other()
+-> Result<()> {
+    for (there, message) in [
+        (Binaries::find().is_some(), binaries::SKIP_MESSAGE),
+        (Prometheus::is_installed(), prometheus::SKIP_MESSAGE),
+        (Alertmanager::is_installed(), alertmanager::SKIP_MESSAGE),
+    ] {
+        if !there {
+            eprintln!("{message}");
+            return Ok(());
+        }
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (cgroup, disk) = (
+        LimitedCgroup::new(ROOMY),
+        Disk::mount(&folder.path().join("nodes"), DISK),
+    );
+    let (Some(cgroup), Some(disk)) = (cgroup, disk) else {
+        eprintln!("SKIPPED: no cgroup with a limit of memory, or no file system, can be made here");
+        return Ok(());
+    };
+    let mut scene = scene(folder.path(), cgroup, disk)?;
+    std::thread::sleep(QUIET);
+    assert_eq!(scene.told(), [], "a healthy node");
+    scene.cluster.kill_follower()?;
+    scene.is_told("killed", ("page", "AgaveDown"), Scene::start)?;
+    votes_stop(&mut scene)?;
+    scene.disk.fill(0.03);
+    scene.is_told("filled", ("page", "AgaveDiskNearlyFull"), |scene| {
+        scene.disk.empty();
+        Ok(())
+    })?;
+    starved(&mut scene)?;
+    assert_eq!(scene.daemon.stop()?, Some(0));
+    Ok(())
+}
+
+/// Another identity takes over, whose votes do not count for the vote account. Slots are not shorter than they are: votes are told
+/// not to land before they are so old that the validator is delinquent.
+fn votes_stop(scene: &mut Scene) -> Result<()> {
+    let [own, other] = scene.cluster.places().clone();
+    scene.cluster.set_follower_identity(&other.identity)?;
+    let told = |scene: &Scene, alert: &str, resolved| {
+        let wanted = Told {
+            receiver: "page".to_owned(),
+            alert: alert.to_owned(),
+            resolved,
+        };
+        let told = scene.told();
+        if told.contains(&wanted) {
+            Ok(())
+        } else {
+            Err((told, scene.prometheus.firing()))
+        }
+    };
+    eventually_seeing(PATIENCE, "votes stop: delinquent", || {
+        told(scene, "AgaveDelinquent", false)
+    });
+    scene.cluster.set_follower_identity(&own.identity)?;
+    eventually_seeing(PATIENCE, "votes stop: it is over", || {
+        told(scene, "AgaveDelinquent", true)
+    });
+    std::thread::sleep(QUIET);
+    println!("votes stop: {:?}", scene.told());
+    let mut others = scene.names();
+    others.retain(|alert| !["AgaveDelinquent", "AgaveVotesNotLanding"].contains(&alert.as_str()));
+    assert_eq!(others, BTreeSet::new(), "votes stop: {:?}", scene.told());
+    scene.before = scene.alertmanager.told().len();
+    Ok(())
+}
+
+/// The limit is so low that what cannot be dropped is more than 95 % of it: what is left of page cache is read again and again.
+fn starved(scene: &mut Scene) -> Result<()> {
+    let needed = scene
+        .number("agave_memory_unreclaimable_bytes")
+        .expect("its memory is known");
+    let limit = (needed / 0.955) as u64;
+    println!(
+        "unreclaimable {:.0} MiB, limit {} MiB",
+        needed / MIB as f64,
+        limit / MIB
+    );
+    scene.cgroup.limit(limit).expect("a limit can be lowered");
+    scene.is_told("starved", ("page", "AgaveOomAhead"), |scene| {
+        scene.cgroup.limit(ROOMY).expect("a limit can be raised");
+        Ok(())
+    })
+}

@@ -1,0 +1,245 @@
+//! Every query of every dashboard against a Prometheus that has scraped the daemon beside a real validator.
+
+use faultline_testkit::Result;
+use faultline_testkit::binaries::in_search_path;
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::process::{Program, Running, tail};
+use faultline_testkit::prometheus::Prometheus;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Series of the last five minutes are asked for, at most.
+const WINDOW: f64 = 300.0;
+
+/// How long a query may go on showing nothing, or a rendering take.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The label `experiment` of both daemons.
+const EXPERIMENT: &str = "by two ways";
+
+/// One query with Grafana's variables filled in.
+struct Asked {
+    /// Dashboard, panel, and the query's letter.
+    dashboard: String,
+    panel: String,
+    letter: String,
+    expression: String,
+    is_range: bool,
+}
+
+impl Asked {
+    fn who(&self) -> String {
+        format!("{}, {}, query {}", self.dashboard, self.panel, self.letter)
+    }
+
+    /// Whether the reasons name this query, or its whole panel.
+    fn is_among(&self, reasons: &Value) -> bool {
+        let of_dashboard = &reasons[&self.dashboard];
+        [
+            self.panel.clone(),
+            format!("{} {}", self.panel, self.letter),
+        ]
+        .iter()
+        .any(|key| !of_dashboard[key].is_null())
+    }
+}
+
+fn grafana() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana")
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a file of the tree");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// What a variable stands for: everything where many may be chosen, else the validator that is looked at.
+fn value_of(variable: &Value, instance: &str) -> String {
+    match variable["name"].as_str().unwrap_or_default() {
+        _ if variable["multi"] == true => ".*".to_owned(),
+        "instance" => instance.to_owned(),
+        "earlier" => "20s".to_owned(),
+        _ => EXPERIMENT.to_owned(),
+    }
+}
+
+fn filled(expression: &str, variables: &[Value], instance: &str) -> String {
+    let mut text = expression
+        .replace("$__rate_interval", "30s")
+        .replace("$__range", "5m");
+    for variable in variables {
+        let name = variable["name"].as_str().unwrap_or_default();
+        text = text.replace(&format!("${name}"), &value_of(variable, instance));
+    }
+    text
+}
+
+fn queries(instance: &str) -> Vec<Asked> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
+        let path = entry.expect("a file").path();
+        let dashboard = read(&path);
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let variables = dashboard["templating"]["list"]
+            .as_array()
+            .expect("variables");
+        for panel in dashboard["panels"].as_array().expect("panels") {
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                all.push(Asked {
+                    dashboard: name.clone(),
+                    panel: text(&panel["title"]),
+                    letter: text(&target["refId"]),
+                    expression: filled(&text(&target["expr"]), variables, instance),
+                    is_range: target["range"] == true,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// How many series a query shows.
+fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
+    if asked.is_range {
+        prometheus.query_range(&asked.expression, (now - WINDOW, now), 5)
+    } else {
+        Ok(prometheus.query(&asked.expression)?.len())
+    }
+}
+
+/// No query errs; none shows nothing, unless `without-data.json` says why; nothing is said there that no longer holds.
+pub(crate) fn every_query_shows_something_or_there_is_a_reason(
+    prometheus: &Prometheus,
+    instance: &str,
+) {
+    let queries = queries(instance);
+    let now = || {
+        prometheus
+            .query("time()")
+            .ok()
+            .and_then(|answer| Some(answer.first()?.1))
+            .unwrap_or_default()
+    };
+    let refused = queries
+        .iter()
+        .filter_map(|asked| Some((asked.who(), series(prometheus, asked, now()).err()?)));
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.is_empty(), "Prometheus refuses: {refused:#?}");
+    let reasons = read(&grafana().join("render/without-data.json"));
+    let looked_at = |asked: &&Asked| !asked.is_among(&reasons["sometimes"]);
+    let mut shown: BTreeSet<String> = BTreeSet::new();
+    eventually_seeing(PATIENCE, "every query shows something", || {
+        let now = now();
+        for asked in queries.iter().filter(looked_at) {
+            if series(prometheus, asked, now).is_ok_and(|found| found > 0) {
+                shown.insert(asked.who());
+            }
+        }
+        let empty = queries
+            .iter()
+            .filter(looked_at)
+            .filter(|asked| !shown.contains(&asked.who()));
+        let empty: Vec<String> = empty
+            .filter(|asked| !asked.is_among(&reasons["always"]))
+            .map(Asked::who)
+            .collect();
+        if empty.is_empty() { Ok(()) } else { Err(empty) }
+    });
+    let unneeded = queries
+        .iter()
+        .filter(|asked| asked.is_among(&reasons["always"]) && shown.contains(&asked.who()));
+    let unneeded: Vec<String> = unneeded.map(Asked::who).collect();
+    assert!(
+        unneeded.is_empty(),
+        "they have data, and without-data.json says that they never do: {unneeded:?}"
+    );
+    println!(
+        "{} queries of the dashboards, {} with data for sure",
+        queries.len(),
+        shown.len()
+    );
+}
+
+/// Draws all dashboards with Grafana's own panels; the pictures stay in `target/dashboards`. A dashboard that is broken on
+/// purpose is refused: the check can fail.
+pub(crate) fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
+    if !grafana()
+        .join("render/node_modules/.package-lock.json")
+        .is_file()
+        || ["node", "chromium"]
+            .iter()
+            .any(|program| in_search_path(program).is_none())
+    {
+        eprintln!(
+            "SKIPPED: dashboards are not drawn: npm ci --prefix grafana/render, node and chromium are needed"
+        );
+        return Ok(());
+    }
+    let instance = format!("instance={instance}");
+    let (succeeded, said) = draw(
+        prometheus,
+        &[
+            "--last",
+            "5m",
+            "--scrape",
+            "1",
+            "--set",
+            &instance,
+            "--set",
+            "earlier=30s",
+        ],
+    )?;
+    println!("{said}");
+    assert!(succeeded, "{said}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut broken = read(&grafana().join("dashboards/overview.json"));
+    let panels = broken["panels"].as_array_mut().expect("panels");
+    panels.truncate(3);
+    for (panel, query) in panels
+        .iter_mut()
+        .skip(1)
+        .zip(["rate(agave_up[", "agave_no_such_thing"])
+    {
+        panel["targets"][0]["expr"] = query.into();
+    }
+    std::fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
+    let path = folder.path().display().to_string();
+    let (succeeded, said) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
+    assert!(
+        !succeeded && said.contains("parse error") && said.contains("no series"),
+        "{said}"
+    );
+    Ok(())
+}
+
+/// Whether the renderer was content, and what it said.
+fn draw(prometheus: &Prometheus, words: &[&str]) -> Result<(bool, String)> {
+    let root = grafana().join("..");
+    let output = root.join("target/dashboards.out");
+    let mut arguments = vec![
+        "--prometheus".to_owned(),
+        format!("http://{}", prometheus.address()),
+    ];
+    arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    let path = root.join("scripts/render-dashboards");
+    let mut running = Running::start(&Program {
+        path,
+        arguments,
+        environment: Vec::new(),
+        output: output.clone(),
+    })?;
+    let ended = eventually_seeing(PATIENCE, "the dashboards are drawn", || {
+        running
+            .ended_with()
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| tail(&output, 5))
+    });
+    Ok((ended.success(), tail(&output, 100)))
+}

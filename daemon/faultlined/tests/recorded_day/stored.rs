@@ -1,0 +1,166 @@
+//! Nodes in the storage of a real Prometheus, with what the recording rules make of them.
+
+use crate::recording::{Node, Recording};
+use faultline_testkit::binaries::in_search_path;
+use faultline_testkit::process::succeed;
+use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, Rule};
+use faultline_testkit::{Error, Result};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file of rules: of this tree, or of the folder that `FAULTLINE_RULES` names.
+pub(crate) fn shipped(name: &str) -> PathBuf {
+    let of_tree = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
+    let folder = std::env::var_os("FAULTLINE_RULES").map_or_else(of_tree, PathBuf::from);
+    folder.join(name)
+}
+
+/// The rules of this tree, as Prometheus reads them.
+pub(crate) fn rules() -> Result<Vec<Rule>> {
+    Prometheus::start(&PrometheusOptions {
+        rule_files: vec![shipped("*.yml")],
+        ..PrometheusOptions::default()
+    })?
+    .rules()
+}
+
+/// The words of an expression that may be a metric: nothing in braces, which holds labels.
+pub(crate) fn words(expression: &str) -> impl Iterator<Item = &str> {
+    let outside = expression
+        .split('{')
+        .map(|part| part.rsplit_once('}').map_or(part, |(_, after)| after));
+    let words = outside.flat_map(|part| {
+        part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+    });
+    words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// What alerts read, themselves or by a recording rule.
+pub(crate) fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
+    let alerts = rules
+        .iter()
+        .filter(|rule| rule.is_alert)
+        .flat_map(|rule| words(&rule.expression));
+    let mut read: BTreeSet<&str> = alerts.collect();
+    let recorded = rules
+        .iter()
+        .filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
+    let below: Vec<&str> = recorded.flat_map(|rule| words(&rule.expression)).collect();
+    read.extend(below);
+    read
+}
+
+/// Blocks in the storage of a Prometheus.
+pub(crate) struct Stored {
+    pub(crate) folder: PathBuf,
+    /// Recording rules that Prometheus refuses for some time of these nodes.
+    pub(crate) refused: Vec<String>,
+}
+
+/// What alerts read of these nodes; no recording rule is refused.
+pub(crate) fn of_alerts(
+    recording: &Recording,
+    rules: &[Rule],
+    nodes: &[Node],
+    folder: &Path,
+) -> Result<PathBuf> {
+    let read = read_by_alerts(rules);
+    let stored = store(recording, rules, &|name| read.contains(name), nodes, folder)?;
+    assert_eq!(stored.refused, [""; 0]);
+    Ok(stored.folder)
+}
+
+/// A folder of blocks with these nodes: of the series and recording rules with these names.
+pub(crate) fn store(
+    recording: &Recording,
+    rules: &[Rule],
+    is_kept: &dyn Fn(&str) -> bool,
+    nodes: &[Node],
+    folder: &Path,
+) -> Result<Stored> {
+    let (text, storage) = (folder.join("nodes.om"), folder.join("data"));
+    let mut out = BufWriter::new(std::fs::File::create(&text).expect("room for a file"));
+    let written = recording
+        .write(is_kept, nodes, &mut out)
+        .and_then(|()| out.flush());
+    written.expect("room for a file");
+    let [file, data] = [&text, &storage].map(|path| path.display().to_string());
+    create_blocks(&["openmetrics", &file, &data])?;
+    std::fs::remove_file(&text).expect("room for a file");
+    let prometheus = on(&storage, Vec::new())?;
+    let [from, to] = span(nodes).map(|ms| (ms / 1000).to_string());
+    let (url, from, to) = (
+        format!("--url=http://{}", prometheus.address()),
+        format!("--start={from}"),
+        format!("--end={to}"),
+    );
+    let output = format!("--output-dir={data}");
+    let file = folder.join("recording.yml");
+    let words = [
+        "rules",
+        &url,
+        &from,
+        &to,
+        &output,
+        &file.display().to_string(),
+    ];
+    let mut refused = Vec::new();
+    // One after another: an error of one hides no other.
+    for rule in rules
+        .iter()
+        .filter(|rule| !rule.is_alert && is_kept(&rule.name))
+    {
+        std::fs::write(&file, recorded(rule)).expect("room for a file");
+        match create_blocks(&words) {
+            Err(Error::Ended { tail, .. }) if tail.contains("rule importer") => {
+                refused.push(rule.name.clone());
+            }
+            created => created?,
+        }
+    }
+    Ok(Stored {
+        folder: storage,
+        refused,
+    })
+}
+
+/// Blocks that are longer than two hours: the text is read once for each.
+fn create_blocks(words: &[&str]) -> Result<()> {
+    let promtool =
+        in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
+    let length = "--max-block-duration=24h";
+    succeed(
+        &promtool,
+        &[&["tsdb", "create-blocks-from", "--quiet", length], words].concat(),
+    )
+}
+
+/// A recording rule as a file.
+fn recorded(rule: &Rule) -> String {
+    let rule = json!({ "record": rule.name, "expr": rule.expression });
+    // JSON is YAML.
+    json!({ "groups": [{ "name": "recorded", "interval": "15s", "rules": [rule] }] }).to_string()
+}
+
+/// From the first sample to the last one.
+pub(crate) fn span(nodes: &[Node]) -> [i64; 2] {
+    let from = nodes.iter().map(|node| node.from).min().unwrap_or_default();
+    [
+        from,
+        nodes.iter().map(|node| node.to).max().unwrap_or_default(),
+    ]
+}
+
+/// A Prometheus that begins with these blocks and scrapes nothing.
+pub(crate) fn on(storage: &Path, rule_files: Vec<PathBuf>) -> Result<Prometheus> {
+    let interval = Some(if rule_files.is_empty() { 60 } else { 5 });
+    let storage = Some(storage.to_owned());
+    Prometheus::start(&PrometheusOptions {
+        storage,
+        rule_files,
+        interval,
+        ..PrometheusOptions::default()
+    })
+}

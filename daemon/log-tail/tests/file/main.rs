@@ -1,0 +1,388 @@
+//! The follower of a file, over every rotation: each line comes once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod model;
+mod probe;
+
+use faultline_agave::log::Progress;
+use faultline_log_tail::{Follower, QUIET};
+use faultline_metrics::{Problem, Stamp, Status};
+use model::{Model, Step};
+use probe::{append, numbered};
+use proptest::prelude::*;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+type Rig = model::Rig<TempDir>;
+
+impl Rig {
+    /// A follower of `log` in a new folder that `prepare` has filled.
+    fn over(prepare: impl FnOnce(&Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        prepare(&dir.path().join("log"));
+        model::Rig::new(dir)
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        self.tail.status().snapshot().problem
+    }
+
+    fn status(&self) -> Option<Status> {
+        self.problem().map(|problem| problem.status)
+    }
+}
+
+fn nothing(_: &Path) {}
+
+#[test]
+fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
+    let mut rig = Rig::over(|path| {
+        fs::write(
+            path,
+            format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half"),
+        )
+        .unwrap()
+    });
+    let mut file = append(&rig.path("log"));
+    file.write_all(b" datapoint: numbered value=8i\n").unwrap();
+    rig.write(&mut file, 3);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+    assert!(rig.tail.status().snapshot().up);
+}
+
+#[test]
+fn a_file_that_appears_later_is_read_from_its_beginning() {
+    let mut rig = Rig::over(nothing);
+    rig.poll();
+    assert_eq!(rig.status(), Some(Status::Absent));
+    assert!(!rig.tail.status().snapshot().up);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 3);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+    let status = rig.tail.status().snapshot();
+    assert_eq!(
+        (status.records, status.bytes),
+        (3, fs::metadata(rig.path("log")).unwrap().len())
+    );
+    assert!(status.last_line.is_some());
+}
+
+#[test]
+fn a_file_older_than_the_daemon_that_gets_the_name_is_history() {
+    let mut rig = Rig::over(nothing);
+    fs::write(rig.path("old"), numbered(7)).unwrap();
+    std::os::unix::fs::symlink(rig.path("old"), rig.path("log")).unwrap();
+    rig.ahead = Duration::from_secs(3600);
+    rig.poll();
+    rig.write(&mut append(&rig.path("old")), 2);
+    rig.poll();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_line_is_handed_on_once_it_is_complete() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    let line = numbered(0);
+    for byte in line.as_bytes().chunks(7) {
+        assert_eq!(rig.probe.count(), 0);
+        file.write_all(byte).unwrap();
+        rig.poll();
+    }
+    rig.written = 1;
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_string_over_several_lines_is_one_datapoint() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    file.write_all(
+        b"[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one\n",
+    )
+    .unwrap();
+    rig.poll();
+    assert_eq!(rig.probe.count(), 0);
+    file.write_all(b"    two\n    three\" program=\"validator\"\n")
+        .unwrap();
+    rig.poll();
+    let seen = rig.probe.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(
+        seen[0].ends_with("message=\"one\ntwo\nthree\" program=\"validator\""),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn garbage_costs_its_own_lines_only() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    file.write_all(&[0xff, 0, 0xfe, b'\n', 0x80]).unwrap();
+    file.write_all(b"\n").unwrap();
+    file.write_all(&vec![b'x'; 300_000]).unwrap();
+    rig.poll();
+    file.write_all(&vec![0; 300_000]).unwrap();
+    file.write_all(b"\n").unwrap();
+    rig.write(&mut file, 2);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.probe.bad(), 1);
+    assert_eq!(rig.tail.status().snapshot().bad, 1);
+}
+
+#[test]
+fn an_old_file_is_read_until_its_successor_has_data_and_it_is_quiet() {
+    let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
+    let mut old = append(&rig.path("log"));
+    rig.write(&mut old, 1);
+    rig.poll();
+    fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
+    let mut new = append(&rig.path("log"));
+    rig.poll();
+    // A validator that handles SIGUSR1 only after its start.
+    rig.poll_after(Duration::from_secs(3600));
+    rig.write(&mut old, 5);
+    rig.poll();
+    rig.write(&mut new, 5);
+    rig.poll();
+    rig.write(&mut old, 1);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.tail.files(), 2);
+    rig.poll_after(QUIET);
+    assert_eq!(rig.tail.files(), 1);
+    rig.write(&mut new, 1);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    rig.poll();
+    fs::remove_file(rig.path("log")).unwrap();
+    rig.poll();
+    assert_eq!(rig.problem(), None, "a rotation may be under way");
+    rig.write(&mut file, 2);
+    rig.poll_after(Duration::from_secs(10));
+    assert_eq!(rig.status(), Some(Status::Gone));
+    rig.poll_after(Duration::from_secs(60));
+    assert_eq!(
+        rig.tail.files(),
+        0,
+        "the space of the deleted file is not freed"
+    );
+    drop(file);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_offset_again() {
+    for lines_after in [1, 2, 3, 50] {
+        let mut rig = Rig::over(nothing);
+        let mut file = append(&rig.path("log"));
+        rig.write(&mut file, 2);
+        rig.poll();
+        file.set_len(0).unwrap();
+        rig.write(&mut file, lines_after);
+        rig.poll();
+        rig.assert_all_once();
+    }
+}
+
+#[test]
+fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1")
+        .unwrap();
+    rig.poll();
+    file.set_len(0).unwrap();
+    rig.write(&mut file, 1);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.probe.bad(), 1);
+}
+
+#[test]
+fn a_file_let_go_that_comes_back_is_read_on_and_not_again() {
+    let mut rig = Rig::over(nothing);
+    let mut old = append(&rig.path("log"));
+    rig.write(&mut old, 20);
+    rig.poll();
+    fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
+    let mut new = append(&rig.path("log"));
+    rig.write(&mut new, 1);
+    rig.poll();
+    rig.poll_after(QUIET);
+    assert_eq!(rig.tail.files(), 1);
+    fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
+    rig.write(&mut old, 1);
+    rig.poll();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 20);
+    rig.poll();
+    fs::copy(rig.path("log"), rig.path("copy")).unwrap();
+    fs::rename(rig.path("copy"), rig.path("log")).unwrap();
+    rig.write(&mut append(&rig.path("log")), 1);
+    rig.poll();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_forbidden() {
+    // Write-only even for root.
+    let link =
+        |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
+    let mut rig = Rig::over(link);
+    rig.poll();
+    let problem = rig.problem().unwrap();
+    assert_eq!(problem.status, Status::Forbidden);
+    assert!(problem.what.contains("log: Permission denied"), "{problem}");
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"log-\xff\xfe"));
+    let (probe, at) = (probe::Probe::default(), Stamp::default());
+    let mut tail = Follower::open(&path, probe.records(), at);
+    let view = tail.status();
+    let problem = || view.snapshot().problem.unwrap().what;
+    let mut messages = vec![problem()];
+    fs::create_dir(&path).unwrap();
+    tail.poll(at);
+    messages.push(problem());
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    tail.poll(at);
+    fs::remove_file(&path).unwrap();
+    let minutes = |minutes: u64| Stamp {
+        uptime: Duration::from_secs(60 * minutes),
+        ..at
+    };
+    tail.poll(minutes(1));
+    tail.poll(minutes(2));
+    messages.push(problem());
+    view.begin(&path.as_path().into(), at);
+    messages.push(view.snapshot().unanswered(minutes(3)).unwrap().what);
+    for (message, words) in messages.iter().zip([
+        "log-\\xff\\xfe does not exist yet",
+        "log-\\xff\\xfe: a directory, not a file",
+        "log-\\xff\\xfe was there and is no more",
+        "log-\\xff\\xfe: its file system does not answer",
+    ]) {
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
+    let mut rig = Rig::over(|path| fs::create_dir(path).unwrap());
+    rig.poll();
+    let problem = rig.problem().unwrap();
+    assert_eq!(problem.status, Status::Broken);
+    assert!(
+        problem.what.ends_with("log: a directory, not a file"),
+        "{problem}"
+    );
+    fs::remove_dir(rig.path("log")).unwrap();
+
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        rig.path("log"),
+        rustix::fs::FileType::Fifo,
+        mode,
+        0,
+    )
+    .unwrap();
+    rig.poll();
+    assert_eq!(rig.status(), Some(Status::Broken));
+    fs::remove_file(rig.path("log")).unwrap();
+
+    rig.write(&mut append(&rig.path("log")), 2);
+    rig.poll();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn the_step_of_a_start_is_told() {
+    let mut rig = Rig::over(nothing);
+    assert_eq!(rig.tail.status().snapshot().progress, None);
+    let text =
+        "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
+    append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
+    rig.poll();
+    assert_eq!(
+        rig.tail.status().snapshot().progress.unwrap().progress,
+        Progress::Replaying { slot: 77 }
+    );
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u64..40).prop_map(Step::Lines),
+        1 => Just(Step::Half),
+        3 => any::<bool>().prop_map(|create| Step::Rename { create }),
+        3 => Just(Step::Reopen),
+        1 => Just(Step::Delete),
+        2 => Just(Step::CopyTruncate),
+        2 => Just(Step::Look),
+        1 => (1_u64..20).prop_map(Step::Wait),
+    ]
+}
+
+/// Fewer than usual, since they are made of files; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: if asked { usual.cases } else { 100 },
+        ..usual
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+    #[test]
+    fn whatever_the_order_of_writes_rotations_and_looks_every_line_comes_once(
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let mut model = Model::new(tempfile::tempdir().unwrap());
+        for step in &steps {
+            model.take(step);
+        }
+        model.check();
+    }
+}

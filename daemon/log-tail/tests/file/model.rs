@@ -1,0 +1,235 @@
+//! A writer, a rotator and a follower in one thread, in an order that a test or a fuzzer gives: whatever it is, every line
+//! must come once.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a model for tests: each uses a part, and what cannot go on fails it"
+)]
+
+use crate::probe::{Probe, append, numbered};
+use faultline_log_tail::{Follower, MOST_FILES, POLL};
+use faultline_metrics::Stamp;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MOST_FILES`]
+/// the follower lets go of files that somebody might still write to.
+const MOST_ROTATIONS: usize = MOST_FILES / 2;
+
+/// A follower in a folder, whose uptime the test sets.
+pub(crate) struct Rig<D> {
+    pub(crate) dir: D,
+    pub(crate) probe: Probe,
+    pub(crate) tail: Follower,
+    pub(crate) uptime: Duration,
+    /// The wall clock is this far ahead.
+    pub(crate) ahead: Duration,
+    pub(crate) written: u64,
+}
+
+impl<D: AsRef<Path>> Rig<D> {
+    /// A follower of `log` in this folder.
+    pub(crate) fn new(dir: D) -> Self {
+        let probe = Probe::default();
+        let began = Stamp {
+            uptime: Duration::ZERO,
+            unix: wall_clock(),
+        };
+        let tail = Follower::open(&dir.as_ref().join("log"), probe.records(), began);
+        Rig {
+            dir,
+            probe,
+            tail,
+            uptime: Duration::ZERO,
+            ahead: Duration::ZERO,
+            written: 0,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.as_ref().join(name)
+    }
+
+    pub(crate) fn poll_after(&mut self, wait: Duration) {
+        self.uptime += wait;
+        let now = Stamp {
+            uptime: self.uptime,
+            unix: wall_clock() + self.ahead,
+        };
+        while self.tail.poll(now) {}
+    }
+
+    pub(crate) fn poll(&mut self) {
+        self.poll_after(POLL);
+    }
+
+    /// Writes the next `count` numbered lines.
+    pub(crate) fn write(&mut self, file: &mut File, count: u64) {
+        for _ in 0..count {
+            file.write_all(numbered(self.written).as_bytes()).unwrap();
+            self.written += 1;
+        }
+    }
+
+    pub(crate) fn assert_all_once(&self) {
+        assert_all_once(&self.probe, self.written);
+    }
+}
+
+/// Since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel stamps the files of the model with this clock"
+)]
+fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// Every one of the `written` numbered lines came, and none came twice.
+pub(crate) fn assert_all_once(probe: &Probe, written: u64) {
+    let mut numbers = probe.numbers();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..written).collect::<Vec<_>>());
+}
+
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// So many lines are written.
+    Lines(u64),
+    /// Half a line is written, or its other half.
+    Half,
+    /// The log gets another name; whether there is a new file at once, or only when the writer makes one.
+    Rename {
+        create: bool,
+    },
+    /// The writer opens its log anew.
+    Reopen,
+    /// The log is deleted, and the writer opens it anew.
+    Delete,
+    /// The log is copied away and emptied.
+    CopyTruncate,
+    Look,
+    /// So many seconds pass, then the follower looks.
+    Wait(u64),
+}
+
+impl Step {
+    /// Any two bytes are a step.
+    pub fn of(bytes: [u8; 2]) -> Step {
+        let [what, how] = bytes;
+        match what % 17 {
+            0..=3 => Step::Lines(u64::from(how % 40) + 1),
+            4 | 5 => Step::Half,
+            6..=8 => Step::Rename {
+                create: how % 2 == 0,
+            },
+            9..=11 => Step::Reopen,
+            12 => Step::Delete,
+            13 | 14 => Step::CopyTruncate,
+            15 => Step::Look,
+            _ => Step::Wait(u64::from(how % 20) + 1),
+        }
+    }
+}
+
+/// A writer, a rotator and a follower.
+pub struct Model<D> {
+    pub(crate) rig: Rig<D>,
+    file: File,
+    /// The rest of a line whose first half is written.
+    half: Option<String>,
+    rotations: usize,
+    /// Rotations since the writer opened its log.
+    pending: usize,
+}
+
+impl<D: AsRef<Path>> Model<D> {
+    /// In an empty folder.
+    pub fn new(folder: D) -> Self {
+        let rig = Rig::new(folder);
+        let file = append(&rig.path("log"));
+        Model {
+            rig,
+            file,
+            half: None,
+            rotations: 0,
+            pending: 0,
+        }
+    }
+
+    pub fn take(&mut self, step: &Step) {
+        match step {
+            Step::Lines(count) => {
+                self.complete();
+                self.rig.write(&mut self.file, *count);
+            }
+            Step::Half if self.half.is_none() => {
+                let line = numbered(self.rig.written);
+                let (first, rest) = line.split_at(line.len() / 2);
+                self.file.write_all(first.as_bytes()).unwrap();
+                self.half = Some(rest.to_owned());
+            }
+            Step::Half => self.complete(),
+            Step::Rename { create } => self.rename(*create),
+            Step::Reopen => self.reopen(),
+            Step::Delete => {
+                self.rig.poll();
+                fs::remove_file(self.rig.path("log")).ok();
+                self.reopen();
+            }
+            Step::CopyTruncate => {
+                self.complete();
+                self.rig.poll();
+                if let Ok(named) = File::options().write(true).open(self.rig.path("log")) {
+                    named.set_len(0).unwrap();
+                }
+            }
+            Step::Look => self.rig.poll(),
+            Step::Wait(seconds) => self.rig.poll_after(Duration::from_secs(*seconds)),
+        }
+    }
+
+    /// Ends the last line and lets the follower read it: every line has come once, none is bad, and no more files are held
+    /// than may be.
+    pub fn check(&mut self) {
+        self.complete();
+        self.rig.poll();
+        self.rig.assert_all_once();
+        assert_eq!(self.rig.probe.bad(), 0);
+        let files = self.rig.tail.files();
+        assert!(files <= MOST_FILES + 1, "{files} files are held");
+    }
+
+    fn rename(&mut self, create: bool) {
+        if self.pending >= MOST_ROTATIONS {
+            self.reopen();
+        }
+        // A file that gets and loses the name between two looks cannot be known.
+        self.rig.poll();
+        self.rotations += 1;
+        self.pending += 1;
+        let to = self.rig.path(&format!("log.{}", self.rotations));
+        // Without a file there is nothing to rotate, as logrotate's missingok.
+        fs::rename(self.rig.path("log"), to).ok();
+        if create {
+            drop(append(&self.rig.path("log")));
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some(rest) = self.half.take() {
+            self.file.write_all(rest.as_bytes()).unwrap();
+            self.rig.written += 1;
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.complete();
+        self.rig.poll();
+        self.file = append(&self.rig.path("log"));
+        self.pending = 0;
+    }
+}

@@ -1,0 +1,315 @@
+//! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
+//! requests are pipelined.
+
+use super::outcome::{FetchColumn, FetchTable, Interval, plan};
+use crate::codec::{Codec, Coder};
+use anyhow::{Context as _, ensure};
+use faultline_common::clock;
+use faultline_stats::block;
+use std::io::{BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+const CHUNK: usize = 16 << 10;
+const STEPS: usize = 20;
+/// A local operation never takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LinkPlan {
+    pub(crate) codec: Codec,
+    pub(crate) dictionary: Option<Vec<u8>>,
+    pub(crate) latencies: Vec<Duration>,
+    pub(crate) in_flight: usize,
+    pub(crate) bandwidth: Option<u64>,
+    pub(crate) repeats: usize,
+    pub(crate) seed: u64,
+}
+
+/// When each record had arrived and was restored, and the bytes of all answers.
+struct Fetched {
+    at: Vec<Duration>,
+    bytes: u64,
+}
+
+pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
+    let mut order: Vec<(usize, bool)> = (0..plan.latencies.len())
+        .flat_map(|latency| [(latency, false), (latency, true)])
+        .collect();
+    let mut runs: Vec<[Vec<Fetched>; 2]> = plan
+        .latencies
+        .iter()
+        .map(|_| [Vec::new(), Vec::new()])
+        .collect();
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    for _ in 0..plan.repeats {
+        random.shuffle(&mut order);
+        for (latency, compressed) in &order {
+            let fetched = fetch(plan, records, plan.latencies[*latency], *compressed)?;
+            runs[*latency][usize::from(*compressed)].push(fetched);
+        }
+    }
+    let every = records.len().div_ceil(STEPS).max(1);
+    let steps: Vec<usize> = (1..=records.len())
+        .filter(|n| n.is_multiple_of(every) || *n == records.len())
+        .collect();
+    let columns = plan
+        .latencies
+        .iter()
+        .zip(&runs)
+        .map(|(latency, runs)| column(*latency, runs, &steps));
+    Ok(FetchTable {
+        codec: plan.codec.name(),
+        records: records.len() as u64,
+        in_flight: plan.in_flight as u64,
+        bandwidth: plan.bandwidth,
+        repeats: plan.repeats as u64,
+        columns: columns.collect(),
+        steps: steps.iter().map(|step| *step as u64).collect(),
+    })
+}
+
+fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
+    let mean = |runs: &[Fetched]| -> Vec<f64> {
+        let at = |index: usize| {
+            runs.iter()
+                .filter_map(|run| run.at.get(index))
+                .map(Duration::as_secs_f64)
+                .sum::<f64>()
+        };
+        (0..runs.first().map_or(0, |run| run.at.len()))
+            .map(|index| at(index) / runs.len().max(1) as f64)
+            .collect()
+    };
+    let (without, with) = (mean(uncmp), mean(cmp));
+    let each = |at: &[f64]| -> Vec<f64> {
+        at.iter()
+            .scan(0.0, |before, at| Some(at - std::mem::replace(before, *at)))
+            .collect()
+    };
+    let differences: Vec<Option<f64>> = each(&with)
+        .iter()
+        .zip(each(&without))
+        .map(|(with, without)| Some(with - without))
+        .collect();
+    let n = differences.len() as f64;
+    let at_steps = |at: &[f64]| -> Vec<f64> {
+        steps
+            .iter()
+            .filter_map(|step| at.get(step.checked_sub(1)?).copied())
+            .collect()
+    };
+    FetchColumn {
+        latency_ms: latency.as_secs_f64() * 1e3,
+        uncmp: at_steps(&without),
+        cmp: at_steps(&with),
+        uncmp_bytes: uncmp.first().map_or(0, |run| run.bytes),
+        cmp_bytes: cmp.first().map_or(0, |run| run.bytes),
+        difference: block::mean(&differences, &plan())
+            .map(|mean| Interval::of(&mean, |mean| mean * n)),
+    }
+}
+
+fn fetch(
+    plan: &LinkPlan,
+    records: &[&[u8]],
+    latency: Duration,
+    compressed: bool,
+) -> anyhow::Result<Fetched> {
+    let coder = || {
+        compressed
+            .then(|| Coder::new(plan.codec, plan.dictionary.as_deref()))
+            .transpose()
+    };
+    let (serving, asking) = (coder()?, coder()?);
+    let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
+    let client =
+        TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
+    let (server, _) = listener.accept()?;
+    for stream in [&client, &server] {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+    }
+    let (ready, due) = sync_channel(plan.in_flight);
+    thread::scope(|scope| {
+        let (reading, writing) = (server.try_clone()?, server);
+        let served = scope.spawn(move || serve(&reading, records, serving, (latency, ready)));
+        let sent = scope.spawn(move || send(writing, &due, plan.bandwidth));
+        let fetched = ask(&client, records, asking, plan.in_flight);
+        let _ = client.shutdown(std::net::Shutdown::Both);
+        let sides = [served.join(), sent.join()];
+        let fetched = fetched?;
+        for side in sides {
+            side.map_err(|_| anyhow::anyhow!("the serving side panicked"))??;
+        }
+        Ok(fetched)
+    })
+}
+
+type Due = (Duration, Vec<u8>);
+
+/// A request is a record number; an answer is a length and bytes.
+fn serve(
+    stream: &TcpStream,
+    records: &[&[u8]],
+    mut coder: Option<Coder>,
+    (latency, ready): (Duration, SyncSender<Due>),
+) -> anyhow::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut number = [0; 4];
+    let mut packed = Vec::new();
+    for _ in records {
+        reader.read_exact(&mut number)?;
+        let record = records
+            .get(u32::from_le_bytes(number) as usize)
+            .context("no such record")?;
+        let body = match &mut coder {
+            None => *record,
+            Some(coder) => {
+                coder.compress(record, &mut packed)?;
+                &packed
+            }
+        };
+        let mut answer = u32::try_from(body.len())?.to_le_bytes().to_vec();
+        answer.extend_from_slice(body);
+        // Counted from here, so that the latency hides no compression time.
+        if ready.send((clock::uptime() + latency, answer)).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn send(mut stream: TcpStream, due: &Receiver<Due>, bandwidth: Option<u64>) -> anyhow::Result<()> {
+    let mut free = Duration::ZERO;
+    for (at, answer) in due {
+        free = free.max(at);
+        for chunk in answer.chunks(if bandwidth.is_some() {
+            CHUNK
+        } else {
+            usize::MAX
+        }) {
+            if let Some(bandwidth) = bandwidth {
+                free += Duration::from_secs_f64(chunk.len() as f64 / bandwidth.max(1) as f64);
+            }
+            thread::sleep(free.saturating_sub(clock::uptime()));
+            stream.write_all(chunk)?;
+        }
+    }
+    Ok(())
+}
+
+fn ask(
+    stream: &TcpStream,
+    records: &[&[u8]],
+    mut coder: Option<Coder>,
+    in_flight: usize,
+) -> anyhow::Result<Fetched> {
+    let mut writer = stream;
+    let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
+    let mut reader = BufReader::with_capacity(1 << 16, stream);
+    let begun = clock::uptime();
+    for index in 0..in_flight.min(records.len()) {
+        request(index)?;
+    }
+    let (mut bytes, mut body, mut restored) = (0, Vec::new(), Vec::new());
+    let mut at = Vec::with_capacity(records.len());
+    for (index, record) in records.iter().enumerate() {
+        let mut length = [0; 4];
+        reader
+            .read_exact(&mut length)
+            .context("the serving side ended")?;
+        body.resize(u32::from_le_bytes(length) as usize, 0);
+        reader.read_exact(&mut body)?;
+        if index + in_flight < records.len() {
+            request(index + in_flight)?;
+        }
+        bytes += body.len() as u64;
+        let same = match &mut coder {
+            None => body == *record,
+            Some(coder) => {
+                coder.decompress(&body, record.len(), &mut restored)?;
+                restored == *record
+            }
+        };
+        ensure!(same, "another record came back than was asked for");
+        at.push(clock::uptime().saturating_sub(begun));
+    }
+    Ok(Fetched { at, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(latencies: &[u64], bandwidth: Option<u64>) -> LinkPlan {
+        LinkPlan {
+            codec: Codec::named("zlib").unwrap(),
+            dictionary: None,
+            latencies: latencies
+                .iter()
+                .map(|ms| Duration::from_millis(*ms))
+                .collect(),
+            in_flight: 4,
+            bandwidth,
+            repeats: 2,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn latency_counts_once_for_every_window_and_bytes_are_those_of_the_codec() {
+        let records: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; 3000]).collect();
+        let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        let table = table(&plan(&[0, 20], None), &records).unwrap();
+        assert_eq!(
+            (table.steps.len(), table.steps.first(), table.steps.last()),
+            (20, Some(&2), Some(&40))
+        );
+        let [none, some] = table.columns.as_slice() else {
+            panic!("two latencies")
+        };
+        assert_eq!(none.uncmp_bytes, 120_000);
+        assert!(none.cmp_bytes < 4000 && some.cmp_bytes == none.cmp_bytes);
+        // Ten windows of four, 20 ms each; less cannot be.
+        assert!(
+            some.uncmp.last().unwrap() >= &0.2 && some.cmp.last().unwrap() >= &0.2,
+            "{some:?}"
+        );
+        assert!(some.uncmp.windows(2).all(|pair| pair[0] <= pair[1]));
+    }
+
+    #[test]
+    fn a_narrow_link_is_where_compression_saves_time() {
+        let records: Vec<Vec<u8>> = (0..30_u8).map(|fill| vec![fill; 20_000]).collect();
+        let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        let table = table(&plan(&[0], Some(2_000_000)), &records).unwrap();
+        let column = &table.columns[0];
+        // 600,000 bytes at two million a second.
+        assert!(
+            *column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10,
+            "{column:?}"
+        );
+        // By such times: 10 ms a record without compression, and 1 or 2 with it.
+        let run = |each: fn(u64) -> u64| {
+            let at = (1..=30)
+                .map(|record| Duration::from_millis((1..=record).map(each).sum()))
+                .collect();
+            vec![Fetched { at, bytes: 0 }]
+        };
+        let difference = super::column(
+            Duration::ZERO,
+            &[run(|_| 10), run(|index| 1 + index % 2)],
+            &[30],
+        )
+        .difference
+        .unwrap();
+        assert!(
+            difference.low < -0.25 && difference.high < -0.25 && difference.low > -0.27,
+            "{difference:?}"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+use super::classes::Classes;
+use super::outcome::{ClassRow, Interval, plan};
+use crate::codec::{Codec, Coder};
+use anyhow::Context as _;
+use faultline_common::clock;
+use faultline_stats::block;
+use std::time::Duration;
+
+/// More bytes per pass would add nothing.
+const PASS_BYTES: usize = 1 << 20;
+/// Their spread gives the interval of a speed.
+const PASSES: usize = 12;
+/// Shorter passes repeat their work.
+const PASS_TIME: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(crate) struct Packed {
+    pub(crate) codec: Codec,
+    pub(crate) coder: Coder,
+    pub(crate) sizes: Vec<usize>,
+}
+
+/// Fails if a record is not restored exactly.
+pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<Packed> {
+    let (mut bytes, mut restored) = (Vec::new(), Vec::new());
+    let mut sizes = Vec::with_capacity(records.len());
+    for (index, record) in records.iter().enumerate() {
+        let named = || format!("record {index} of {} bytes", record.len());
+        coder.compress(record, &mut bytes).with_context(named)?;
+        coder
+            .decompress(&bytes, record.len(), &mut restored)
+            .with_context(named)?;
+        anyhow::ensure!(restored == *record, "{}: another record came back", named());
+        sizes.push(bytes.len());
+    }
+    Ok(Packed {
+        codec,
+        coder,
+        sizes,
+    })
+}
+
+pub(crate) fn rows(
+    all: &mut [Packed],
+    records: &[&[u8]],
+    (range, places): (&str, &[usize]),
+    seed: u64,
+) -> Vec<ClassRow> {
+    let mut rows: Vec<ClassRow> = all
+        .iter()
+        .map(|packed| sizes(packed, records, (range, places)))
+        .collect();
+    let mut speeds: Vec<Speeds> = all.iter().map(|_| Speeds::default()).collect();
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    let mut random = fastrand::Rng::with_seed(seed);
+    // In random order, so that a disturbance affects every codec.
+    for _ in 0..PASSES {
+        random.shuffle(&mut order);
+        for index in &order {
+            if let Some((packed, speeds)) = all.get_mut(*index).zip(speeds.get_mut(*index)) {
+                speeds.pass(packed, records, places);
+            }
+        }
+    }
+    for (row, speeds) in rows.iter_mut().zip(&speeds) {
+        (row.compress, row.decompress) = (speed(&speeds.compress), speed(&speeds.decompress));
+    }
+    rows
+}
+
+pub(crate) fn classes(
+    all: &mut [Packed],
+    records: &[&[u8]],
+    classes: &Classes,
+    seed: u64,
+) -> Vec<ClassRow> {
+    let mut found = classes.of(records);
+    found.push(("all".to_owned(), (0..records.len()).collect()));
+    let mut out: Vec<ClassRow> = found
+        .iter()
+        .flat_map(|(range, places)| rows(all, records, (range, places), seed))
+        .collect();
+    let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
+    out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
+    out
+}
+
+fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) -> ClassRow {
+    let of = |value: fn(&Packed, &[&[u8]], usize) -> usize| -> Vec<Option<f64>> {
+        places
+            .iter()
+            .map(|index| Some(value(packed, records, *index) as f64))
+            .collect()
+    };
+    let below = of(|_, records, index| records[index].len());
+    let above = of(|packed, _, index| packed.sizes[index]);
+    let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
+    let n = places.len().max(1) as f64;
+    let (ubytes, cbytes) = (sum(&below), sum(&above));
+    ClassRow {
+        codec: packed.codec.name(),
+        library: packed.codec.library(),
+        range: range.to_owned(),
+        datapoints: places.len() as u64,
+        ubytes: ubytes / n,
+        cbytes: cbytes / n,
+        cmp_ratio: if ubytes > 0.0 {
+            100.0 * (1.0 - cbytes / ubytes)
+        } else {
+            0.0
+        },
+        interval: block::ratio_of_sums(&above, &below, &plan()).map(|left| Interval::saved(&left)),
+        compress: None,
+        decompress: None,
+    }
+}
+
+#[derive(Default)]
+struct Speeds {
+    compress: Vec<Option<f64>>,
+    decompress: Vec<Option<f64>>,
+    spent: Duration,
+}
+
+impl Speeds {
+    fn pass(&mut self, packed: &mut Packed, records: &[&[u8]], places: &[usize]) {
+        if self.spent > PATIENCE && self.compress.len() >= 2 {
+            return;
+        }
+        let begun = clock::thread_cpu();
+        let mut bytes = 0;
+        let some = |index: &&usize| {
+            let first = bytes == 0;
+            bytes += records[**index].len();
+            first || bytes <= PASS_BYTES
+        };
+        let records: Vec<&[u8]> = places
+            .iter()
+            .take_while(some)
+            .map(|index| records[*index])
+            .collect();
+        let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
+        let coder = &mut packed.coder;
+        let compress = repeated(&records, || {
+            // Every record was restored before.
+            records
+                .iter()
+                .zip(&mut stored)
+                .all(|(record, out)| coder.compress(record, out).is_ok())
+        });
+        let mut restored = Vec::new();
+        let decompress = repeated(&records, || {
+            let mut pairs = records.iter().zip(&stored);
+            pairs
+                .all(|(record, bytes)| coder.decompress(bytes, record.len(), &mut restored).is_ok())
+        });
+        self.compress.push(compress);
+        self.decompress.push(decompress);
+        self.spent += clock::thread_cpu().saturating_sub(begun);
+    }
+}
+
+/// In 10^6 bytes per CPU second.
+fn repeated(records: &[&[u8]], mut once: impl FnMut() -> bool) -> Option<f64> {
+    let bytes: usize = records.iter().map(|record| record.len()).sum();
+    let begun = clock::thread_cpu();
+    let mut times = 0_u32;
+    let spent = loop {
+        if !once() {
+            return None;
+        }
+        times += 1;
+        let spent = clock::thread_cpu().saturating_sub(begun);
+        if spent >= PASS_TIME || times >= 10_000 {
+            break spent;
+        }
+    };
+    (bytes > 0 && !spent.is_zero())
+        .then(|| f64::from(times) * bytes as f64 / spent.as_secs_f64() / 1e6)
+}
+
+fn speed(passes: &[Option<f64>]) -> Option<Interval> {
+    block::amount(passes, &plan()).map(|estimate| Interval::of(&estimate, |speed| speed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ratio_are_those_of_the_sums_and_speeds_are_there() {
+        let records: Vec<Vec<u8>> = (0..60_usize)
+            .map(|index| vec![7; 100 + index * 20])
+            .collect();
+        let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        let names = ["zlib-6", "lz4", "snappy"];
+        let mut all: Vec<Packed> = Vec::new();
+        for name in names {
+            let codec = Codec::named(name).unwrap();
+            all.push(packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap());
+        }
+        let rows = classes(&mut all, &records, &Classes::new(&[500, 1000]).unwrap(), 1);
+        let kinds: Vec<(&str, &str)> = rows
+            .iter()
+            .map(|row| (row.codec.as_str(), row.range.as_str()))
+            .collect();
+        assert_eq!(
+            kinds[..5],
+            [
+                ("zlib-6", "0-500b"),
+                ("zlib-6", "500-1KB"),
+                ("zlib-6", "1KB+"),
+                ("zlib-6", "all"),
+                ("lz4", "0-500b")
+            ]
+        );
+        let all_of = |codec: &str| {
+            rows.iter()
+                .find(|row| row.codec == codec && row.range == "all")
+                .unwrap()
+        };
+        for (name, packed) in names.iter().zip(&all) {
+            let row = all_of(name);
+            let (u, c) = (
+                records.iter().map(|r| r.len()).sum::<usize>(),
+                packed.sizes.iter().sum::<usize>(),
+            );
+            assert!((row.cmp_ratio - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
+            assert!((row.ubytes - u as f64 / 60.0).abs() < 1e-9 && row.datapoints == 60);
+            let interval = row.interval.unwrap();
+            assert!(
+                interval.low < row.cmp_ratio && row.cmp_ratio < interval.high,
+                "{interval:?}"
+            );
+            assert!(row.compress.unwrap().value > 0.1 && row.decompress.unwrap().value > 0.1);
+        }
+    }
+}

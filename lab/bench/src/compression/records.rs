@@ -1,0 +1,547 @@
+//! Reads records to compress from a node or files.
+
+use crate::args::{CompressionArgs, Kind};
+use crate::endpoint::Endpoint;
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faultline_common::args::UsageError;
+use faultline_common::clock;
+use faultline_common::files::TempFile;
+use faultline_common::progress::Progress;
+use faultline_common::rpc::{RetryPolicy, Rpc, RpcError};
+use faultline_common::signals::Signals;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// About a minute of waiting in total.
+const TRIES: RetryPolicy = RetryPolicy {
+    most: 8,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(30),
+};
+const SLOTS: u64 = 500;
+/// JSON-RPC codes for a missing block or a skipped slot (in the ledger, in the archive).
+const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const ACCOUNTS: usize = 100;
+const MOST_BYTES: usize = 1 << 30;
+
+/// Oldest first.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Records {
+    pub(crate) all: Vec<Vec<u8>>,
+    /// In a form that may be shown.
+    pub(crate) source: String,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) notes: Vec<String>,
+    /// ` by SIGINT`, `: what the node answered`.
+    pub(crate) ended_by: Option<String>,
+    pub(crate) unsaved: Option<String>,
+}
+
+pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
+    let mut node = args
+        .url
+        .as_ref()
+        .map(|url| Node::new(url, args))
+        .transpose()?;
+    let mut records = match &mut node {
+        None => from_files(
+            &args.files,
+            args.records.map_or(usize::MAX, |most| most as usize),
+        )?,
+        Some(node) => node.records(args)?,
+    };
+    records.all.retain(|record| !record.is_empty());
+    if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
+        let message_of = |error| format!("the records are not kept: {error:#}");
+        records.unsaved = save(path, &records.all).err().map(message_of);
+    }
+    if let Some(node) = node {
+        // No read data can be lost from now on, so Ctrl-C may end the process.
+        node.signals.restore_defaults().context("signals")?;
+    }
+    Ok(records)
+}
+
+pub(crate) fn dry_run(args: &CompressionArgs) -> String {
+    let Some(url) = &args.url else {
+        return format!("no request; records from {}\n", shown(&args.files));
+    };
+    let node = Endpoint::read(url).map_or_else(|wrong| wrong, |node| node.shown());
+    let method = match args.kind {
+        Kind::Accounts if !args.accounts.is_empty() => {
+            json!({"method": "getMultipleAccounts", "params": [args.accounts, how(Kind::Accounts)]})
+        }
+        kind => json!({"method": "getBlock", "params": ["SLOT", how(kind)]}),
+    };
+    let pace = faultline_text::time(args.pace);
+    format!(
+        "{node}: one at a time, {pace} apart, until there are {} records\n{method}\n",
+        most(args)
+    )
+}
+
+/// In the format of `--files`.
+pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
+    let named = || format!("--save {}", path.display());
+    let part = TempFile::create(path).with_context(named)?;
+    let mut out = BufWriter::new(part.file());
+    for record in records {
+        writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;
+    }
+    out.flush().with_context(named)?;
+    drop(out);
+    ensure!(
+        path.symlink_metadata().is_err(),
+        "{}: exists already",
+        named()
+    );
+    part.finish(path).with_context(named)
+}
+
+fn most(args: &CompressionArgs) -> usize {
+    let usual = match args.kind {
+        Kind::Transactions => 5000,
+        Kind::Blocks => 200,
+        Kind::Accounts => 1000,
+    };
+    args.records.map_or(usual, |most| most as usize)
+}
+
+fn shown(files: &[PathBuf]) -> String {
+    files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
+    let mut all = Vec::new();
+    for path in paths {
+        let named = || path.display().to_string();
+        if path.is_dir() {
+            let entries: Result<Vec<_>, _> = fs::read_dir(path).with_context(named)?.collect();
+            let mut files: Vec<PathBuf> = entries
+                .with_context(named)?
+                .iter()
+                .map(fs::DirEntry::path)
+                .collect();
+            files.retain(|file| file.is_file());
+            files.sort();
+            for file in files.iter().take(most.saturating_sub(all.len())) {
+                all.push(fs::read(file).with_context(|| file.display().to_string())?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "b64") {
+            let text = fs::read_to_string(path).with_context(named)?;
+            for (number, line) in text
+                .lines()
+                .enumerate()
+                .take(most.saturating_sub(all.len()))
+            {
+                let record = STANDARD.decode(line.trim());
+                all.push(record.with_context(|| {
+                    format!("{}: line {} is no base64", path.display(), number + 1)
+                })?);
+            }
+        } else {
+            all.push(fs::read(path).with_context(named)?);
+        }
+        ensure!(
+            all.iter().map(Vec::len).sum::<usize>() <= MOST_BYTES,
+            "more than 1 GiB of records: take fewer with --records"
+        );
+    }
+    Ok(Records {
+        all,
+        source: shown(paths),
+        ..Records::default()
+    })
+}
+
+fn how(kind: Kind) -> Value {
+    match kind {
+        Kind::Accounts => json!({"encoding": "base64", "commitment": "finalized"}),
+        Kind::Transactions | Kind::Blocks => json!({
+            "encoding": "base64", "transactionDetails": "full", "maxSupportedTransactionVersion": 0,
+            "rewards": false, "commitment": "finalized",
+        }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Block {
+    transactions: Vec<Transaction>,
+}
+
+#[derive(Deserialize)]
+struct Transaction {
+    transaction: (String, String),
+}
+
+#[derive(Deserialize)]
+struct Named {
+    transactions: Vec<Keys>,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    transaction: AccountKeys,
+}
+
+#[derive(Deserialize)]
+struct AccountKeys {
+    #[serde(rename = "accountKeys")]
+    keys: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    pubkey: String,
+}
+
+#[derive(Deserialize)]
+struct Accounts {
+    value: Vec<Option<Account>>,
+}
+
+#[derive(Deserialize)]
+struct Account {
+    data: (String, String),
+}
+
+struct Node {
+    rpc: Rpc,
+    shown: String,
+    pace: Duration,
+    bytes: usize,
+    signals: Signals,
+    ended_by: Option<&'static str>,
+}
+
+impl Node {
+    fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<Node> {
+        let shown = Endpoint::read(url).map_err(UsageError)?.shown();
+        let signals = Signals::listen().context("signals")?;
+        Ok(Node {
+            rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,
+            shown,
+            pace: args.pace,
+            bytes: 0,
+            signals,
+            ended_by: None,
+        })
+    }
+
+    fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
+        let most = most(args);
+        let what = match args.kind {
+            Kind::Transactions => "transactions",
+            Kind::Blocks => "blocks",
+            Kind::Accounts => "accounts",
+        };
+        let mut progress = Progress::new(most as u64, what);
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        let read = match args.kind {
+            Kind::Accounts => self.accounts(args, &mut all, most, &mut progress),
+            kind => self.blocks(kind, (&mut all, &mut notes), most, &mut progress),
+        };
+        // Data read so far is kept.
+        let ended_by = match (read, self.ended_by) {
+            (Ok(()), _) => None,
+            (Err(_), Some(signal)) => Some(format!(" by {signal}")),
+            (Err(error), None) if all.is_empty() => return Err(error),
+            (Err(error), None) => Some(format!(": {error:#}")),
+        };
+        ensure!(
+            !all.is_empty() || ended_by.is_some(),
+            "{} has no {what} in its finalized blocks",
+            self.shown
+        );
+        let source = format!("{what} of {}", self.shown);
+        Ok(Records {
+            all,
+            source,
+            kind: Some(what),
+            notes,
+            ended_by,
+            unsaved: None,
+        })
+    }
+
+    fn blocks(
+        &mut self,
+        kind: Kind,
+        (all, notes): (&mut Vec<Vec<u8>>, &mut Vec<String>),
+        most: usize,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
+        let mut range = None;
+        let read = self.each_slot(|node, slot| {
+            match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
+                None => skipped += 1,
+                Some(block) => {
+                    blocks += 1;
+                    range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
+                    let mut some =
+                        records_of(kind, &block).with_context(|| format!("block {slot}"))?;
+                    node.keeps(&some)?;
+                    some.reverse();
+                    newest_first.extend(some);
+                }
+            }
+            progress.at(
+                (newest_first.len() as u64).min(most as u64),
+                &format!(", slot {slot}"),
+            );
+            Ok(newest_first.len() < most)
+        });
+        newest_first.truncate(most);
+        newest_first.reverse();
+        *all = newest_first;
+        if let Some((oldest, newest)) = range {
+            let but = if skipped > 0 {
+                format!(", {skipped} others are not there")
+            } else {
+                String::new()
+            };
+            notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
+        }
+        read
+    }
+
+    fn accounts(
+        &mut self,
+        args: &CompressionArgs,
+        all: &mut Vec<Vec<u8>>,
+        most: usize,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
+        if keys.is_empty() {
+            let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
+                "rewards": false, "commitment": "finalized"});
+            self.each_slot(|node, slot| {
+                if let Some(block) = there(node.ask::<Named>("getBlock", &json!([slot, how])))? {
+                    keys.extend(
+                        block
+                            .transactions
+                            .into_iter()
+                            .flat_map(|t| t.transaction.keys)
+                            .map(|key| key.pubkey),
+                    );
+                }
+                progress.at(0, &format!(", {} addresses", keys.len()));
+                // Many are empty or owned by programs.
+                Ok(keys.len() < most.saturating_mul(2))
+            })?;
+        }
+        let keys: Vec<String> = keys.into_iter().collect();
+        for some in keys.chunks(ACCOUNTS) {
+            let answer: Option<Accounts> =
+                self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
+            let datas = answer
+                .context("getMultipleAccounts: the result is null")?
+                .value;
+            let mut some: Vec<Vec<u8>> = Vec::new();
+            for account in datas.into_iter().flatten() {
+                some.push(
+                    STANDARD
+                        .decode(&account.data.0)
+                        .context("an account's data is no base64")?,
+                );
+            }
+            some.retain(|data| !data.is_empty());
+            self.keeps(&some)?;
+            all.extend(some);
+            progress.at((all.len() as u64).min(most as u64), "");
+            if all.len() >= most {
+                break;
+            }
+        }
+        all.truncate(most);
+        Ok(())
+    }
+
+    /// Newest finalized slot first; `what` returns whether to continue.
+    fn each_slot(
+        &mut self,
+        mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let finalized = json!({"commitment": "finalized"});
+        let mut to: u64 = self
+            .ask("getSlot", &json!([finalized]))?
+            .context("getSlot: the result is null")?;
+        let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
+        while to >= first {
+            let from = to.saturating_sub(SLOTS - 1).max(first);
+            let slots: Option<Vec<u64>> = self.ask("getBlocks", &json!([from, to, finalized]))?;
+            for slot in slots.unwrap_or_default().into_iter().rev() {
+                if !what(self, slot)? {
+                    return Ok(());
+                }
+            }
+            let Some(before) = from.checked_sub(1) else {
+                break;
+            };
+            to = before;
+        }
+        Ok(())
+    }
+
+    fn ask<T: serde::de::DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Option<T>, RpcError> {
+        let until = clock::uptime()
+            + if self.rpc.spent().0 > 0 {
+                self.pace
+            } else {
+                Duration::ZERO
+            };
+        let Node {
+            rpc,
+            signals,
+            ended_by,
+            ..
+        } = self;
+        let mut ended = |wait: Duration| {
+            let signals_received = signals.wait(None, wait).unwrap_or_default();
+            if let Some(to_end) = signals_received
+                .into_iter()
+                .find(|signals_received| signals_received.asks_to_end())
+            {
+                *ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
+            }
+            *ended_by
+        };
+        loop {
+            let left = until.saturating_sub(clock::uptime());
+            if let Some(signal) = ended(left.min(POLL_INTERVAL)) {
+                return Err(RpcError::Failed(signal.to_owned()));
+            }
+            if clock::uptime() >= until {
+                return rpc.ask_until(method, params, || ended(Duration::ZERO).is_some());
+            }
+        }
+    }
+
+    fn keeps(&mut self, records: &[Vec<u8>]) -> anyhow::Result<()> {
+        self.bytes += records.iter().map(Vec::len).sum::<usize>();
+        if self.bytes > MOST_BYTES {
+            bail!("more than 1 GiB of records: take fewer with --records");
+        }
+        Ok(())
+    }
+}
+
+/// `None` if the node lacks the block. Other errors would affect every block.
+fn there<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, RpcError> {
+    match block {
+        Err(RpcError::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),
+        other => other,
+    }
+}
+
+fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
+    if kind == Kind::Blocks {
+        return Ok(vec![block.get().as_bytes().to_vec()]);
+    }
+    let block: Block = serde_json::from_str(block.get())?;
+    let decoded = |transaction: &Transaction| STANDARD.decode(&transaction.transaction.0);
+    Ok(block
+        .transactions
+        .iter()
+        .map(decoded)
+        .collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_records_and_files_of_a_folder_are_read_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = vec![vec![1, 2, 3], Vec::new(), vec![255; 300]];
+        let path = folder.path().join("kept.b64");
+        save(&path, &records).unwrap();
+        assert!(save(&path, &records).is_err(), "nothing is overwritten");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "and nothing is left beside it"
+        );
+        assert_eq!(
+            from_files(std::slice::from_ref(&path), usize::MAX)
+                .unwrap()
+                .all,
+            records
+        );
+        assert_eq!(
+            from_files(std::slice::from_ref(&path), 1).unwrap().all,
+            records[..1]
+        );
+        let many = folder.path().join("many");
+        fs::create_dir(&many).unwrap();
+        for (name, record) in ["c", "a", "b"].iter().zip(&records) {
+            fs::write(many.join(name), record).unwrap();
+        }
+        assert_eq!(
+            from_files(&[many], usize::MAX).unwrap().all,
+            [vec![], vec![255; 300], vec![1, 2, 3]]
+        );
+        fs::write(&path, "AAEC\nno base64!\n").unwrap();
+        let message_of = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
+        assert!(message_of.contains("kept.b64: line 2"), "{message_of}");
+    }
+
+    #[test]
+    fn only_blocks_that_are_not_there_are_left_out() {
+        let refused = |code| RpcError::Refused {
+            code,
+            message: String::new(),
+        };
+        for code in NOT_THERE {
+            assert_eq!(there::<u8>(Err(refused(code))), Ok(None));
+        }
+        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
+        for error in [
+            refused(-32601),
+            refused(-32000),
+            refused(-32602),
+            RpcError::Failed("refused".to_owned()),
+        ] {
+            assert!(there::<u8>(Err(error)).is_err());
+        }
+        assert_eq!(
+            (there(Ok(Some(7))), there::<u8>(Ok(None))),
+            (Ok(Some(7)), Ok(None))
+        );
+    }
+
+    #[test]
+    fn a_block_gives_its_transactions_or_itself() {
+        let text =
+            r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
+        let block: Box<RawValue> = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            records_of(Kind::Transactions, &block).unwrap(),
+            [vec![0, 1, 2]]
+        );
+        assert_eq!(
+            records_of(Kind::Blocks, &block).unwrap(),
+            [text.as_bytes().to_vec()]
+        );
+    }
+}

@@ -1,0 +1,248 @@
+use crate::failure::Failure;
+use crate::plan::LinkKind;
+use crate::protocol::Protocol;
+use crate::stream::{self, Connected, Seen, Stream};
+use faultline_common::clock;
+use faultline_net::{retry_after, unrequested_coding};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::response::Parts;
+use hyper::rt::Executor;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+#[derive(Clone, Default)]
+struct Tasks(Rc<RefCell<JoinSet<()>>>);
+
+impl<F: Future + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let mut tasks = self.0.borrow_mut();
+        // Finished HTTP/2 requests are removed.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_local(async move { drop(task.await) });
+    }
+}
+
+type Io = TokioIo<Box<dyn Stream>>;
+
+enum Version {
+    One {
+        send: http1::SendRequest<Full<Bytes>>,
+        /// Drives the I/O until the connection is closed.
+        connection: Option<Box<http1::Connection<Io, Full<Bytes>>>>,
+        host: HeaderValue,
+    },
+    Two {
+        send: http2::SendRequest<Full<Bytes>>,
+        _tasks: Tasks,
+    },
+}
+
+pub(crate) struct Link {
+    version: Version,
+    target: Uri,
+    /// Decrypted: its first byte belongs to the answer, not to a session ticket.
+    plain: Rc<Seen>,
+    /// Bytes on the wire.
+    wire: Rc<Seen>,
+}
+
+pub(crate) struct Opened<L> {
+    pub(crate) link: L,
+    /// With name resolution.
+    pub(crate) connect: Duration,
+    /// 0 without TLS.
+    pub(crate) tls: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) body: Bytes,
+    /// For HTTP/2, when the headers were read.
+    pub(crate) first_byte: Duration,
+    pub(crate) end: Duration,
+    /// With headers and TLS, without TCP.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Link {
+    /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
+    pub(crate) async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+        within: Duration,
+    ) -> Result<Opened<Link>, Failure> {
+        let Connected {
+            stream,
+            plain,
+            wire,
+            connect,
+            tls,
+        } = stream::connect(kind, tls, within).await?;
+        let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
+        let (version, target) = if kind.protocol == Protocol::Http2 {
+            let tasks = Tasks::default();
+            let shaken = http2::handshake(tasks.clone(), stream).await;
+            let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
+            tasks.execute(connection);
+            (
+                Version::Two {
+                    send,
+                    _tasks: tasks,
+                },
+                endpoint.whole(),
+            )
+        } else {
+            let (send, connection) = http1::handshake(stream)
+                .await
+                .map_err(|_| Failure::Closed)?;
+            let host =
+                HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?;
+            (
+                Version::One {
+                    send,
+                    connection: Some(Box::new(connection)),
+                    host,
+                },
+                endpoint.path.clone(),
+            )
+        };
+        let target = target.parse().map_err(|_| Failure::Malformed)?;
+        Ok(Opened {
+            link: Link {
+                version,
+                target,
+                plain,
+                wire,
+            },
+            connect,
+            tls,
+        })
+    }
+
+    /// The node may have closed the connection.
+    pub(crate) async fn is_usable(&mut self) -> bool {
+        match &mut self.version {
+            Version::One {
+                send, connection, ..
+            } => driven(connection, send.ready()).await.is_ok(),
+            Version::Two { send, .. } => send.ready().await.is_ok(),
+        }
+    }
+
+    /// At most `limit` bytes. After an error the connection is unusable.
+    pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+        self.plain.first_read.set(None);
+        let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.target.clone();
+        request
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // The encoding itself is measured, so compression is off.
+        request
+            .headers_mut()
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let (head, body) = match &mut self.version {
+            Version::One {
+                send,
+                connection,
+                host,
+            } => {
+                request.headers_mut().insert(HOST, host.clone());
+                let answered = async {
+                    // Nothing has driven the connection since the last answer.
+                    send.ready().await.map_err(|error| failed(&error))?;
+                    whole(send.send_request(request), limit).await
+                };
+                driven(connection, answered).await?
+            }
+            Version::Two { send, .. } => {
+                let answer = send.send_request(request);
+                let answer = async {
+                    let answer = answer.await;
+                    // Earlier bytes were frames of the connection.
+                    self.plain.first_read.set(Some(clock::uptime()));
+                    answer
+                };
+                whole(answer, limit).await?
+            }
+        };
+        let end = clock::uptime();
+        if let Some(coding) = unrequested_coding(&head.headers).filter(|_| head.status.is_success())
+        {
+            return Err(Failure::Encoded(coding));
+        }
+        Ok(Raw {
+            status: head.status,
+            retry_after: retry_after(&head.headers, clock::now()),
+            body,
+            first_byte: self.plain.first_read.get().unwrap_or(end),
+            end,
+            sent: self.wire.sent.get() - sent,
+            received: self.wire.received.get() - received,
+        })
+    }
+}
+
+/// Drives the connection in the same task: another one would cost wake-ups.
+async fn driven<T>(
+    connection: &mut Option<Box<http1::Connection<Io, Full<Bytes>>>>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        // Each may wait for the other.
+        for _ in 0..2 {
+            if connection
+                .as_mut()
+                .is_some_and(|connection| Pin::new(connection).poll(cx).is_ready())
+            {
+                *connection = None;
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn whole(
+    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    limit: usize,
+) -> Result<(Parts, Bytes), Failure> {
+    let (head, body) = answer.await.map_err(|error| failed(&error))?.into_parts();
+    let body = Limited::new(body, limit).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return Failure::TooLarge;
+        }
+        error
+            .downcast_ref::<hyper::Error>()
+            .map_or(Failure::Closed, failed)
+    })?;
+    Ok((head, body.to_bytes()))
+}
+
+fn failed(error: &hyper::Error) -> Failure {
+    if error.is_parse() {
+        Failure::Malformed
+    } else {
+        Failure::Closed
+    }
+}

@@ -1,0 +1,411 @@
+mod chain;
+mod identity;
+mod study;
+
+use crate::answer::Expected;
+use crate::args::NodesArgs;
+use crate::disk;
+use crate::endpoint::Endpoint;
+use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::preset::{self, Preflight};
+use crate::protocol::Protocol;
+use crate::results::{Header, Results};
+use crate::run::Engine;
+use crate::stream::Shape;
+use anyhow::{Context as _, ensure};
+use chain::{CHAINS, Chain};
+use faultline_common::args::UsageError;
+use faultline_common::output::say;
+use faultline_text::{clean, count};
+use serde_json::Value;
+use std::path::PathBuf;
+pub(crate) use study::{loads, routed};
+
+pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
+    let nodes = nodes(args)?;
+    let chain = chain(args)?;
+    let folders = folders(args, &nodes)?;
+    let authorities = args.ca.as_deref();
+    let (known, range) = match args.output.dry_run {
+        true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
+        false => one_chain(args, chain, &nodes)?,
+    };
+    let plan = plan(args, chain, nodes, range)?;
+    // Reading a folder fills the node's page cache, so it comes after all measurements.
+    let then = |header: &mut Header, engine: &Engine| {
+        let signal = std::cell::Cell::new(None);
+        let stop = || {
+            signal.set(signal.get().or_else(|| engine.end_requested()));
+            signal.get().is_some()
+        };
+        for (node, folder) in &folders {
+            if header.stopped_by.is_none() {
+                say(&format!("looking at {}", folder.display()));
+                header
+                    .disks
+                    .push(disk::disk(node, folder, args.data_time, &stop));
+                header.stopped_by = signal
+                    .get()
+                    .map(|signal| format!("{signal} while folders were looked at"));
+            }
+        }
+    };
+    preset::run_then(
+        "nodes",
+        &plan,
+        (&args.output, authorities),
+        |_| Ok(known),
+        then,
+    )
+}
+
+pub(crate) fn study(results: &Results) -> String {
+    study::tables(results)
+}
+
+fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
+    let found = CHAINS.iter().find(|chain| chain.name == args.chain);
+    let known = || {
+        CHAINS
+            .iter()
+            .map(|chain| chain.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    Ok(found
+        .ok_or_else(|| UsageError(format!("--chain: {:?} is none of {}", args.chain, known())))?)
+}
+
+fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
+    let mut nodes: Vec<(String, Endpoint)> = Vec::new();
+    for url in &args.urls {
+        let endpoint = Endpoint::read(url).map_err(UsageError)?;
+        let mut name = endpoint.shown();
+        let same = nodes
+            .iter()
+            .filter(|(_, other)| other.shown() == name)
+            .count();
+        if same > 0 {
+            name += &format!(" ({})", same + 1);
+        }
+        nodes.push((name, endpoint));
+    }
+    Ok(nodes)
+}
+
+fn folders(
+    args: &NodesArgs,
+    nodes: &[(String, Endpoint)],
+) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    if args.data.len() > nodes.len() {
+        return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
+    }
+    let here = nodes
+        .iter()
+        .zip(&args.data)
+        .filter(|(_, folder)| folder.as_os_str() != "-");
+    here.map(|((name, _), folder)| Ok((name.clone(), disk::folder(folder)?)))
+        .collect()
+}
+
+/// Fails if nodes are of different chains or not in sync. Also returns the range that all nodes
+/// have.
+fn one_chain(
+    args: &NodesArgs,
+    chain: &Chain,
+    nodes: &[(String, Endpoint)],
+) -> anyhow::Result<(Preflight, (u64, u64))> {
+    let (first, all) = (first(args, chain, nodes), with_nodes(args, nodes));
+    let engine = Engine::new(&first, args.ca.as_deref())?;
+    let genesis = identity::genesis(&engine, chain, &all)?;
+    let (mut known, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
+    let block = identity::block(&engine, chain, &all, range)?;
+    known.notes.extend([genesis, block]);
+    Ok((known, range))
+}
+
+fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
+    let arm = |(name, _): &(String, Endpoint)| Arm { name: name.clone() };
+    Plan {
+        arms: nodes.iter().map(arm).collect(),
+        links: nodes
+            .iter()
+            .map(|(_, endpoint)| LinkKind {
+                endpoint: endpoint.clone(),
+                shape: Shape::default(),
+                protocol: Protocol::Http,
+            })
+            .collect(),
+        ..preset::empty(&args.load)
+    }
+}
+
+fn first(args: &NodesArgs, chain: &Chain, nodes: &[(String, Endpoint)]) -> Plan {
+    let questions: Vec<(usize, (&str, &str))> = chain
+        .first
+        .iter()
+        .enumerate()
+        .filter_map(|(subject, question)| Some((subject, (*question)?)))
+        .collect();
+    let ask = |(subject, (method, params)): (usize, (&str, &str)), arm: usize| Cell {
+        arm,
+        subject,
+        link: arm,
+        method: format!(r#""method":"{method}","params":{params}"#),
+        numbers: None,
+        expected: Expected::Text,
+    };
+    let cells = questions
+        .into_iter()
+        .flat_map(|what| (0..nodes.len()).map(move |arm| ask(what, arm)));
+    let subject = |question: &Option<(&str, &str)>| Subject {
+        name: question.map_or("", |(method, _)| method).to_owned(),
+    };
+    Plan {
+        cells: cells.collect(),
+        subjects: chain.first.iter().map(subject).collect(),
+        ..with_nodes(args, nodes)
+    }
+}
+
+fn in_sync(
+    args: &NodesArgs,
+    chain: &Chain,
+    nodes: &[(String, Endpoint)],
+    answers: &[Value],
+) -> anyhow::Result<(Preflight, (u64, u64))> {
+    let mut answers = answers.iter();
+    // For each question, one answer per node.
+    let [heads, stays, oldest, versions] = chain.first.map(|question| {
+        question.map(|_| answers.by_ref().take(nodes.len()).collect::<Vec<&Value>>())
+    });
+    let heights = |of: Option<Vec<&Value>>| -> anyhow::Result<Vec<u64>> {
+        let Some(of) = of else { return Ok(vec![0]) };
+        ensure!(of.len() == nodes.len(), "a node does not answer");
+        of.into_iter()
+            .map(|value| chain::height(value).context("a node answers with a slot that is none"))
+            .collect()
+    };
+    let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
+    let newest = heads.iter().copied().max().unwrap_or(0);
+    let mut notes = Vec::new();
+    for (index, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
+        let version = versions
+            .as_ref()
+            .and_then(|versions| chain::version(versions.get(index)?));
+        let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
+        notes.push(format!(
+            "{name}: version {version}, slot {}, {behind} behind the newest",
+            count(*head)
+        ));
+        let most = args.max_lag;
+        ensure!(
+            behind <= most,
+            "{name} is {behind} slots behind: nodes within {most} are compared (--max-lag)"
+        );
+    }
+    let stays = stays.into_iter().min().unwrap_or(0);
+    let range = args.slots.unwrap_or((
+        oldest.into_iter().max().unwrap_or(0),
+        stays.saturating_sub(chain.left_out),
+    ));
+    ensure!(
+        range.0 <= range.1,
+        "the nodes have no finalized block in common"
+    );
+    notes.push(format!(
+        "random slots from {} to {}",
+        count(range.0),
+        count(range.1)
+    ));
+    Ok((
+        Preflight {
+            sizes: Vec::new(),
+            notes,
+        },
+        range,
+    ))
+}
+
+fn plan(
+    args: &NodesArgs,
+    chain: &Chain,
+    nodes: Vec<(String, Endpoint)>,
+    range: (u64, u64),
+) -> anyhow::Result<Plan> {
+    let mut cells = Vec::new();
+    let usual = || chain.usual.iter().map(|name| (*name).to_owned()).collect();
+    let methods: Vec<String> = if args.methods.is_empty() {
+        usual()
+    } else {
+        args.methods.clone()
+    };
+    for (subject, name) in methods.iter().enumerate() {
+        let known = chain.methods.iter().find(|(known, ..)| known == name);
+        let twice = methods.iter().filter(|other| *other == name).count() > 1;
+        let Some((method, params, same)) = known.filter(|_| !twice) else {
+            let known = chain
+                .methods
+                .iter()
+                .map(|(name, ..)| *name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(UsageError(format!(
+                "--methods: {name:?}; each once, of {known} (--chain {})",
+                chain.name
+            ))
+            .into());
+        };
+        cells.extend((0..nodes.len()).map(|arm| Cell {
+            arm,
+            subject,
+            link: arm,
+            method: format!(r#""method":"{method}","params":{params}"#),
+            numbers: chain::draws(params).then_some((
+                range.0,
+                range.1.saturating_sub(chain::reach(method)).max(range.0),
+            )),
+            expected: Expected::json(method, *same),
+        }));
+    }
+    let subjects = methods.into_iter().map(|name| Subject { name }).collect();
+    Ok(Plan {
+        subjects,
+        cells,
+        ..with_nodes(args, &nodes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Bench, BenchArgs};
+    use clap::Parser;
+    use serde_json::json;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: BenchArgs,
+    }
+
+    fn args(more: &[&str]) -> NodesArgs {
+        let words = [
+            "bench",
+            "nodes",
+            "http://one:1",
+            "http://two:2/?key=1",
+            "http://two:2/?key=2",
+        ];
+        match Cli::try_parse_from(words.iter().chain(more))
+            .unwrap()
+            .args
+            .what
+        {
+            Bench::Nodes(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Heads, finalized slots, oldest blocks, versions of three nodes.
+    fn answers(heads: [u64; 3]) -> Vec<Value> {
+        let mut answers: Vec<Value> = heads.map(Value::from).into();
+        answers.extend([70, 60, 65, 5, 9, 7].map(Value::from));
+        answers
+            .extend(["2.1.14", "2.0.0", "2.1.14"].map(|version| json!({"solana-core": version})));
+        answers
+    }
+
+    #[test]
+    fn nodes_in_sync_are_asked_for_what_all_of_them_have() {
+        let args = args(&[]);
+        let nodes = nodes(&args).unwrap();
+        let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
+        );
+        let (known, range) = in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
+        assert_eq!((range, known.notes.len()), ((9, 60), 4));
+        assert!(
+            known.notes[1].contains("version 2.0.0") && known.notes[1].contains("2 behind"),
+            "{known:?}"
+        );
+        let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
+        assert_eq!(
+            (
+                plan.cells.len(),
+                plan.cells[0].numbers,
+                plan.cells[8].numbers
+            ),
+            (9, Some((9, 60)), None)
+        );
+        let limited = super::tests::args(&["--methods", "getBlocksWithLimit"]);
+        let of = |range| {
+            super::plan(&limited, &CHAINS[0], super::nodes(&limited).unwrap(), range)
+                .unwrap()
+                .cells[0]
+                .numbers
+        };
+        assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
+    }
+
+    #[test]
+    fn nodes_that_are_not_in_sync_and_methods_that_are_not_known_are_refused() {
+        let plain = args(&[]);
+        let nodes = nodes(&plain).unwrap();
+        let refused = in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("two:2/... (2) is 11 slots behind"),
+            "{refused}"
+        );
+        assert!(
+            in_sync(
+                &args(&["--max-lag", "11"]),
+                &CHAINS[0],
+                &nodes,
+                &answers([100, 98, 89])
+            )
+            .is_ok()
+        );
+        assert!(
+            in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 95])[..5]).is_err(),
+            "a node without an answer"
+        );
+        for bad in ["getBlok", "getSlot,getSlot"] {
+            let refused = plan(
+                &args(&["--methods", bad]),
+                &CHAINS[0],
+                nodes.clone(),
+                (0, 1),
+            )
+            .unwrap_err();
+            assert!(refused.is::<UsageError>(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_an_evm_chain_are_drawn_below_those_that_may_still_change() {
+        let args = args(&["--chain", "evm"]);
+        let (chain, nodes) = (chain(&args).unwrap(), nodes(&args).unwrap());
+        let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
+        answers.extend(answers.clone());
+        answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
+        let (known, range) = in_sync(&args, chain, &nodes, &answers).unwrap();
+        assert_eq!(range, (0, 0x87 - 64));
+        assert!(
+            known.notes[1].contains("version Geth/v2") && known.notes[1].contains("1 behind"),
+            "{known:?}"
+        );
+        let plan = plan(&args, chain, nodes, range).unwrap();
+        let body = String::from_utf8(plan.cells[0].body(1, (1, 0)).to_vec()).unwrap();
+        assert!(
+            body.contains(r#""eth_getBlockByNumber","params":["0x"#),
+            "{body}"
+        );
+        let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
+        assert!(wrong.is::<UsageError>(), "{wrong}");
+    }
+}

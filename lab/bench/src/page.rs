@@ -1,0 +1,296 @@
+mod compression;
+mod disk;
+mod encoding;
+mod figures;
+mod nodes;
+mod plan;
+mod transport;
+
+pub(crate) use compression::report as of_compression;
+
+use crate::compare::{Compared, compared};
+use crate::render::{problems, verified};
+use crate::report_tables as tables;
+use crate::results::Results;
+use faultline_report::report::cells::{section, slug};
+use faultline_report::report::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
+use faultline_stats::arms::Direction;
+use faultline_text::{count, moment, number, time};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// A page alone, or a folder with tables and figures.
+pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
+    let written = faultline_report::render::write(report, out, false)?;
+    Ok(format!("{}\n", written.page.display()))
+}
+
+pub(crate) fn report(results: &Results) -> Report {
+    let compared = compared(results);
+    let header = &results.header;
+    let own = "The study's own tables";
+    let (title, first, study) = match header.preset.as_str() {
+        "nodes" => ("Nodes on the same requests", own, nodes::study(results)),
+        "run" => (
+            "Requests of a plan",
+            "All requests together",
+            plan::study(results),
+        ),
+        "transport" => (
+            "HTTP and WebSocket, reading and writing",
+            own,
+            transport::study(results),
+        ),
+        _ => ("Encodings of account data", own, encoding::study(results)),
+    };
+    let kind = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!("open loop, {} a second", number(rate, 1)),
+    };
+    let length = time(Duration::from_nanos(header.length_ns));
+    let requests = count(results.samples.len() as u64);
+    let mut sections = vec![
+        section("study", first, study),
+        section("latency", "Latency", tables::latencies(results)),
+        section(
+            "differences",
+            "Differences",
+            differences(results, &compared),
+        ),
+        section(
+            "answers",
+            "Answers compared",
+            paragraphs(&verified(results)),
+        ),
+        section(
+            "distribution",
+            "Distribution",
+            figures::distributions(results),
+        ),
+        section("time", "Over time", figures::over_time(results)),
+        section("how", "How it was asked", tables::settings(results)),
+    ];
+    sections.retain(|section| !section.blocks.is_empty());
+    Report {
+        title: title.to_owned(),
+        subtitle: format!(
+            "{} on {}: {requests} requests in {length}, {kind}",
+            header.nodes.join(" and "),
+            moment(header.started_unix_ns)
+        ),
+        verdict: verdict(results, &compared),
+        runs: cards(results),
+        caveats: caveats(results, &compared),
+        sections,
+        cards: "Arms".to_owned(),
+        made_by: made_by(&header.version),
+    }
+}
+
+fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
+    if compared.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Table(tables::differences(
+        results,
+        compared,
+        "differences",
+    ))];
+    blocks.extend(figures::differences(results, compared));
+    blocks
+}
+
+fn made_by(version: &str) -> String {
+    format!("faultline {version}")
+}
+
+fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut free = |name: &str| {
+        let slug = slug(name);
+        let numbered = (2_usize..).map(|n| format!("{slug}-{n}"));
+        let id = std::iter::once(slug.clone())
+            .chain(numbered)
+            .find(|id| !taken.contains(id))
+            .unwrap_or(slug);
+        taken.insert(id.clone());
+        id
+    };
+    names.map(&mut free).collect()
+}
+
+fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
+    let (reference, others) = match results.header.arms.split_first() {
+        Some((reference, others)) if !compared.is_empty() => (reference, others),
+        _ => {
+            let headline = "There is nothing to compare.".to_owned();
+            return Verdict {
+                headline,
+                points: Vec::new(),
+                standing: VerdictKind::Described,
+            };
+        }
+    };
+    let mut points = Vec::new();
+    for arm in others {
+        let of_arm = || compared.iter().filter(|one| one.arm == *arm);
+        let shown = |protocol: Direction| {
+            of_arm()
+                .filter(|one| one.decision.shown() == Some(protocol))
+                .count()
+        };
+        let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
+        let all = of_arm().count();
+        points.push(format!(
+            "{arm} is faster than {reference} in {fast} of {all} comparisons, slower in {slow}; no difference is shown in {}",
+            all - fast - slow
+        ));
+    }
+    points.extend(crate::render::crossings(results).lines().map(str::to_owned));
+    let differs = compared.iter().any(|one| one.decision.shown().is_some());
+    let standing = if differs {
+        VerdictKind::Differs
+    } else {
+        VerdictKind::Inconclusive
+    };
+    let headline = if points.is_empty() {
+        String::new()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing,
+    }
+}
+
+fn cards(results: &Results) -> Vec<RunCard> {
+    let arms = &results.header.arms;
+    let ids = ids(arms.iter().map(String::as_str));
+    let card = |(index, (arm, id)): (usize, (&String, String))| {
+        let of_arm = results.samples.iter().filter(|sample| {
+            results
+                .cells
+                .get(sample.cell)
+                .is_some_and(|c| c.arm == *arm)
+        });
+        let (good, failed) = of_arm.fold((0, 0), |(good, failed), sample| match sample.failure {
+            None => (good + 1, failed),
+            Some(_) => (good, failed + 1),
+        });
+        let compared = results.header.verdicts.get(index).map(|verdict| {
+            match (index, verdict.equal, verdict.different) {
+                (0, _, 0) => "the reference".to_owned(),
+                (_, equal, different) => {
+                    format!("{} equal, {} different", count(equal), count(different))
+                }
+            }
+        });
+        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
+        facts.extend(
+            compared
+                .filter(|_| results.header.preset != "transport")
+                .map(|sentences| ("answers compared", sentences)),
+        );
+        RunCard {
+            id,
+            name: arm.clone(),
+            arm: arm.clone(),
+            facts: facts
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        }
+    };
+    arms.iter().zip(ids).enumerate().map(card).collect()
+}
+
+fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
+    let mut all: Vec<Caveat> = problems(results)
+        .into_iter()
+        .map(|what| Caveat::new(what, "Fix it and measure again."))
+        .collect();
+    let weak = compared
+        .iter()
+        .filter(|one| !one.mean.reliable.is_reliable())
+        .count();
+    if weak > 0 {
+        let what = format!(
+            "{weak} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
+            compared.len()
+        );
+        all.push(Caveat::new(
+            what,
+            "Repeat with more rounds (--rounds), at a quieter time.",
+        ));
+    }
+    if results.header.rate.is_none() && results.header.preset != "transport" {
+        let what =
+            "A closed loop does not ask while it waits: a stall of the node is one slow request.";
+        all.push(Caveat::new(
+            what.to_owned(),
+            "Ask at a steady rate (--rate), which counts every request that had to wait.",
+        ));
+    }
+    all
+}
+
+fn paragraphs(text: &str) -> Vec<Block> {
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| Block::Text(line.to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn no_text_of_a_file_becomes_a_link_of_its_page() {
+        let evil = [
+            "<a href=\"javascript:x\">a</a>",
+            "[a](javascript:x)",
+            "http://evil.example",
+        ];
+        let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
+        for head in &mut run.cells {
+            head.subject = evil[2].to_owned();
+        }
+        run.header.notes = evil.map(str::to_owned).into();
+        run.header.nodes = evil.map(str::to_owned).into();
+        run.header.stopped_by = Some(evil[1].to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("page");
+        write(&report(&run), &out).unwrap();
+        let mut files = vec![out];
+        let mut links = 0;
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(
+                    std::fs::read_dir(path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+                continue;
+            }
+            let begin = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("html") => "href=\"",
+                Some("md") => "](",
+                _ => continue,
+            };
+            // Escaped, it is no link.
+            let text = std::fs::read_to_string(&path).unwrap().replace("\\](", "");
+            for target in text.split(begin).skip(1) {
+                links += 1;
+                let ours = ["#", "data:", "figures/", "tables/"];
+                let is_ours = ours.iter().any(|ours| target.starts_with(ours));
+                assert!(is_ours, "{path:?}: {target:.60}");
+            }
+        }
+        assert!(links > 10, "{links}");
+    }
+}

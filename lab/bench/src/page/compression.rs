@@ -1,0 +1,352 @@
+use super::{ids, made_by};
+use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
+use faultline_report::report::cells::{figure, known, number, row, section, table};
+use faultline_report::report::groups::distinct;
+use faultline_report::report::model::{
+    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Table, Verdict,
+    VerdictKind,
+};
+use faultline_text::{count, moment};
+
+pub(crate) fn report(outcome: &Outcome) -> Report {
+    let mut sections = vec![
+        section("study", "The study's own tables", study(outcome)),
+        section("codecs", "Every codec", codecs(outcome)),
+        section("bundles", "Bundles", bundles(outcome)),
+        section(
+            "fetch",
+            "Fetching",
+            outcome.fetch.as_ref().map(fetch).unwrap_or_default(),
+        ),
+        section(
+            "how",
+            "Where the records come from",
+            outcome.notes.iter().cloned().map(Block::Text).collect(),
+        ),
+    ];
+    sections.retain(|section| !section.blocks.is_empty());
+    Report {
+        title: "What compression saves".to_owned(),
+        subtitle: format!(
+            "{} on {}: {} records, {} measured",
+            outcome.source,
+            moment(outcome.started_unix_ns),
+            count(outcome.records),
+            count(outcome.tested)
+        ),
+        verdict: verdict(outcome),
+        runs: cards(outcome),
+        caveats: caveats(outcome),
+        sections,
+        cards: "Codecs".to_owned(),
+        made_by: made_by(&outcome.version),
+    }
+}
+
+fn of_all(outcome: &Outcome) -> impl Iterator<Item = &ClassRow> {
+    outcome.classes.iter().filter(|row| row.range == "all")
+}
+
+fn saved(row: &ClassRow) -> String {
+    let number = |percent: f64| faultline_text::number(percent, 1);
+    let interval = row.interval.map(|of| {
+        format!(
+            ", 95 % interval {} to {} %",
+            number(of.low),
+            number(of.high)
+        )
+    });
+    format!(
+        "{} saves {} % of all bytes{}",
+        row.codec,
+        number(row.cmp_ratio),
+        interval.unwrap_or_default()
+    )
+}
+
+/// By bytes saved, which are counted, not tested.
+fn verdict(outcome: &Outcome) -> Verdict {
+    let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
+    rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
+    let mut points: Vec<String> = rows.into_iter().map(saved).collect();
+    let headline = if points.is_empty() {
+        "No codec was measured".to_owned()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing: VerdictKind::Described,
+    }
+}
+
+fn cards(outcome: &Outcome) -> Vec<RunCard> {
+    let ids = ids(of_all(outcome).map(|row| row.codec.as_str()));
+    let speed = |speed: Option<Interval>| {
+        speed.map_or("not known".to_owned(), |speed| {
+            format!("{} MB/s", faultline_text::number(speed.value, 1))
+        })
+    };
+    let card = |(row, id): (&ClassRow, String)| RunCard {
+        id,
+        name: row.codec.clone(),
+        arm: row.codec.clone(),
+        facts: [
+            (
+                "saves",
+                format!("{} %", faultline_text::number(row.cmp_ratio, 1)),
+            ),
+            ("compresses", speed(row.compress)),
+            ("restores", speed(row.decompress)),
+            ("library", row.library.clone()),
+        ]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect(),
+    };
+    of_all(outcome).zip(ids).map(card).collect()
+}
+
+fn caveats(outcome: &Outcome) -> Vec<Caveat> {
+    let mut all: Vec<Caveat> = outcome
+        .problems
+        .iter()
+        .map(|what| Caveat::new(what.clone(), "Fix it and measure again."))
+        .collect();
+    if outcome.dictionary.is_some() {
+        let what =
+            "A dictionary suits the records that it was trained on, and both sides must have it.";
+        all.push(Caveat::new(
+            what.to_owned(),
+            "Measure it on records of another day (--save, --files).",
+        ));
+    }
+    let few = outcome
+        .classes
+        .iter()
+        .filter(|row| row.interval.is_none_or(|of| !of.reliable.is_reliable()))
+        .count();
+    if few > 0 {
+        let what = format!(
+            "{few} of {} size classes have too few records for a reliable interval.",
+            outcome.classes.len()
+        );
+        all.push(Caveat::new(what, "Take more records (--records)."));
+    }
+    all
+}
+
+fn study(outcome: &Outcome) -> Vec<Block> {
+    let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else {
+        return Vec::new();
+    };
+    let columns = [
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("cmp_ratio", "%"),
+        ("datapoints", ""),
+    ];
+    let mut classes = table(
+        "study-classes",
+        &format!("Records by size, {codec}"),
+        &columns,
+        "",
+    );
+    for class in outcome
+        .classes
+        .iter()
+        .filter(|row| row.codec == codec && row.range != "all")
+    {
+        let numbers = [
+            (class.ubytes, 0),
+            (class.cbytes, 0),
+            (class.cmp_ratio, 2),
+            (class.datapoints as f64, 0),
+        ];
+        let cells = numbers.map(|(value, decimals)| known(value, decimals));
+        classes.rows.push(row(&class.range, cells));
+    }
+    let mut blocks = vec![Block::Table(classes)];
+    let blob = |(txcount, from, to): &(u64, u64, u64)| {
+        Block::Text(format!(
+            "compressed blob from {from} to {to} txcount:{txcount}"
+        ))
+    };
+    blocks.extend(outcome.blobs.iter().map(blob));
+    blocks.extend(
+        outcome
+            .fetch
+            .as_ref()
+            .map(|fetch| Block::Table(steps(fetch))),
+    );
+    blocks
+}
+
+fn steps(fetch: &FetchTable) -> Table {
+    let heads: Vec<String> = std::iter::once("records".to_owned())
+        .chain(fetch.columns.iter().flat_map(|column| {
+            ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))
+        }))
+        .collect();
+    let unit = |index: usize| if index == 0 { "" } else { "s" };
+    let columns: Vec<(&str, &str)> = heads
+        .iter()
+        .enumerate()
+        .map(|(index, head)| (head.as_str(), unit(index)))
+        .collect();
+    let mut out = table(
+        "study-fetch",
+        &format!("Time to fetch, {}", fetch.codec),
+        &columns,
+        "",
+    );
+    for (index, step) in fetch.steps.iter().enumerate() {
+        let mut row = vec![known(*step as f64, 0)];
+        for column in &fetch.columns {
+            row.extend(
+                [&column.uncmp, &column.cmp]
+                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
+            );
+        }
+        out.rows.push(row);
+    }
+    out
+}
+
+fn bar(of: Option<&Interval>) -> Option<Bar> {
+    // An interval from few values may be huge and would set the axis.
+    of.map(|of| {
+        (
+            of.value,
+            of.reliable.is_reliable().then_some((of.low, of.high)),
+        )
+    })
+}
+
+fn codecs(outcome: &Outcome) -> Vec<Block> {
+    let ranges = outcome.classes.iter().map(|row| row.range.clone());
+    let categories = distinct(ranges);
+    let of = |codec: &str, range: &str| {
+        outcome
+            .classes
+            .iter()
+            .find(|row| row.codec == codec && row.range == range)
+    };
+    let series = |value: &dyn Fn(&ClassRow) -> Option<Bar>| -> Vec<BarSeries> {
+        let one = |row: &ClassRow| BarSeries {
+            name: row.codec.clone(),
+            values: categories
+                .iter()
+                .map(|range| value(of(&row.codec, range)?))
+                .collect(),
+        };
+        of_all(outcome).map(one).collect()
+    };
+    let draw = |id: &str, title: &str, label: &str, log: bool, series| {
+        let chart = Bars {
+            y_label: label.to_owned(),
+            categories: categories.clone(),
+            series,
+            log,
+        };
+        figure(
+            id,
+            title,
+            "With 95 % intervals where there are records enough for one.",
+            Chart::Bars(chart),
+        )
+    };
+    vec![
+        draw(
+            "saved",
+            "Bytes saved by size class",
+            "Saved (%)",
+            false,
+            series(&|row| bar(row.interval.as_ref())),
+        ),
+        draw(
+            "speed",
+            "Speed of compressing",
+            "MB/s of CPU",
+            true,
+            series(&|row| bar(row.compress.as_ref())),
+        ),
+        draw(
+            "restore-speed",
+            "Speed of restoring",
+            "MB/s of CPU",
+            true,
+            series(&|row| bar(row.decompress.as_ref())),
+        ),
+        Block::Table(tables::classes(outcome)),
+    ]
+}
+
+fn bundles(outcome: &Outcome) -> Vec<Block> {
+    if outcome.bundles.is_empty() {
+        return Vec::new();
+    }
+    let curve = |all: &ClassRow| {
+        let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
+        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved.as_ref())?));
+        Curve {
+            name: all.codec.clone(),
+            points: rows.filter_map(point).collect(),
+            ..Curve::default()
+        }
+    };
+    let chart = Curves {
+        x_label: "Records in a blob".to_owned(),
+        y_label: "Saved of all bytes (%)".to_owned(),
+        series: of_all(outcome).map(curve).collect(),
+        ..Curves::default()
+    };
+    let caption = "With messages and ACKs, and 95 % intervals.";
+    vec![
+        figure(
+            "bundles-by-size",
+            "What bundling saves",
+            caption,
+            Chart::Curves(chart),
+        ),
+        Block::Table(tables::bundles(outcome)),
+    ]
+}
+
+fn fetch(fetch: &FetchTable) -> Vec<Block> {
+    let mut series = Vec::new();
+    for column in &fetch.columns {
+        for (name, side) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
+            let points = fetch
+                .steps
+                .iter()
+                .zip(side)
+                .map(|(step, seconds)| (*step as f64, (*seconds, None)));
+            let name = format!("{name} {} ms", column.latency_ms);
+            series.push(Curve {
+                name,
+                points: points.collect(),
+                ..Curve::default()
+            });
+        }
+    }
+    let (x_label, y_label) = ("Records fetched".to_owned(), "Seconds".to_owned());
+    let chart = Chart::Curves(Curves {
+        x_label,
+        y_label,
+        series,
+        ..Curves::default()
+    });
+    vec![
+        figure(
+            "fetch-steps",
+            "Time to fetch",
+            "Cumulative, mean of the repeats.",
+            chart,
+        ),
+        Block::Table(tables::fetch(fetch)),
+    ]
+}

@@ -1,0 +1,274 @@
+use super::ids;
+use crate::compare::{Compared, comparisons, crossing, interval_words};
+use crate::results::{Results, ms};
+use faultline_report::report::cells::figure;
+use faultline_report::report::model::{
+    BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
+};
+use faultline_stats::crossover::Crossover;
+use faultline_stats::histogram::{count, freedman_diaconis};
+use faultline_stats::summary;
+
+const MOST_DISTRIBUTIONS: usize = 12;
+const MOST_CLASSES: usize = 120;
+const MOST_POINTS: usize = 1500;
+
+/// Over size with the crossover, or by subject without sizes.
+pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
+    let Some(reference) = results.header.arms.first() else {
+        return Vec::new();
+    };
+    if compared.is_empty() {
+        return Vec::new();
+    }
+    let label = format!("Difference from {reference} (ms)");
+    let interval = interval_words(comparisons(results));
+    let mut blocks = Vec::new();
+    for (link, id) in results.links().into_iter().zip(ids(results
+        .links()
+        .iter()
+        .map(|link| link.unwrap_or("link"))))
+    {
+        let series: Vec<Curve> = results
+            .header
+            .arms
+            .iter()
+            .skip(1)
+            .filter_map(|arm| curve(results, compared, (arm, link)))
+            .collect();
+        if series.is_empty() {
+            continue;
+        }
+        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        let caption = format!(
+            "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
+             size from which on the sign is another."
+        );
+        let chart = Curves {
+            x_label: "Decoded bytes".to_owned(),
+            y_label: label.clone(),
+            unit: String::new(),
+            series,
+            point: "crossover".to_owned(),
+        };
+        blocks.push(figure(
+            &format!("difference-{id}"),
+            &format!("Difference by size{over}"),
+            &caption,
+            Chart::Curves(chart),
+        ));
+    }
+    if blocks.is_empty() {
+        let caption =
+            format!("Mean difference with its {interval}; below 0 the reference is slower.");
+        blocks.push(figure(
+            "difference-by-subject",
+            "Difference",
+            &caption,
+            Chart::Bars(bars(results, compared, label)),
+        ));
+    }
+    blocks
+}
+
+fn curve(
+    results: &Results,
+    compared: &[Compared],
+    (arm, link): (&str, Option<&str>),
+) -> Option<Curve> {
+    let over = results.subjects_over(link);
+    let of = |compared: &&Compared| {
+        compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
+    };
+    let point = |compared: &Compared| {
+        let mean = &compared.mean;
+        Some((
+            compared.size? as f64,
+            (mean.value, Some((mean.low, mean.high))),
+        ))
+    };
+    let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let found = crossing(results, arm, link).filter(Crossover::is_shown);
+    let recorded = found.and_then(|found| Some((found.at?, 0.0)));
+    (points.len() > 1).then(|| Curve {
+        name: arm.to_owned(),
+        run: String::new(),
+        points,
+        recorded,
+    })
+}
+
+fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
+    let subjects: Vec<&str> = results
+        .subjects()
+        .into_iter()
+        .map(|(subject, _)| subject)
+        .collect();
+    let series = results.header.arms.iter().skip(1).map(|arm| {
+        let bar = |subject: &&str| {
+            let compared = compared
+                .iter()
+                .find(|one| one.arm == *arm && one.subject == *subject)?;
+            Some((
+                compared.mean.value,
+                Some((compared.mean.low, compared.mean.high)),
+            ))
+        };
+        BarSeries {
+            name: arm.clone(),
+            values: subjects.iter().map(bar).collect(),
+        }
+    });
+    let series = series.collect();
+    Bars {
+        y_label,
+        categories: subjects.into_iter().map(str::to_owned).collect(),
+        series,
+        log: false,
+    }
+}
+
+pub(super) fn distributions(results: &Results) -> Vec<Block> {
+    let subjects = results.subjects();
+    let ids = ids(subjects.iter().map(|(subject, _)| *subject));
+    let mut blocks = Vec::new();
+    for ((subject, size), id) in subjects.iter().zip(ids).take(MOST_DISTRIBUTIONS) {
+        let sets: Vec<(&String, Vec<Option<f64>>)> = results
+            .header
+            .arms
+            .iter()
+            .filter_map(|arm| Some((arm, results.by_round(results.cell(arm, subject)?))))
+            .filter(|(_, set)| set.iter().any(Option::is_some))
+            .collect();
+        let pooled: Vec<Option<f64>> = sets
+            .iter()
+            .flat_map(|(_, set)| set.iter().copied())
+            .collect();
+        let edges = freedman_diaconis(&pooled, 0.99, MOST_CLASSES);
+        if edges.len() < 2 {
+            continue;
+        }
+        let counts = |(arm, set): &(&String, Vec<Option<f64>>)| {
+            let counted = count(set, &edges);
+            Counts {
+                name: (*arm).clone(),
+                run: String::new(),
+                counts: counted.counts.iter().map(|count| *count as f64).collect(),
+                above: counted.above as f64,
+            }
+        };
+        let series = sets.iter().map(counts).collect();
+        let (x_label, y_label) = ("Latency (ms)".to_owned(), "Answers".to_owned());
+        let chart = Chart::Histogram(Histogram {
+            x_label,
+            y_label,
+            edges: edges.clone(),
+            series,
+            log: false,
+        });
+        let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
+        blocks.push(figure(
+            &format!("distribution-{id}"),
+            &results.label(subject, *size),
+            caption,
+            chart,
+        ));
+    }
+    if subjects.len() > MOST_DISTRIBUTIONS {
+        let left_out = subjects.len() - MOST_DISTRIBUTIONS;
+        blocks.push(Block::Text(format!(
+            "{left_out} more are not drawn; their percentiles are in the table of latencies."
+        )));
+    }
+    blocks
+}
+
+pub(super) fn over_time(results: &Results) -> Vec<Block> {
+    let rounds = results
+        .samples
+        .iter()
+        .map(|sample| sample.round as usize + 1)
+        .max()
+        .unwrap_or(0);
+    let together = rounds.div_ceil(MOST_POINTS).max(1);
+    let series: Vec<Line> = results
+        .header
+        .arms
+        .iter()
+        .map(|arm| line(results, arm, (rounds, together)))
+        .collect();
+    if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
+        return Vec::new();
+    }
+    let each = if together > 1 {
+        format!("Each point is the mean of {together} rounds. ")
+    } else {
+        String::new()
+    };
+    let caption = format!(
+        "Mean over all that an arm was asked about in a round. {each}A round in which a request of the arm failed breaks its line."
+    );
+    let chart = Timeline {
+        x_label: "Time since the first round that counts".to_owned(),
+        y_label: "Latency (ms)".to_owned(),
+        series,
+        ..Timeline::default()
+    };
+    vec![figure(
+        "latency-over-time",
+        "Latency over time",
+        &caption,
+        Chart::Timeline(chart),
+    )]
+}
+
+fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Line {
+    let mut by_round: Vec<(f64, Vec<Option<f64>>)> = vec![(f64::INFINITY, Vec::new()); rounds];
+    for sample in results
+        .samples
+        .iter()
+        .filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm))
+    {
+        let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else {
+            continue;
+        };
+        *begun = begun.min(sample.at_ns as f64 / 1e9);
+        latencies.push(sample.latency_ns().map(ms));
+    }
+    // The last round may be incomplete.
+    let wanted = by_round
+        .iter()
+        .map(|(_, latencies)| latencies.len())
+        .max()
+        .unwrap_or(0);
+    let id = ids(results.header.arms.iter().map(String::as_str));
+    let index = results.header.arms.iter().position(|known| known == arm);
+    let mut line = Line {
+        name: arm.to_owned(),
+        run: index
+            .and_then(|index| id.get(index))
+            .cloned()
+            .unwrap_or_default(),
+        ..Line::default()
+    };
+    for some in by_round.chunks(together) {
+        let begun = some
+            .iter()
+            .map(|(begun, _)| *begun)
+            .fold(f64::INFINITY, f64::min);
+        if !begun.is_finite() {
+            continue;
+        }
+        let all: Vec<Option<f64>> = some
+            .iter()
+            .flat_map(|(_, latencies)| latencies.iter().copied())
+            .collect();
+        let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);
+        // Rounds of concurrent requests overlap.
+        line.x
+            .push(line.x.last().copied().unwrap_or(0.0).max(begun));
+        line.y.push(summary::summary(&all).mean.filter(|_| whole));
+    }
+    line
+}

@@ -1,0 +1,77 @@
+//! `bench run`: requests from a plan file.
+
+mod load;
+mod requests;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use crate::args::RunArgs;
+use crate::plan::Plan;
+use crate::preset::{self, Preflight};
+use crate::results::Results;
+use faultline_common::args::UsageError;
+use faultline_settings::{ConfigError, text};
+use faultline_text::is_unfit;
+pub(crate) use shown::joined;
+use std::path::{Path, PathBuf};
+use toml::de::DeValue;
+
+const LARGEST: u64 = 64 << 20;
+
+const ENCODING: &str = "encoding";
+
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
+    let (mut plan, authorities) = read(&args.plan)?;
+    plan.max_failures = args.max_failures;
+    preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| {
+        Ok(Preflight::default())
+    })
+}
+
+pub(crate) fn study(results: &Results) -> String {
+    shown::together(results)
+}
+
+/// Also returns the file of trusted certificates.
+fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
+    let refused = |mistakes: Vec<ConfigError>| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        let head = match lines.len() {
+            1 => "the plan has a mistake".to_owned(),
+            some => format!("the plan has {some} mistakes"),
+        };
+        UsageError(format!("{head}:\n{}", lines.join("\n")))
+    };
+    let text = contents(file).map_err(|what| {
+        refused(vec![ConfigError {
+            file: Some(file.to_owned()),
+            ..ConfigError::new(what)
+        }])
+    })?;
+    Ok(load::parse(&text, file).map_err(refused)?)
+}
+
+/// Errors do not include the file's name.
+fn contents(file: &Path) -> Result<String, String> {
+    match std::fs::metadata(file) {
+        Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
+        Ok(meta) if meta.len() > LARGEST => {
+            return Err(format!("is larger than {} MiB", LARGEST >> 20));
+        }
+        _ => {}
+    }
+    std::fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+fn readable(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    let fits = name.chars().count() <= 80 && !name.chars().any(is_unfit);
+    if fits {
+        Ok(name)
+    } else {
+        Err(format!(
+            "{name:?}: a name has up to 80 letters, none of them a control character"
+        ))
+    }
+}

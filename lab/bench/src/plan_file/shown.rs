@@ -1,0 +1,118 @@
+use crate::compare::compared;
+use crate::report_tables as tables;
+use crate::results::{CellHead, Results, Sample};
+use faultline_report::render::plain;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const ALL: &str = "all requests";
+
+pub(super) fn together(results: &Results) -> String {
+    let Some(all) = joined(results) else {
+        return String::new();
+    };
+    let latencies = tables::percentiles(&all, ("latencies", "Latency"));
+    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(&latencies);
+    let compared = compared(&all);
+    if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
+        let _ = write!(
+            out,
+            "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
+        );
+        out += &plain(&tables::differences(&all, &compared, "differences"));
+    }
+    out + "\n"
+}
+
+/// One cell per arm: each subject of each round becomes a round. `None` with only one request.
+pub(crate) fn joined(results: &Results) -> Option<Results> {
+    if results.subjects().len() < 2 {
+        return None;
+    }
+    let arms = &results.header.arms;
+    let index = |sample: &Sample| {
+        let head = results.cells.get(sample.cell)?;
+        Some((head, arms.iter().position(|arm| *arm == head.arm)?))
+    };
+    let mut rounds = BTreeMap::new();
+    for sample in &results.samples {
+        if let Some((head, _)) = index(sample) {
+            rounds
+                .entry((sample.round, head.subject.as_str()))
+                .or_insert(0);
+        }
+    }
+    rounds
+        .values_mut()
+        .zip(0..)
+        .for_each(|(number, next)| *number = next);
+    let sample = |sample: &Sample| {
+        let (head, cell) = index(sample)?;
+        let round = *rounds.get(&(sample.round, head.subject.as_str()))?;
+        Some(Sample {
+            cell,
+            round,
+            ..sample.clone()
+        })
+    };
+    let head = |arm: &String| CellHead {
+        arm: arm.clone(),
+        subject: ALL.to_owned(),
+        size: None,
+    };
+    Some(Results {
+        header: results.header.clone(),
+        cells: arms.iter().map(head).collect(),
+        samples: results.samples.iter().filter_map(sample).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn all_requests_of_an_arm_are_one_and_arms_are_compared_request_by_request() {
+        // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
+        let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 100_000;
+        let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
+        let (a, b) = (
+            [made(2_000_000, 0), made(20_000_000, 1)],
+            [made(3_000_000, 2), made(21_000_000, 3)],
+        );
+        let mut results = results(
+            300,
+            &[
+                ("a", 1, &a[0]),
+                ("a", 2, &a[1]),
+                ("b", 1, &b[0]),
+                ("b", 2, &b[1]),
+            ],
+        );
+        results
+            .samples
+            .retain(|sample| sample.round as usize % 2 == sample.cell % 2);
+        results.cells.iter_mut().for_each(|cell| cell.size = None);
+        let all = joined(&results).unwrap();
+        assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
+        let compared = &compared(&all)[0];
+        assert_eq!(compared.rounds, 300);
+        assert!(
+            (compared.mean.value - 1.0).abs() < 0.1 && compared.mean.low > 0.8,
+            "{compared:?}"
+        );
+        let mean = all.summary(0).latency.unwrap().mean;
+        assert!((mean - 11.05).abs() < 0.1, "{mean}");
+        assert!(
+            together(&results).contains("all requests"),
+            "{}",
+            together(&results)
+        );
+        results
+            .cells
+            .iter_mut()
+            .for_each(|cell| cell.subject = "one".to_owned());
+        assert_eq!(together(&results), "");
+    }
+}

@@ -1,0 +1,292 @@
+use crate::compare::{compared, comparisons, crossing, interval_words};
+use crate::report_tables::{self as tables, failures};
+use crate::results::{Results, ms};
+use faultline_report::render::plain;
+use faultline_stats::caveat::unreliable;
+use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
+use faultline_stats::decision::Decision;
+use faultline_text::{count, moment, number, time};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub(crate) fn problems(results: &Results) -> Vec<String> {
+    let mut problems = Vec::new();
+    let arms = results.header.arms.iter().zip(&results.header.verdicts);
+    for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
+        let different = count(verdict.different);
+        let first = verdict
+            .first
+            .first()
+            .map_or_else(String::new, |first| format!("; the first: {first}"));
+        problems
+            .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
+    }
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        if summary.successes == 0 && !summary.failures.is_empty() {
+            let why = failures(&summary);
+            let message = results.header.messages.get(&cell);
+            let message =
+                message.map_or_else(String::new, |text| format!("; the node says {text:?}"));
+            problems.push(format!(
+                "{} FAILED: no good answer about {} ({why}{message})",
+                head.arm, head.subject
+            ));
+        }
+    }
+    problems.extend(too_many_failures(results));
+    if let Some(signal) = &results.header.stopped_by {
+        problems.push(format!(
+            "ended early by {signal}: only what was measured until then is shown"
+        ));
+    }
+    problems
+}
+
+fn too_many_failures(results: &Results) -> Option<String> {
+    let max = results.header.max_failures?;
+    let too_many = |arm: &String| {
+        let cells = results.cells.iter().enumerate();
+        let summaries = cells
+            .filter(|(_, head)| head.arm == *arm)
+            .map(|(cell, _)| results.summary(cell));
+        let (mut all, mut failed, mut kinds) = (0, 0, BTreeMap::<String, u64>::new());
+        for summary in summaries {
+            all += summary.successes;
+            for (kind, count) in summary.failures {
+                (all, failed) = (all + count, failed + count);
+                *kinds.entry(kind).or_default() += count;
+            }
+        }
+        let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
+        let kinds: Vec<String> = kinds
+            .iter()
+            .map(|(kind, times)| format!("{} {kind}", count(*times)))
+            .collect();
+        (share > max).then(|| {
+            format!(
+                "{arm} {} of {} ({})",
+                count(failed),
+                count(all),
+                kinds.join(", ")
+            )
+        })
+    };
+    let arms: Vec<String> = results.header.arms.iter().filter_map(too_many).collect();
+    let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
+    (!arms.is_empty()).then(|| {
+        format!(
+            "FAILED: more requests than --max-failures {max} % allows: {}",
+            arms.join("; ")
+        )
+    })
+}
+
+pub(crate) fn text(results: &Results) -> String {
+    let mut out = about(results);
+    out += "\nLatency from sending to the decoded answer, in ms\n";
+    out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
+    out += "\nWhere the time is spent: means in ms; bytes with headers\n";
+    out += &plain(&tables::phases(results));
+    let compared = compared(results);
+    if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
+        let _ = write!(
+            out,
+            "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
+             p95 with 95 % intervals\n",
+            interval_words(comparisons(results))
+        );
+        out += &plain(&tables::differences(results, &compared, "differences"));
+        out += &crossings(results);
+    }
+    out += &verified(results);
+    for problem in problems(results) {
+        let _ = writeln!(out, "{problem}");
+    }
+    out
+}
+
+fn about(results: &Results) -> String {
+    let header = &results.header;
+    let kind = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!(
+            "open loop, {} a second, up to {} at a time",
+            number(rate, 1),
+            header.workers
+        ),
+    };
+    let length = time(Duration::from_nanos(header.length_ns));
+    let mut out = format!(
+        "{} on {}: {} requests in {length}, {kind}, order of seed {}, after {} rounds of warm-up\n",
+        header.nodes.join(" and "),
+        moment(header.started_unix_ns),
+        count(results.samples.len() as u64),
+        header.seed,
+        header.warm_up,
+    );
+    header
+        .notes
+        .iter()
+        .for_each(|note| out += &format!("{note}\n"));
+    if !header.refusals.is_empty() {
+        let sentences: Vec<String> = header
+            .refusals
+            .iter()
+            .map(|(kind, times)| format!("{} {kind}", count(*times)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "Refused: {}; what was repeated after a wait is in no latency",
+            sentences.join(", ")
+        );
+    }
+    if let Some(own) = header.own_cpu_ns {
+        let _ = writeln!(
+            out,
+            "This tool's own CPU time per request: {} ms",
+            number(ms(own), 3)
+        );
+    }
+    if let Some(own) = header.own_cost {
+        let (cpu, median) = (number(ms(own.cpu_ns), 3), number(ms(own.median_ns), 3));
+        let _ = writeln!(
+            out,
+            "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer"
+        );
+    }
+    out
+}
+
+/// Why no difference is shown although the interval excludes 0.
+pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
+    let why = |decision| match decision {
+        Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
+        Decision::Shown(_) | Decision::Inconclusive => None,
+    };
+    decisions.into_iter().find_map(why).unwrap_or_default()
+}
+
+pub(crate) fn crossings(results: &Results) -> String {
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return String::new();
+    };
+    let pairs = results
+        .links()
+        .into_iter()
+        .flat_map(|link| others.iter().map(move |arm| (arm, link)));
+    let sentence = |(arm, link): (&String, Option<&str>)| {
+        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        Some(format!(
+            "Crossover{over}: {}\n",
+            crossover(reference, arm, &crossing(results, arm, link)?)
+        ))
+    };
+    pairs.filter_map(sentence).collect()
+}
+
+fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
+    let percent = |share: f64| number(share * 100.0, 1);
+    let shares = format!(
+        "random halves: one crossover in {} %, {reference} faster at every size in {} %, {arm} in {} %",
+        percent(found.once),
+        percent(found.never),
+        percent(found.always)
+    );
+    let bytes =
+        |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
+    let index = match found.at {
+        None => format!("no size is shown from which on {arm} is faster than {reference}"),
+        Some(at) if !found.is_shown() => {
+            let why = if found.blocks < FEWEST_BLOCKS {
+                ": too few independent rounds".to_owned()
+            } else {
+                unreliable_suffix([found.smallest, found.largest])
+            };
+            format!(
+                "{arm} may be faster from {} bytes on, which is not shown{why}",
+                number(at, 0)
+            )
+        }
+        Some(at) => format!(
+            "from {} bytes on {arm} is faster than {reference}, 95 % interval {} to {} bytes",
+            number(at, 0),
+            bytes(found.low, "less than the smallest"),
+            bytes(found.high, "more than the largest")
+        ),
+    };
+    format!("{index} ({shares})")
+}
+
+pub(crate) fn verified(results: &Results) -> String {
+    let mut out = String::new();
+    if results.header.preset == "transport" {
+        // This preset compares answers with writes.
+        return out;
+    }
+    for (arm, verdict) in results
+        .header
+        .arms
+        .iter()
+        .zip(&results.header.verdicts)
+        .skip(1)
+    {
+        let equal = count(verdict.equal);
+        let sentences = match (verdict.equal, verdict.different) {
+            (0, 0) => "could not be compared with the reference's".to_owned(),
+            (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
+            (_, different) => format!(
+                "equal in {equal} comparisons, different in {}",
+                count(different)
+            ),
+        };
+        let _ = writeln!(out, "Answers of {arm}: {sentences}");
+    }
+    // The reference's differences are slots that only it skipped.
+    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
+        let listed = verdict
+            .first
+            .iter()
+            .map(|first| format!("  {arm}, {first}\n"));
+        out.extend(listed);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn more_failures_than_may_be_are_a_problem_in_one_line() {
+        let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
+        let of_b = run.samples.iter_mut().filter(|sample| sample.cell == 1);
+        for sample in of_b.take(8) {
+            (sample.phases, sample.failure) = (None, Some("malformed answer".to_owned()));
+        }
+        assert_eq!(problems(&run), [""; 0], "all may fail");
+        let line = |max: f64| {
+            format!(
+                "FAILED: more requests than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
+            )
+        };
+        for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {
+            run.header.max_failures = Some(max);
+            let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
+            assert_eq!(problems(&run), expected);
+        }
+    }
+
+    #[test]
+    fn a_method_that_always_fails_says_why_in_the_nodes_words() {
+        let mut run = results(3, &[("a", 1, &|_| 5)]);
+        for sample in &mut run.samples {
+            (sample.phases, sample.failure) = (None, Some("JSON-RPC -32602".to_owned()));
+        }
+        run.header.messages.insert(0, "invalid length 1".to_owned());
+        let expected = "a FAILED: no good answer about account of 1 (3 JSON-RPC -32602; the node says \"invalid length 1\")";
+        assert_eq!(problems(&run), [expected]);
+    }
+}

@@ -1,0 +1,191 @@
+use crate::compare::{Compared, caveat, comparisons, interval_words};
+use crate::results::{CellHead, PHASES, Results, Summary, ms};
+use faultline_report::report::cells::{self, known, number, table, words};
+use faultline_report::report::model::{Block, Cell, Table};
+use faultline_stats::block::Estimate;
+use faultline_stats::decision::Decision;
+use faultline_text::count;
+
+const NONE_GOOD: &str = "no good answer";
+
+pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
+    cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
+}
+
+fn shown_word(decision: Decision) -> &'static str {
+    match decision.shown() {
+        Some(_) => "yes",
+        None => "no",
+    }
+}
+
+pub(crate) fn failures(summary: &Summary) -> String {
+    let mut sentences: Vec<String> = summary
+        .failures
+        .iter()
+        .map(|(kind, times)| format!("{} {kind}", count(*times)))
+        .collect();
+    if summary.refused > 0 {
+        sentences.push(format!("{} refused and repeated", count(summary.refused)));
+    }
+    if sentences.is_empty() {
+        "0".to_owned()
+    } else {
+        sentences.join(", ")
+    }
+}
+
+fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
+    [
+        words(&head.arm),
+        words(&results.label(&head.subject, head.size)),
+    ]
+}
+
+pub(crate) fn latencies(results: &Results) -> Vec<Block> {
+    vec![
+        Block::Table(percentiles(results, ("latencies", "Latency"))),
+        Block::Table(phases(results)),
+    ]
+}
+
+const TIMED: [&str; 9] = [
+    "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
+];
+
+pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
+    let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
+    let columns = [
+        &[("arm", ""), ("about", "")],
+        TIMED.map(|name| (name, "ms")).as_slice(),
+        &[("good", ""), ("failed", "")],
+    ]
+    .concat();
+    let mut out = table(id, title, &columns, note);
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        let mut row: Vec<Cell> = titled(results, head).into();
+        let times =
+            TIMED.map(|name| number(summary.latency.and_then(|of| of.named(name)), 3, NONE_GOOD));
+        row.extend(times);
+        row.extend([
+            known(summary.successes as f64, 0),
+            words(&failures(&summary)),
+        ]);
+        out.rows.push(row);
+    }
+    out
+}
+
+pub(crate) fn phases(results: &Results) -> Table {
+    let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
+    let mut columns = vec![("arm", ""), ("about", "")];
+    columns.extend(PHASES.map(|phase| (phase, "ms")));
+    columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
+    let mut out = table("phases", "Where the time is spent", &columns, note);
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        let mut row: Vec<Cell> = titled(results, head).into();
+        let phase = |index: usize| summary.phases.and_then(|phases| phases.get(index).copied());
+        row.extend((0..PHASES.len()).map(|index| number(phase(index), 3, NONE_GOOD)));
+        row.extend([
+            number(summary.decode_cpu, 3, NONE_GOOD),
+            number(summary.received, 0, NONE_GOOD),
+        ]);
+        out.rows.push(row);
+    }
+    out
+}
+
+pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) -> Table {
+    let reference = results.header.arms.first().map_or("", String::as_str);
+    let note = format!(
+        "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
+         and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
+         p-value is adjusted likewise.",
+        interval_words(comparisons(results))
+    );
+    let columns = [
+        ("arm", ""),
+        ("about", ""),
+        ("mean", "ms"),
+        ("p", ""),
+        ("shown", ""),
+        ("median", "ms"),
+        ("p95", "ms"),
+        ("rounds", ""),
+        ("caveat", ""),
+    ];
+    let mut out = table(id, &format!("Against {reference}"), &columns, &note);
+    for compared in compared {
+        out.rows.push(vec![
+            words(&compared.arm),
+            words(&results.label(&compared.subject, compared.size)),
+            estimate(Some(&compared.mean)),
+            number(compared.p, 4, "too few rounds"),
+            words(shown_word(compared.decision)),
+            estimate(compared.median.as_ref()),
+            estimate(compared.p95.as_ref()),
+            known(compared.rounds as f64, 0),
+            words(caveat(compared.mean.reliable)),
+        ]);
+    }
+    out
+}
+
+/// With this tool's own cost per request.
+fn own(results: &Results) -> Vec<(&'static str, String)> {
+    let header = &results.header;
+    let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
+    let refused: Vec<String> = header
+        .refusals
+        .iter()
+        .map(|(kind, times)| format!("{times} {kind}"))
+        .collect();
+    let refused = (!refused.is_empty()).then(|| ("refused by nodes", refused.join(", ")));
+    let cpu = header
+        .own_cpu_ns
+        .map(|ns| ("this tool's CPU time per request", shown(ns)));
+    let cost = header.own_cost.into_iter().flat_map(|own| {
+        let median = "median of a request to this tool's own server on loopback";
+        [
+            (
+                "CPU time of a request to this tool's own server on loopback",
+                shown(own.cpu_ns),
+            ),
+            (median, shown(own.median_ns)),
+        ]
+    });
+    refused.into_iter().chain(cpu).chain(cost).collect()
+}
+
+pub(crate) fn settings(results: &Results) -> Vec<Block> {
+    let header = &results.header;
+    let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
+    let numbers = [
+        ("seed", header.seed),
+        ("rounds", header.rounds.into()),
+        ("rounds of warm-up", header.warm_up.into()),
+    ];
+    out.rows = numbers
+        .map(|(name, value)| vec![words(name), words(&value.to_string())])
+        .into();
+    out.rows.extend(
+        own(results)
+            .into_iter()
+            .map(|(name, value)| vec![words(name), words(&value)]),
+    );
+    out.rows.extend(
+        header
+            .settings
+            .iter()
+            .map(|(name, value)| vec![words(name), words(value)]),
+    );
+    let mut blocks: Vec<Block> = header
+        .notes
+        .iter()
+        .map(|note| Block::Text(note.clone()))
+        .collect();
+    blocks.push(Block::Table(out));
+    blocks
+}

@@ -1,0 +1,439 @@
+use crate::disk::Disk;
+use crate::run::RunState;
+use crate::verify::Verdict;
+use faultline_report::report::groups::{by_key, distinct};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Their sum is the latency.
+pub(crate) const PHASES: [&str; 6] = [
+    "queued",
+    "connect",
+    "TLS",
+    "first byte",
+    "transfer",
+    "decode",
+];
+
+/// An hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) number: u64,
+    pub(crate) round: u32,
+    pub(crate) cell: usize,
+    /// Scheduled sending time, since the start of the run.
+    pub(crate) at_ns: u64,
+    /// `None` if it failed.
+    pub(crate) phases: Option<[u64; 6]>,
+    pub(crate) decode_cpu_ns: u64,
+    /// With headers.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) failure: Option<String>,
+    /// For its rate, by a server error, or without a connection.
+    pub(crate) refused: u32,
+}
+
+impl Sample {
+    /// From the scheduled time to the decoded answer.
+    pub(crate) fn latency_ns(&self) -> Option<u64> {
+        self.phases.map(|phases| phases.iter().sum())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CellHead {
+    pub(crate) arm: String,
+    pub(crate) subject: String,
+    /// Decoded bytes.
+    pub(crate) size: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnCost {
+    pub(crate) cpu_ns: u64,
+    /// With a server that does almost nothing.
+    pub(crate) median_ns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) preset: String,
+    pub(crate) version: String,
+    pub(crate) started_unix_ns: i64,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// Must be equal for a comparison.
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
+    /// Empty if no link was shaped.
+    #[serde(default)]
+    pub(crate) links: Vec<String>,
+    pub(crate) arms: Vec<String>,
+    /// By arm.
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) seed: u64,
+    pub(crate) rounds: u32,
+    /// Before the measured rounds.
+    pub(crate) warm_up: u32,
+    pub(crate) workers: usize,
+    /// `None` in a closed loop.
+    pub(crate) rate: Option<f64>,
+    /// Including requests sent again.
+    #[serde(default)]
+    pub(crate) refusals: BTreeMap<String, u64>,
+    /// First JSON-RPC error message by cell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) messages: BTreeMap<usize, String>,
+    /// Percentage of an arm's requests.
+    #[serde(default)]
+    pub(crate) max_failures: Option<f64>,
+    pub(crate) stopped_by: Option<String>,
+    /// Per request.
+    pub(crate) own_cpu_ns: Option<u64>,
+    /// From before the run.
+    #[serde(default)]
+    pub(crate) own_cost: Option<OwnCost>,
+    /// Of the measured part.
+    pub(crate) length_ns: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) disks: Vec<Disk>,
+}
+
+impl Header {
+    /// An earlier `stopped_by` stays if `state` has none.
+    pub(crate) fn take_state(&mut self, state: RunState) {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.verdicts = state.verdicts;
+        self.refusals = state.refusals;
+        self.messages = state.messages;
+        self.stopped_by = state.stopped_by.or(self.stopped_by.take());
+        self.own_cpu_ns = state.own_cpu.map(ns);
+        self.length_ns = ns(state.length);
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Results {
+    pub(crate) header: Header,
+    pub(crate) cells: Vec<CellHead>,
+    /// In the order of [`Sample::number`].
+    pub(crate) samples: Vec<Sample>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) successes: u64,
+    pub(crate) failures: BTreeMap<String, u64>,
+    /// Refusals followed by another attempt.
+    pub(crate) refused: u64,
+    /// Of good answers.
+    pub(crate) latency: Option<Latency>,
+    /// Means in ms.
+    pub(crate) phases: Option<[f64; 6]>,
+    pub(crate) decode_cpu: Option<f64>,
+    /// Mean bytes with headers.
+    pub(crate) received: Option<f64>,
+}
+
+/// In ms. Percentiles come from an HDR histogram with three digits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) mean: f64,
+    pub(crate) sd: Option<f64>,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+}
+
+impl Latency {
+    /// The number that tables have under this name.
+    pub(crate) fn named(&self, name: &str) -> Option<f64> {
+        match name {
+            "mean" => Some(self.mean),
+            "sd" => self.sd,
+            "min" => Some(self.min),
+            "max" => Some(self.max),
+            "median" | "p50" => Some(self.p50),
+            "p90" => Some(self.p90),
+            "p95" => Some(self.p95),
+            "p99" => Some(self.p99),
+            "p99.9" => Some(self.p999),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl Results {
+    pub(crate) fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
+        self.cells
+            .iter()
+            .position(|cell| cell.arm == arm && cell.subject == subject)
+    }
+
+    /// In the order of the plan.
+    pub(crate) fn subjects(&self) -> Vec<(&str, Option<u64>)> {
+        let cells = self.cells.iter();
+        let groups = by_key(cells.map(|cell| (cell.subject.as_str(), cell.size)));
+        let first = groups
+            .into_iter()
+            .map(|(name, sizes)| (name, sizes.first().copied().flatten()));
+        first.collect()
+    }
+
+    /// Only `None` if no link was shaped.
+    pub(crate) fn links(&self) -> Vec<Option<&str>> {
+        let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
+        if links.is_empty() { vec![None] } else { links }
+    }
+
+    /// Over one link.
+    pub(crate) fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+        self.subjects()
+            .into_iter()
+            .filter(|(subject, _)| self.link(subject) == link)
+            .collect()
+    }
+
+    fn link(&self, subject: &str) -> Option<&str> {
+        let cell = self.cells.iter().position(|cell| cell.subject == subject)?;
+        self.header.links.get(cell).map(String::as_str)
+    }
+
+    /// An account's size says more than its address, which is added for equal sizes.
+    pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
+        let Some(size) = size else {
+            return subject.to_owned();
+        };
+        let link = self.link(subject);
+        let same = self
+            .subjects_over(link)
+            .iter()
+            .filter(|(_, other)| *other == Some(size))
+            .count();
+        let address = if same > 1 {
+            format!(" {subject:.8}")
+        } else {
+            String::new()
+        };
+        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        format!("{} bytes{address}{over}", faultline_text::count(size))
+    }
+
+    pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
+        self.samples
+            .iter()
+            .filter(move |sample| sample.cell == cell)
+    }
+
+    /// In ms; `None` without a good answer.
+    pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
+        let rounds = self
+            .samples
+            .iter()
+            .map(|sample| sample.round + 1)
+            .max()
+            .unwrap_or(0);
+        let mut latencies = vec![None; rounds as usize];
+        for sample in self.of(cell) {
+            if let Some(index) = latencies.get_mut(sample.round as usize) {
+                *index = sample.latency_ns().map(ms);
+            }
+        }
+        latencies
+    }
+
+    /// In nanoseconds.
+    pub(crate) fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
+        let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok()?;
+        self.of(cell)
+            .filter_map(Sample::latency_ns)
+            .for_each(|latency| histogram.saturating_record(latency));
+        Some(histogram)
+    }
+
+    pub(crate) fn summary(&self, cell: usize) -> Summary {
+        let mut failures = BTreeMap::new();
+        for failure in self.of(cell).filter_map(|sample| sample.failure.clone()) {
+            *failures.entry(failure).or_insert(0) += 1;
+        }
+        let good: Vec<&Sample> = self
+            .of(cell)
+            .filter(|sample| sample.phases.is_some())
+            .collect();
+        let mean = |of: &dyn Fn(&Sample) -> u64| {
+            let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
+            (!good.is_empty()).then(|| sum / good.len() as f64)
+        };
+        let phase = |index: usize| {
+            mean(&|sample| sample.phases.map_or(0, |phases| phases[index])).map(|ns| ns / 1e6)
+        };
+        Summary {
+            successes: good.len() as u64,
+            failures,
+            refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
+            latency: self.latency(cell),
+            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|index| phase(index).unwrap_or(0.0))),
+            decode_cpu: mean(&|sample| sample.decode_cpu_ns).map(|ns| ns / 1e6),
+            received: mean(&|sample| sample.received),
+        }
+    }
+
+    fn latency(&self, cell: usize) -> Option<Latency> {
+        let latencies: Vec<Option<f64>> = self
+            .of(cell)
+            .map(|sample| sample.latency_ns().map(ms))
+            .collect();
+        let of_all = faultline_stats::summary::summary(&latencies);
+        let histogram = self.histogram(cell)?;
+        let (min, max) = (of_all.min?, of_all.max?);
+        // A bucket's upper end exceeds its values.
+        let at = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);
+        Some(Latency {
+            mean: of_all.mean?,
+            sd: of_all.sd,
+            min,
+            max,
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Arm, size, and latency in nanoseconds by round.
+    pub(crate) type FakeCell<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
+
+    fn header(rounds: u32, arms: Vec<String>) -> Header {
+        Header {
+            preset: "encoding".to_owned(),
+            version: "0".to_owned(),
+            started_unix_ns: 0,
+            nodes: vec!["http://node".to_owned()],
+            notes: Vec::new(),
+            settings: BTreeMap::new(),
+            links: Vec::new(),
+            verdicts: vec![
+                Verdict {
+                    equal: 1,
+                    ..Verdict::default()
+                };
+                arms.len()
+            ],
+            arms,
+            seed: 1,
+            rounds,
+            warm_up: 0,
+            workers: 1,
+            rate: None,
+            refusals: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            max_failures: None,
+            stopped_by: None,
+            own_cpu_ns: None,
+            own_cost: None,
+            length_ns: 1_000_000_000,
+            disks: Vec::new(),
+        }
+    }
+
+    /// A run with given latencies.
+    pub(crate) fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
+        let mut arms: Vec<String> = Vec::new();
+        for (arm, ..) in cells {
+            if !arms.iter().any(|known| known == arm) {
+                arms.push((*arm).to_owned());
+            }
+        }
+        let header = header(rounds, arms);
+        let heads = cells
+            .iter()
+            .map(|(arm, size, _)| CellHead {
+                arm: (*arm).to_owned(),
+                subject: format!("account of {size}"),
+                size: Some(*size),
+            })
+            .collect();
+        let sample = |round: u32, cell: usize| Sample {
+            number: u64::from(round) * cells.len() as u64 + cell as u64,
+            round,
+            cell,
+            at_ns: u64::from(round) * 1000,
+            phases: Some([0, 0, 0, cells[cell].2(u64::from(round)), 0, 0]),
+            decode_cpu_ns: 10,
+            sent: 100,
+            received: 200,
+            failure: None,
+            refused: 0,
+        };
+        let samples = (0..rounds).flat_map(|round| (0..cells.len()).map(move |cell| (round, cell)));
+        Results {
+            header,
+            cells: heads,
+            samples: samples.map(|(round, cell)| sample(round, cell)).collect(),
+        }
+    }
+
+    #[test]
+    fn failures_are_counted_and_never_averaged_in() {
+        let mut results = results(10, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
+        for (round, why) in [(3, "timeout"), (7, "timeout"), (9, "HTTP 500")] {
+            let sample = &mut results.samples[round];
+            (sample.phases, sample.failure) = (None, Some(why.to_owned()));
+        }
+        let summary = results.summary(0);
+        assert_eq!(
+            (
+                summary.successes,
+                summary.failures["timeout"],
+                summary.failures["HTTP 500"]
+            ),
+            (7, 2, 1)
+        );
+        let latency = summary.latency.unwrap();
+        assert!((latency.mean - (1 + 2 + 3 + 5 + 6 + 7 + 9) as f64 / 7.0).abs() < 1e-9);
+        assert_eq!((latency.min, latency.max), (1.0, 9.0));
+        assert_eq!(results.by_round(0)[3], None);
+    }
+
+    #[test]
+    fn no_percentile_is_above_the_longest_latency() {
+        let latency = results(3, &[("a", 1, &|_| 123_456_789)])
+            .summary(0)
+            .latency
+            .unwrap();
+        assert_eq!((latency.p50, latency.p999), (latency.min, latency.max));
+    }
+
+    #[test]
+    fn percentiles_are_within_a_thousandth() {
+        let results = results(1000, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
+        let latency = results.summary(0).latency.unwrap();
+        for (found, is) in [
+            (latency.p50, 500.0),
+            (latency.p95, 950.0),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+        ] {
+            assert!((found / is - 1.0).abs() < 0.001, "{found} {is}");
+        }
+    }
+}

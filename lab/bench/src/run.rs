@@ -1,0 +1,401 @@
+//! Sends the requests of a plan.
+//!
+//! One thread does everything, so that latency does not include waits for a processor. In a closed
+//! loop, each worker sends its next request after the last answer. In an open loop, latency counts
+//! from the scheduled time, so that waiting for a free connection is not hidden.
+
+mod exchange;
+#[cfg(test)]
+mod hostile;
+mod one_by_one;
+mod pace;
+mod questions;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tests;
+
+use crate::answer::Decoder;
+use crate::failure::Failure;
+use crate::plan::{Order, Plan, Turn};
+use crate::results::Sample;
+use crate::stream;
+use crate::verify::{Verdict, Verify};
+use anyhow::Context as _;
+use exchange::Connections;
+pub(crate) use exchange::Exchanged;
+use faultline_common::clock;
+use faultline_common::progress::Progress;
+use faultline_common::signals::Signals;
+use pace::{Attempted, POLL_INTERVAL, Pace, Repeat};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+pub(crate) struct Measured {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) state: RunState,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RunState {
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) refusals: BTreeMap<String, u64>,
+    pub(crate) messages: BTreeMap<usize, String>,
+    pub(crate) stopped_by: Option<String>,
+    pub(crate) own_cpu: Option<Duration>,
+    pub(crate) length: Duration,
+}
+
+/// Called about once a second and at the end, with new samples.
+pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
+
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+struct SampleFlusher<'a> {
+    sink: &'a SampleSink<'a>,
+    flushed: Cell<usize>,
+    next_at: Cell<Duration>,
+}
+
+impl<'a> SampleFlusher<'a> {
+    fn new(sink: &'a SampleSink<'a>) -> SampleFlusher<'a> {
+        SampleFlusher {
+            sink,
+            flushed: Cell::new(0),
+            next_at: Cell::new(clock::uptime() + FLUSH_INTERVAL),
+        }
+    }
+
+    fn flush_if_due(&self, samples: &[Sample], state: impl FnOnce() -> RunState) {
+        if clock::uptime() >= self.next_at.get() {
+            self.flush(samples, &state());
+        }
+    }
+
+    fn flush(&self, samples: &[Sample], state: &RunState) {
+        (self.sink)(samples.get(self.flushed.get()..).unwrap_or_default(), state);
+        self.flushed.set(samples.len());
+        self.next_at.set(clock::uptime() + FLUSH_INTERVAL);
+    }
+}
+
+/// Once created, a signal stops its work instead of the process.
+pub(crate) struct Engine {
+    runtime: Runtime,
+    tls: Option<TlsConnector>,
+    signals: RefCell<Signals>,
+}
+
+impl Engine {
+    /// Trusts the certificates of `authorities`, or the system's.
+    pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
+        let tls = plan
+            .links
+            .iter()
+            .any(|link| link.endpoint.tls)
+            .then(|| stream::trusting(authorities))
+            .transpose()?;
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .context("asynchronous sockets")?;
+        Ok(Engine {
+            runtime,
+            tls,
+            signals: RefCell::new(Signals::listen().context("signals")?),
+        })
+    }
+
+    /// A signal stops it; pending requests are completed.
+    pub(crate) fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<Measured> {
+        let flusher = SampleFlusher::new(sink);
+        let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
+        let decoders = (0..plan.workers)
+            .map(|_| Decoder::new())
+            .collect::<Result<Vec<_>, _>>()?;
+        let cpu = clock::thread_cpu();
+        let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
+        let inspect = || {
+            let refused: u64 = shared.pace.refusals().values().sum();
+            let more = if refused > 0 {
+                format!(", {refused} refused")
+            } else {
+                String::new()
+            };
+            progress.borrow_mut().at(shared.done.get(), &more);
+            flusher.flush_if_due(&shared.samples.borrow(), || shared.state());
+        };
+        self.with_signals(&shared.pace, inspect, async {
+            // A busy client has an open connection.
+            let mut first = Connections::new(plan, self.tls.clone());
+            let mut tried = BTreeSet::new();
+            for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
+                first.open(plan, cell).await;
+            }
+            shared.idle.borrow_mut().push(first);
+            let mut workers = JoinSet::new();
+            for decoder in decoders {
+                workers.spawn_local(worker(shared.clone(), decoder));
+            }
+            all_ended(&mut workers).await
+        })?;
+        let own_cpu = clock::thread_cpu()
+            .saturating_sub(cpu)
+            .checked_div(u32::try_from(shared.done.get())?);
+        // Active waiting counts as CPU time.
+        let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
+        let state = RunState {
+            own_cpu: own_cpu.filter(|_| !waits),
+            ..shared.state()
+        };
+        let mut samples = shared.samples.take();
+        flusher.flush(&samples, &state);
+        samples.sort_unstable_by_key(|sample| sample.number);
+        Ok(Measured { samples, state })
+    }
+
+    pub(crate) fn end_requested(&self) -> Option<&'static str> {
+        let newest = self
+            .signals
+            .borrow_mut()
+            .wait(None, Duration::ZERO)
+            .unwrap_or_default();
+        newest
+            .into_iter()
+            .find(|newest| newest.asks_to_end())
+            .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
+    }
+
+    /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
+    /// not wait.
+    pub(crate) fn with_signals<T>(
+        &self,
+        pace: &Pace,
+        inspect: impl Fn(),
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<Option<T>> {
+        LocalSet::new().block_on(&self.runtime, async {
+            let mut work = pin!(work);
+            loop {
+                if let Ok(done) = timeout(POLL_INTERVAL, work.as_mut()).await {
+                    return done.map(Some);
+                }
+                if let Some(signal) = self.end_requested() {
+                    if pace.ended_by().is_some() {
+                        return Ok(None);
+                    }
+                    pace.end(signal.to_owned());
+                }
+                inspect();
+            }
+        })
+    }
+}
+
+async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
+    while let Some(ended) = workers.join_next().await {
+        ended.context("a worker failed, so that requests are missing")?;
+    }
+    Ok(())
+}
+
+struct Shared {
+    plan: Rc<Plan>,
+    tls: Option<TlsConnector>,
+    order: Mutex<Order>,
+    samples: RefCell<Vec<Sample>>,
+    verify: RefCell<Verify>,
+    /// Taken from the end, so that only as many as needed stay in use.
+    idle: RefCell<Vec<Connections>>,
+    pace: Pace,
+    begun: Cell<Option<Duration>>,
+    first: Cell<Option<Duration>>,
+    done: Cell<u64>,
+    messages: RefCell<BTreeMap<usize, String>>,
+}
+
+impl Shared {
+    fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
+        let expected = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
+        Shared {
+            order: Mutex::new(Order::new(&plan)),
+            verify: RefCell::new(Verify::new(&plan)),
+            plan,
+            tls,
+            samples: RefCell::new(Vec::with_capacity(expected)),
+            idle: RefCell::default(),
+            pace: Pace::default(),
+            begun: Cell::default(),
+            first: Cell::default(),
+            done: Cell::default(),
+            messages: RefCell::default(),
+        }
+    }
+
+    fn state(&self) -> RunState {
+        RunState {
+            verdicts: self.verify.borrow().verdicts.clone(),
+            refusals: self.pace.refusals(),
+            messages: self.messages.borrow().clone(),
+            stopped_by: self.pace.ended_by(),
+            own_cpu: None,
+            length: self.begun.get().map_or(Duration::ZERO, |begun| {
+                clock::uptime().saturating_sub(begun)
+            }),
+        }
+    }
+
+    /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
+    /// `None` after the last request.
+    async fn next(&self) -> Option<(Turn, Duration)> {
+        let mut order = self.order.lock().await;
+        let turn = order.next()?;
+        let now = clock::uptime();
+        let first = self.first.get().unwrap_or(now);
+        self.first.set(Some(first));
+        let at = self
+            .plan
+            .rate
+            .map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
+        let goes_on = match at {
+            None => self.pace.wait_for_resume().await,
+            Some(at) => self.pace.until(at).await,
+        };
+        if !goes_on {
+            return None;
+        }
+        let at = at.unwrap_or_else(clock::uptime);
+        if turn.round.is_some() && self.begun.get().is_none() {
+            self.begun.set(Some(at));
+        }
+        Some((turn, at))
+    }
+
+    /// With slot and bytes, if answers are compared.
+    fn answered(
+        &self,
+        turn: &Turn,
+        attempted: Attempted<Exchanged>,
+        answer: Option<(Option<u64>, &[u8])>,
+    ) {
+        if let Some(cell) = self.plan.cells.get(turn.cell) {
+            self.verify.borrow_mut().answered(
+                (cell.arm, cell.subject),
+                self.plan.round_of(turn.number),
+                answer,
+            );
+        }
+        self.done.set(self.done.get() + 1);
+        remember_message(
+            &mut self.messages.borrow_mut(),
+            turn.cell,
+            &attempted.answer,
+        );
+        let begun = self.begun.get().unwrap_or(attempted.at);
+        self.samples.borrow_mut().extend(
+            turn.round
+                .map(|round| sample(turn, round, begun, attempted)),
+        );
+    }
+}
+
+async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
+    let repeat = if shared.plan.rate.is_none() {
+        Repeat::All
+    } else {
+        Repeat::None
+    };
+    while let Some((turn, at)) = shared.next().await {
+        let Some(cell) = shared.plan.cells.get(turn.cell) else {
+            return;
+        };
+        let node = shared.plan.node(cell.link);
+        if shared.pace.holds_back(node, at) {
+            shared.answered(
+                &turn,
+                Attempted {
+                    answer: Err(Failure::NotSent),
+                    at,
+                    refused: 0,
+                },
+                None,
+            );
+            continue;
+        }
+        let idle = shared.idle.borrow_mut().pop();
+        let mut connections =
+            idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
+        let send = async |at| {
+            connections
+                .exchange(&shared.plan, cell, turn.number, &mut decoder, at)
+                .await
+        };
+        let attempted = shared.pace.send_with_retries(node, at, repeat, send).await;
+        shared.idle.borrow_mut().push(connections);
+        let Some(attempted) = attempted else { return };
+        let decoded = attempted
+            .answer
+            .as_ref()
+            .ok()
+            .map(|exchanged| exchanged.decoded);
+        let answer = decoded
+            .filter(|decoded| decoded.bytes)
+            .map(|decoded| (decoded.slot, decoder.bytes()));
+        shared.answered(&turn, attempted, answer);
+    }
+}
+
+/// Only the first per cell.
+fn remember_message<T>(
+    messages: &mut BTreeMap<usize, String>,
+    cell: usize,
+    answer: &Result<T, Failure>,
+) {
+    if let Some(message) = answer.as_ref().err().and_then(Failure::message) {
+        messages.entry(cell).or_insert_with(|| message.to_owned());
+    }
+}
+
+fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (number, cell, at_ns) = (
+        turn.number,
+        turn.cell,
+        ns(attempted.at.saturating_sub(begun)),
+    );
+    let failed = Sample {
+        number,
+        round,
+        cell,
+        at_ns,
+        phases: None,
+        decode_cpu_ns: 0,
+        sent: 0,
+        received: 0,
+        failure: None,
+        refused: attempted.refused,
+    };
+    match attempted.answer {
+        Err(failure) => Sample {
+            failure: Some(failure.kind()),
+            ..failed
+        },
+        Ok(good) => Sample {
+            phases: Some(good.phases.map(ns)),
+            decode_cpu_ns: ns(good.decode_cpu),
+            sent: good.sent,
+            received: good.received,
+            ..failed
+        },
+    }
+}

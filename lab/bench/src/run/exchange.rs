@@ -1,0 +1,201 @@
+use crate::answer::{Decoded, Decoder};
+use crate::failure::Failure;
+use crate::http::{Link, Opened, Raw};
+use crate::plan::{Cell, LinkKind, Plan};
+use crate::protocol::Protocol;
+use crate::socket::Socket;
+use faultline_common::clock;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// For smaller answers, the elapsed time counts as CPU time.
+const CPU_FROM: usize = 512;
+
+enum Connection {
+    Http(Link),
+    Socket(Box<Socket>),
+}
+
+impl Connection {
+    async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+        limit: usize,
+        within: Duration,
+    ) -> Result<Opened<Connection>, Failure> {
+        if kind.protocol == Protocol::WebSocket {
+            let Opened { link, connect, tls } = Socket::open(kind, tls, limit, within).await?;
+            return Ok(Opened {
+                link: Connection::Socket(Box::new(link)),
+                connect,
+                tls,
+            });
+        }
+        let Opened { link, connect, tls } = Link::open(kind, tls, within).await?;
+        Ok(Opened {
+            link: Connection::Http(link),
+            connect,
+            tls,
+        })
+    }
+
+    async fn is_usable(&mut self) -> bool {
+        match self {
+            Connection::Http(link) => link.is_usable().await,
+            Connection::Socket(socket) => socket.is_usable(),
+        }
+    }
+
+    async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+        match self {
+            Connection::Http(link) => link.ask(body, limit).await,
+            Connection::Socket(socket) => socket.ask(&body).await,
+        }
+    }
+}
+
+pub(crate) struct Connections {
+    links: Vec<Option<Connection>>,
+    tls: Option<TlsConnector>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Exchanged {
+    pub(crate) phases: [Duration; 6],
+    pub(crate) decoded: Decoded,
+    pub(crate) decode_cpu: Duration,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Connections {
+    pub(crate) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
+        Connections {
+            links: plan.links.iter().map(|_| None).collect(),
+            tls,
+        }
+    }
+
+    /// An error becomes the next request's failure.
+    pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
+        let index = cell.link;
+        let (Some(kind), Some(connection)) = (plan.links.get(index), self.links.get_mut(index))
+        else {
+            return;
+        };
+        if connection.is_none() && kind.protocol != Protocol::HttpNew {
+            let opened = timeout(
+                plan.timeout,
+                Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout),
+            )
+            .await;
+            *connection = opened.ok().and_then(Result::ok).map(|opened| opened.link);
+        }
+    }
+
+    /// Scheduled for `at`. A failure drops the connection.
+    pub(crate) async fn exchange(
+        &mut self,
+        plan: &Plan,
+        cell: &Cell,
+        id: u64,
+        decoder: &mut Decoder,
+        at: Duration,
+    ) -> Result<Exchanged, Failure> {
+        let index = cell.link;
+        let begun = clock::uptime();
+        let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
+        if left.is_zero() {
+            // Nothing was sent, so the connection stays usable.
+            return Err(Failure::Timeout);
+        }
+        let requested = match timeout(left, self.ask(plan, (index, cell), id, left)).await {
+            Ok(requested) => requested,
+            Err(_) => Err(Failure::Timeout),
+        };
+        let (raw, connect, tls) = match requested {
+            Ok(requested) => requested,
+            Err(failure) => {
+                self.links.get_mut(index).map(Option::take);
+                return Err(failure);
+            }
+        };
+        // Reading the CPU clock costs more than decoding a small answer.
+        let cpu = (raw.body.len() >= CPU_FROM).then(clock::thread_cpu);
+        let decoded = decoded(&raw, id, cell, decoder);
+        let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
+        let done = clock::uptime();
+        let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
+        if is_unclear
+            && plan
+                .links
+                .get(index)
+                .is_some_and(|kind| kind.protocol == Protocol::WebSocket)
+        {
+            // Otherwise the late answer could arrive next.
+            self.links.get_mut(index).map(Option::take);
+        }
+        let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
+        let transfer = raw.end.saturating_sub(raw.first_byte);
+        let phases = [
+            begun.saturating_sub(at),
+            connect,
+            tls,
+            first_byte,
+            transfer,
+            done.saturating_sub(raw.end),
+        ];
+        let decode_cpu = decode_cpu.unwrap_or_else(|| done.saturating_sub(raw.end));
+        Ok(Exchanged {
+            phases,
+            decoded: decoded?,
+            decode_cpu,
+            sent: raw.sent,
+            received: raw.received,
+        })
+    }
+
+    async fn ask(
+        &mut self,
+        plan: &Plan,
+        (index, cell): (usize, &Cell),
+        id: u64,
+        left: Duration,
+    ) -> Result<(Raw, Duration, Duration), Failure> {
+        let (kind, connection) = plan
+            .links
+            .get(index)
+            .zip(self.links.get_mut(index))
+            .ok_or(Failure::Closed)?;
+        let usable = match connection {
+            Some(link) => link.is_usable().await,
+            None => false,
+        };
+        let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
+        if !usable {
+            let Opened {
+                link,
+                connect: took,
+                tls: shook,
+            } = Connection::open(kind, self.tls.as_ref(), plan.limit, left).await?;
+            *connection = Some(link);
+            (connect, tls) = (took, shook);
+        }
+        let link = connection.as_mut().ok_or(Failure::Closed)?;
+        let raw = link.ask(plan.body(cell, id), plan.limit).await?;
+        if kind.protocol == Protocol::HttpNew {
+            *connection = None;
+        }
+        Ok((raw, connect, tls))
+    }
+}
+
+fn decoded(raw: &Raw, id: u64, cell: &Cell, decoder: &mut Decoder) -> Result<Decoded, Failure> {
+    match raw.status {
+        StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
+        other => Err(Failure::of_status(other, raw.retry_after)),
+    }
+}

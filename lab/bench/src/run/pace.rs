@@ -1,0 +1,214 @@
+//! Delays requests as nodes demand, and ends the run.
+
+use crate::failure::Failure;
+use faultline_common::clock;
+use faultline_common::output::say;
+use faultline_text::time;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Maximum retries of a rate-limited request.
+const MAX_RATE_LIMIT_RETRIES: u32 = 8;
+/// Maximum retries after a connection or server error, which the request itself may cause.
+const MAX_ERROR_RETRIES: u32 = 3;
+/// A node that has refused everything for this long ends the run.
+const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
+/// Doubles each time. A longer delay requested by the node takes precedence.
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+/// Maximum of our own backoff.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// A longer requested delay ends the run.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+/// Shorter pauses are not reported.
+const LONG_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Precision of the runtime's timers; the rest is active waiting.
+const TIMER_PRECISION: Duration = Duration::from_millis(2);
+
+/// Shared by all senders.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Closed loop: no request is sent to any node before this time.
+    resume: Cell<Duration>,
+    /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
+    not_before: RefCell<BTreeMap<usize, Duration>>,
+    /// By node: since when every request was refused.
+    refusing_since: RefCell<BTreeMap<usize, Duration>>,
+    refusals: RefCell<BTreeMap<String, u64>>,
+    ended_by: RefCell<Option<String>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Attempted<T> {
+    pub(crate) answer: Result<T, Failure>,
+    /// Of the last attempt.
+    pub(crate) at: Duration,
+    pub(crate) refused: u32,
+}
+
+/// Which refusals are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// In a closed loop.
+    All,
+    /// During preparation: rate limits.
+    Limits,
+    /// In an open loop.
+    None,
+}
+
+impl Pace {
+    /// The first reason is kept.
+    pub(crate) fn end(&self, by: String) {
+        self.ended_by.borrow_mut().get_or_insert(by);
+    }
+
+    pub(crate) fn ended_by(&self) -> Option<String> {
+        self.ended_by.borrow().clone()
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended_by.borrow().is_some()
+    }
+
+    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.borrow().clone()
+    }
+
+    /// Whether a node's requested delay forbids a request scheduled for `at`.
+    pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
+        self.not_before
+            .borrow()
+            .get(&node)
+            .is_some_and(|until| at < *until)
+    }
+
+    /// Returns whether to send the request.
+    pub(crate) async fn until(&self, moment: Duration) -> bool {
+        loop {
+            let left = moment.saturating_sub(clock::uptime());
+            if left.is_zero() || self.is_over() {
+                return !self.is_over();
+            }
+            if left > TIMER_PRECISION {
+                sleep((left - TIMER_PRECISION).min(POLL_INTERVAL)).await
+            } else {
+                tokio::task::yield_now().await
+            }
+        }
+    }
+
+    pub(crate) async fn wait_for_resume(&self) -> bool {
+        self.until(self.resume.get()).await
+    }
+
+    /// Retries after a wait if allowed. `None` if the run ends meanwhile.
+    pub(crate) async fn send_with_retries<T>(
+        &self,
+        node: usize,
+        mut at: Duration,
+        repeat: Repeat,
+        mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
+    ) -> Option<Attempted<T>> {
+        let mut refused = 0;
+        loop {
+            let answer = send(at).await;
+            if answer.as_ref().err().is_none_or(Failure::is_answer) {
+                self.refusing_since.borrow_mut().remove(&node);
+            }
+            let Err(failure) = &answer else {
+                return Some(Attempted {
+                    answer,
+                    at,
+                    refused,
+                });
+            };
+            let Some(retry_after) = failure.refusal() else {
+                return Some(Attempted {
+                    answer,
+                    at,
+                    refused,
+                });
+            };
+            if !self.decide_retry(node, failure, (repeat, refused)) {
+                return Some(Attempted {
+                    answer,
+                    at,
+                    refused,
+                });
+            }
+            let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
+            let wait = retry_after.unwrap_or_default().max(own);
+            self.resume
+                .set(extend_pause(self.resume.get(), wait, failure));
+            refused += 1;
+            if !self.wait_for_resume().await {
+                return None;
+            }
+            at = clock::uptime();
+        }
+    }
+
+    fn decide_retry(
+        &self,
+        node: usize,
+        failure: &Failure,
+        (repeat, before): (Repeat, u32),
+    ) -> bool {
+        *self
+            .refusals
+            .borrow_mut()
+            .entry(failure.kind())
+            .or_default() += 1;
+        let retry_after = failure.refusal().flatten();
+        if let Some(retry_after) = retry_after.filter(|retry_after| *retry_after > MAX_RETRY_AFTER)
+        {
+            self.end(format!(
+                "a node that wants no requests for {}",
+                time(retry_after)
+            ));
+            return false;
+        }
+        let now = clock::uptime();
+        let is_limit = matches!(failure, Failure::RateLimited(_));
+        let most = if is_limit {
+            MAX_RATE_LIMIT_RETRIES
+        } else {
+            MAX_ERROR_RETRIES
+        };
+        match repeat {
+            Repeat::None => {
+                // Without a requested delay, later requests are sent on schedule.
+                if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
+                {
+                    let mut not_before = self.not_before.borrow_mut();
+                    let known = not_before.entry(node).or_default();
+                    *known = extend_pause(*known, retry_after, failure);
+                }
+                return false;
+            }
+            Repeat::Limits if !is_limit => return false,
+            _ => {}
+        }
+        let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
+        if before >= most && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
+            self.end(format!(
+                "a node that has refused all requests for {}: {failure}",
+                time(now.saturating_sub(since))
+            ));
+        }
+        before < most
+    }
+}
+
+/// A long additional wait is reported.
+fn extend_pause(known: Duration, wait: Duration, failure: &Failure) -> Duration {
+    let now = clock::uptime();
+    let until = known.max(now + wait);
+    if until - known.max(now) >= LONG_PAUSE {
+        say(&format!("{failure}: no requests for {}", time(wait)));
+    }
+    until
+}

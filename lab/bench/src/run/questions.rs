@@ -1,0 +1,209 @@
+use super::Engine;
+use super::exchange::Connections;
+use super::pace::{Pace, Repeat};
+use crate::answer::Decoder;
+use crate::failure::Failure;
+use crate::plan::{Cell as PlanCell, Plan};
+use anyhow::{Context as _, bail};
+use faultline_common::clock;
+use std::rc::Rc;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+type Answered = (usize, Result<Vec<u8>, Failure>);
+
+impl Engine {
+    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
+    pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
+        let pace = Rc::new(Pace::default());
+        let answers = self.with_signals(
+            &pace,
+            || (),
+            all(Rc::new(plan.clone()), self.tls.clone(), pace.clone()),
+        )?;
+        match (answers, pace.ended_by()) {
+            (Some(answers), None) => Ok(answers),
+            (_, by) => bail!(
+                "ended by {} before anything was measured",
+                by.unwrap_or_default()
+            ),
+        }
+    }
+
+    pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
+        let node = |cell: &PlanCell| {
+            plan.arms
+                .get(cell.arm)
+                .map_or("a node", |arm| &arm.name)
+                .to_owned()
+        };
+        let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
+            let bytes = answer.map_err(|failure| {
+                anyhow::anyhow!(
+                    "{} gives no good answer to {}: {failure}",
+                    node(cell),
+                    cell.method
+                )
+            })?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        self.probe(plan)?
+            .into_iter()
+            .zip(&plan.cells)
+            .map(read)
+            .collect()
+    }
+}
+
+async fn all(
+    plan: Rc<Plan>,
+    tls: Option<TlsConnector>,
+    pace: Rc<Pace>,
+) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
+    let mut connections: Vec<Option<Connections>> = plan
+        .arms
+        .iter()
+        .map(|_| Some(Connections::new(&plan, tls.clone())))
+        .collect();
+    let mut answers = Vec::new();
+    for subject in 0..plan.subjects.len() {
+        let mut asking = JoinSet::new();
+        for (index, cell) in plan
+            .cells
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell.subject == subject)
+        {
+            let own = connections.get_mut(cell.arm).and_then(Option::take);
+            let own = own.unwrap_or_else(|| Connections::new(&plan, tls.clone()));
+            asking.spawn_local(one(plan.clone(), index, own, pace.clone()));
+        }
+        while let Some(attempted) = asking.join_next().await {
+            let (answered, arm, own) = attempted.context("a question")??;
+            answers.extend(answered);
+            connections.get_mut(arm).map(|index| index.replace(own));
+        }
+    }
+    answers.sort_unstable_by_key(|(index, _)| *index);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
+
+async fn one(
+    plan: Rc<Plan>,
+    index: usize,
+    mut own: Connections,
+    pace: Rc<Pace>,
+) -> anyhow::Result<(Option<Answered>, usize, Connections)> {
+    let cell = plan
+        .cells
+        .get(index)
+        .context("a question without a place")?;
+    let mut decoder = Decoder::new()?;
+    own.open(&plan, cell).await;
+    let send = async |at| {
+        own.exchange(&plan, cell, index as u64, &mut decoder, at)
+            .await
+    };
+    let attempted = pace
+        .send_with_retries(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
+        .await;
+    let answer =
+        attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec())));
+    Ok((answer, cell.arm, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::server::{Reply, Server, http};
+    use super::super::tests::plan;
+    use super::*;
+    use crate::answer::Expected;
+    use crate::plan::{Arm, Subject};
+    use std::sync::{Arc, Barrier};
+    use std::time::Duration;
+
+    fn plan_for(server: &Server, arms: usize) -> Plan {
+        let known = plan(server, 1, 1, None);
+        let name = |arm: usize| Arm {
+            name: format!("node {arm}"),
+        };
+        let cell = |(arm, subject)| PlanCell {
+            arm,
+            subject,
+            link: arm,
+            expected: Expected::Text,
+            ..known.cells[0].clone()
+        };
+        let subjects = || {
+            ["a", "b"].map(|name| Subject {
+                name: name.to_owned(),
+            })
+        };
+        Plan {
+            arms: (0..arms).map(name).collect(),
+            links: (0..arms).map(|_| known.links[0].clone()).collect(),
+            subjects: subjects().into(),
+            cells: (0..2)
+                .flat_map(|subject| (0..arms).map(move |arm| (arm, subject)))
+                .map(cell)
+                .collect(),
+            ..known.as_ref().clone()
+        }
+    }
+
+    #[test]
+    fn all_nodes_are_asked_at_the_same_moment() {
+        // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
+        let (meet, answer) = (
+            Arc::new(Barrier::new(3)),
+            r#"{"jsonrpc":"2.0","result":7,"id":ID}"#,
+        );
+        let server = Server::start(move |_, id| {
+            meet.wait();
+            Reply::Raw(http(
+                "200 OK",
+                "Connection: close\r\n",
+                &answer.replace("ID", &id.to_string()),
+            ))
+        });
+        let plan = plan_for(&server, 3);
+        let engine = Engine::new(&plan, None).unwrap();
+        assert_eq!(
+            engine.probe_json(&plan).unwrap(),
+            vec![serde_json::Value::from(7); 6]
+        );
+    }
+
+    #[test]
+    fn a_first_question_that_is_refused_for_its_rate_is_asked_again() {
+        let server = Server::start(|number, _| match number {
+            0 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
+            _ => Reply::After(Duration::ZERO),
+        });
+        let plan = plan_for(&server, 1);
+        let begun = clock::uptime();
+        Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap();
+        assert!(
+            clock::uptime() - begun >= Duration::from_millis(500),
+            "not at once, whatever the node says"
+        );
+    }
+
+    #[test]
+    fn a_node_that_wants_no_requests_for_an_hour_is_left_alone() {
+        let server = Server::start(|_, _| {
+            Reply::Raw(http(
+                "429 Too Many Requests",
+                "Retry-After: 3600\r\nConnection: close\r\n",
+                "",
+            ))
+        });
+        let plan = plan_for(&server, 1);
+        let refused = Engine::new(&plan, None)
+            .unwrap()
+            .probe_json(&plan)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("no requests for 1 h"), "{refused}");
+    }
+}

@@ -1,0 +1,238 @@
+use crate::failure::Failure;
+use crate::http::{Opened, Raw};
+use crate::plan::LinkKind;
+use crate::stream::{self, Connected, Seen, Stream};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faultline_common::clock;
+use faultline_net::retry_after;
+use futures_util::future::{Either, select};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper::header::{
+    CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+/// Appended to the client's key (RFC 6455, 1.3).
+const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Without an answer: at one per 5 s, 14 hours.
+const MAX_CONTROL_FRAMES: u32 = 10_000;
+
+/// For a node that does not read: the largest plan, and answers to its pings.
+const MAX_UNSENT: usize = 80 << 20;
+
+pub(crate) struct Socket {
+    stream: WebSocketStream<Box<dyn Stream>>,
+    /// In a form that may be shown.
+    node: String,
+    /// Since the last request.
+    control_frames: u32,
+    pub(crate) plain: Rc<Seen>,
+    pub(crate) wire: Rc<Seen>,
+}
+
+pub(crate) struct ReceivedSignal {
+    pub(crate) text: Utf8Bytes,
+    pub(crate) end: Duration,
+}
+
+impl Socket {
+    /// The upgrade is part of connecting. Messages have at most `limit` bytes.
+    pub(crate) async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+        limit: usize,
+        within: Duration,
+    ) -> Result<Opened<Socket>, Failure> {
+        let Connected {
+            stream,
+            plain,
+            wire,
+            connect,
+            tls,
+        } = stream::connect(kind, tls, within).await?;
+        let begun = clock::uptime();
+        let (mut send, mut connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|_| Failure::Closed)?;
+        let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
+        let request = Request::get(kind.endpoint.path.as_str())
+            .header(HOST, kind.endpoint.authority.as_str())
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key)
+            .body(Full::new(Bytes::new()))
+            .map_err(|_| Failure::Malformed)?;
+        {
+            let answer = pin!(send.send_request(request));
+            let driven = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
+            match select(answer, driven).await {
+                Either::Left((answer, driven)) => {
+                    accepts(&answer.map_err(|_| Failure::Malformed)?, &key)?;
+                    driven.await.map_err(|_| Failure::Closed)?;
+                }
+                Either::Right((driven, answer)) => {
+                    driven.map_err(|_| Failure::Closed)?;
+                    accepts(&answer.await.map_err(|_| Failure::Malformed)?, &key)?;
+                }
+            }
+        }
+        let parts = connection.into_parts();
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limit))
+            .max_frame_size(Some(limit))
+            .max_write_buffer_size(MAX_UNSENT);
+        let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
+        let stream =
+            WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
+        let connect = connect + clock::uptime().saturating_sub(begun);
+        Ok(Opened {
+            link: Socket {
+                stream,
+                node: kind.endpoint.shown(),
+                control_frames: 0,
+                plain,
+                wire,
+            },
+            connect,
+            tls,
+        })
+    }
+
+    /// Drops unsolicited messages.
+    pub(crate) fn is_usable(&mut self) -> bool {
+        loop {
+            match self.next().now_or_never() {
+                None => return true,
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return false,
+            }
+        }
+    }
+
+    pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<Raw, Failure> {
+        let text = std::str::from_utf8(body)
+            .map_err(|_| Failure::Malformed)?
+            .to_owned();
+        self.plain.first_read.set(None);
+        let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
+        self.send(text).await?;
+        let ReceivedSignal { text, end } = self.next().await?;
+        Ok(Raw {
+            status: StatusCode::OK,
+            retry_after: None,
+            body: text.into(),
+            first_byte: self.plain.first_read.get().unwrap_or(end),
+            end,
+            sent: self.wire.sent.get() - sent,
+            received: self.wire.received.get() - received,
+        })
+    }
+
+    pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
+        self.control_frames = 0;
+        let sent = self.stream.send(Message::text(text)).await;
+        sent.map_err(|error| self.failed(&error))
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<ReceivedSignal, Failure> {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    return Ok(ReceivedSignal {
+                        text,
+                        end: clock::uptime(),
+                    });
+                }
+                // Pongs stay in memory while the node does not read.
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                    self.control_frames += 1;
+                    if self.control_frames > MAX_CONTROL_FRAMES {
+                        return Err(Failure::Flooded(self.node.clone()));
+                    }
+                }
+                Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
+                Some(Ok(Message::Close(_))) | None => return Err(Failure::Closed),
+                Some(Err(error)) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    fn failed(&self, error: &Error) -> Failure {
+        match error {
+            Error::ConnectionClosed
+            | Error::AlreadyClosed
+            | Error::Io(_)
+            | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Failure::Closed,
+            Error::Capacity(_) => Failure::TooLarge,
+            Error::WriteBufferFull(_) => Failure::Flooded(self.node.clone()),
+            _ => Failure::Malformed,
+        }
+    }
+}
+
+fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Failure::of_status(
+            answer.status(),
+            retry_after(answer.headers(), clock::now()),
+        ));
+    }
+    let expected = STANDARD.encode(digest(
+        &SHA1_FOR_LEGACY_USE_ONLY,
+        format!("{key}{SUFFIX}").as_bytes(),
+    ));
+    let is_right = answer
+        .headers()
+        .get(SEC_WEBSOCKET_ACCEPT)
+        .is_some_and(|value| value.as_bytes() == expected.as_bytes());
+    if is_right {
+        Ok(())
+    } else {
+        Err(Failure::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_answer_to_this_key_is_accepted() {
+        // The example of RFC 6455.
+        let answer = |status: u16, accept: &str| {
+            Response::builder()
+                .status(status)
+                .header(SEC_WEBSOCKET_ACCEPT, accept)
+                .body(())
+                .unwrap()
+        };
+        let (key, right) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(accepts(&answer(101, right), key), Ok(()));
+        assert_eq!(
+            accepts(&answer(101, "another"), key),
+            Err(Failure::Malformed)
+        );
+        assert_eq!(accepts(&answer(404, right), key), Err(Failure::Http(404)));
+        assert_eq!(
+            accepts(&answer(429, right), key),
+            Err(Failure::RateLimited(None))
+        );
+    }
+}

@@ -1,0 +1,275 @@
+use super::*;
+use crate::results::Results;
+use crate::results::tests::results;
+use crate::run::RunState;
+use faultline_common::args::UsageError;
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Keeps a whole run.
+fn write(path: &Path, run: &Results) {
+    let file = ResultsFile::create(path).unwrap();
+    file.begin(&run.header, &run.cells).unwrap();
+    let (first, rest) = run.samples.split_at(run.samples.len() / 2);
+    file.append(first, &state(run));
+    file.append(rest, &state(run));
+    file.finish(run).unwrap();
+}
+
+fn state(run: &Results) -> RunState {
+    RunState {
+        verdicts: run.header.verdicts.clone(),
+        refusals: BTreeMap::new(),
+        messages: BTreeMap::new(),
+        stopped_by: None,
+        own_cpu: None,
+        length: Duration::from_secs(1),
+    }
+}
+
+#[test]
+fn what_was_written_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
+    (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
+    (
+        saved.samples[4].decode_cpu_ns,
+        saved.samples[4].sent,
+        saved.samples[4].received,
+    ) = (0, 0, 0);
+    saved.cells[1].size = None;
+    write(&path, &saved);
+    assert_eq!(read(&path).unwrap(), saved);
+    let database = Connection::open(&path).unwrap();
+    let number = |sql: &str| {
+        database
+            .query_row(sql, [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    assert_eq!(number("SELECT sum(count) FROM histogram"), 59);
+    let unknown = "SELECT count(*) FROM sample WHERE sent IS NULL AND received IS NULL AND decode_cpu_ns IS NULL";
+    assert_eq!(number(unknown), 1, "0 is not what is not known");
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 1, "one file");
+}
+
+#[test]
+fn a_run_is_read_as_far_as_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    let run = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
+    let file = ResultsFile::create(&path).unwrap();
+    let early = read(&path).unwrap_err().to_string();
+    assert!(early.contains("no run began"), "{early}");
+    file.begin(&run.header, &run.cells).unwrap();
+    assert_eq!(read(&path).unwrap().samples, []);
+    file.append(&run.samples[..20], &state(&run));
+    let found = loop {
+        let found = read(&path).unwrap();
+        if !found.samples.is_empty() {
+            break found;
+        }
+    };
+    assert_eq!(found.samples, run.samples[..20]);
+    assert_eq!(found.header.verdicts, run.header.verdicts);
+    let problems = crate::render::problems(&found).join(" ");
+    assert!(
+        problems.contains("ended early by a kill, or not ended yet"),
+        "{problems}"
+    );
+    file.abandon();
+    assert_eq!(read(&path).unwrap(), found, "what was measured stays");
+}
+
+#[test]
+fn a_file_is_given_up_without_a_trace_before_its_run_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    ResultsFile::create(&path).unwrap().abandon();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_name_that_cannot_be_a_new_files_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("run.flb");
+    std::fs::write(&taken, "precious").unwrap();
+    let nowhere = folder.path().join("nope/x.flb");
+    for (path, why) in [
+        (
+            &taken,
+            "run.flb: exists already; give another name, or remove it first",
+        ),
+        (&nowhere, "nope; make it, or give another name"),
+    ] {
+        let made = ResultsFile::create(path).map(|_| ());
+        for refused in [made, write_document(path, &7)] {
+            let refused = refused.unwrap_err();
+            assert!(refused.is::<UsageError>(), "{refused:#}");
+            assert!(refused.to_string().ends_with(why), "{refused}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&taken).unwrap(), "precious");
+    for (path, why) in [
+        (folder.path().join("other.flb"), ": no such file"),
+        (nowhere, ": no such folder: "),
+    ] {
+        let refused = header(&path).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn a_name_is_never_taken_for_an_address_of_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file:y.flb?mode=memory");
+    let run = results(3, &[("a", 904, &|_| 1)]);
+    write(&path, &run);
+    assert_eq!(read(&path).unwrap(), run);
+    // Relative, it begins with `file:`. No other test of this process depends on the folder that it works in.
+    let relative = Path::new("file:faultline-test-of-a-name.flb?mode=memory");
+    let absolute = std::path::absolute(relative).unwrap();
+    write(relative, &run);
+    let written = (read(relative), std::fs::remove_file(absolute));
+    assert_eq!((written.0.unwrap(), written.1.unwrap()), (run, ()));
+}
+
+#[test]
+fn a_file_that_is_none_or_damaged_is_refused_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    std::fs::write(&path, "no database at all, however long it may be").unwrap();
+    assert!(format!("{:#}", read(&path).unwrap_err()).contains("run.flb"));
+    let damages = [
+        "UPDATE sample SET cell = 7 WHERE number = 3",
+        "UPDATE sample SET round = -1 WHERE number = 0",
+        "UPDATE run SET header = '{}'",
+        "PRAGMA user_version = 99",
+        "PRAGMA application_id = 1",
+        "DROP TABLE cell",
+        "UPDATE sample SET tls_ns = 9223372036854775807",
+        "UPDATE sample SET round = 4294967295 WHERE number = 0",
+    ];
+    for damage in damages {
+        std::fs::remove_file(&path).unwrap();
+        write(
+            &path,
+            &results(3, &[("a", 904, &|_| 1), ("b", 904, &|_| 5)]),
+        );
+        read(&path).unwrap();
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(damage)
+            .unwrap();
+        let refused = format!("{:#}", read(&path).unwrap_err());
+        assert!(refused.contains("run.flb"), "{damage}: {refused}");
+    }
+}
+
+/// Small files whose tables have no end, or nearly none.
+#[test]
+fn a_file_that_somebody_made_to_do_harm_costs_no_more_than_its_size() {
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)";
+    let columns = "number, round, cell, at_ns, queued_ns, connect_ns, tls_ns, first_byte_ns, transfer_ns, decode_ns, \
+                   decode_cpu_ns, sent, received, failure, refused";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    let harms = [
+        format!(
+            "DROP TABLE sample; CREATE VIEW sample({columns}) AS {endless} SELECT i, 0, 0, i, 1, 1, 1, 1, 1, 1, 1, 1, 1, NULL, 0 FROM n"
+        ),
+        // Without its key, the rows would be sorted on disk.
+        "DROP TABLE sample; CREATE TABLE sample (number INTEGER, round, cell)".to_owned(),
+        format!(
+            "DROP TABLE run; CREATE VIEW run(header) AS {endless} SELECT group_concat(i) FROM n"
+        ),
+        "CREATE TRIGGER twice AFTER INSERT ON cell BEGIN DELETE FROM run; END".to_owned(),
+        "UPDATE run SET header = zeroblob(20000000)".to_owned(),
+    ];
+    for harm in harms {
+        write(&path, &results(3, &[("a", 904, &|_| 1)]));
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&harm)
+            .unwrap();
+        let refused = format!("{:#}", read(&path).unwrap_err());
+        assert!(refused.contains("not read: "), "{harm}: {refused}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    write(&path, &results(300, &[("a", 904, &|_| 1)]));
+    refer_again_and_again(&path);
+    let refused = format!("{:#}", read(&path).unwrap_err());
+    assert!(
+        refused.contains("than a file of its size can hold"),
+        "{refused}"
+    );
+}
+
+/// Lets every page of the table `sample` be the first of them, so that it has more rows than fit.
+fn refer_again_and_again(path: &Path) {
+    const PAGE: usize = 4096;
+    let database = Connection::open(path).unwrap();
+    let root = database
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'sample'",
+            [],
+            |row| row.get::<_, u32>(0),
+        )
+        .unwrap() as usize;
+    drop(database);
+    let mut bytes = std::fs::read(path).unwrap();
+    let (begin, leaf) = ((root - 1) * PAGE, bytes.len() / PAGE + 1);
+    let page = &bytes[begin..begin + PAGE];
+    assert_eq!(page[0], 5, "it has pages below");
+    let first = usize::from(u16::from_be_bytes([page[12], page[13]]));
+    let below = u32::from_be_bytes(page[first..first + 4].try_into().unwrap()) as usize;
+    bytes.extend_from_within((below - 1) * PAGE..below * PAGE);
+    let root_page = &mut bytes[begin..begin + PAGE];
+    root_page.fill(0);
+    let count = 400;
+    let cells = PAGE - count * 6;
+    root_page[0] = 5;
+    root_page[3..5].copy_from_slice(&(count as u16).to_be_bytes());
+    root_page[5..7].copy_from_slice(&(cells as u16).to_be_bytes());
+    root_page[8..12].copy_from_slice(&(leaf as u32).to_be_bytes());
+    for cell in 0..count {
+        let at = cells + 6 * cell;
+        root_page[12 + 2 * cell..14 + 2 * cell].copy_from_slice(&(at as u16).to_be_bytes());
+        root_page[at..at + 4].copy_from_slice(&(leaf as u32).to_be_bytes());
+        root_page[at + 4..at + 6].copy_from_slice(&[0x80 | (cell >> 7) as u8, (cell & 0x7f) as u8]);
+    }
+    bytes[28..32].copy_from_slice(&(leaf as u32).to_be_bytes());
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Whatever one changes in a file, it is refused or shown.
+#[test]
+fn a_file_with_any_bytes_changed_is_refused_or_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    write(
+        &path,
+        &results(40, &[("a", 904, &|round| round * 1000), ("b", 90, &|_| 5)]),
+    );
+    let whole = std::fs::read(&path).unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut shown = 0;
+    for _ in 0..100 {
+        let mut bytes = whole.clone();
+        for _ in 0..random.usize(1..8) {
+            let index = random.usize(..bytes.len());
+            bytes[index] = random.u8(..);
+        }
+        bytes.truncate(random.usize(whole.len() - 100..whole.len() * 2));
+        std::fs::write(&path, bytes).unwrap();
+        if let Ok(results) = read(&path) {
+            let text = crate::render::text(&results) + &crate::tables::csv(&results);
+            assert!(!text.is_empty());
+            shown += 1;
+        }
+    }
+    assert!((1..100).contains(&shown), "{shown}");
+}

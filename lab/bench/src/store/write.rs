@@ -1,0 +1,307 @@
+//! Writes results on a separate thread, so that disk waits are in no latency.
+
+use super::{APPLICATION_ID, FORMAT, TABLES};
+use crate::results::{CellHead, Header, Results, Sample};
+use crate::run::RunState;
+use anyhow::Context as _;
+use faultline_common::args::UsageError;
+use faultline_common::files;
+use faultline_common::output::say;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
+use serde::Serialize;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+const UNFINISHED: &str = "a kill, or not ended yet";
+
+/// Cell, lower and upper end in nanoseconds, count.
+type Bucket = (usize, u64, u64, u64);
+
+/// Receives results about once a second, one transaction each.
+pub(crate) struct ResultsFile {
+    path: PathBuf,
+    sender: Sender<Message>,
+    thread: JoinHandle<WriterOutcome>,
+}
+
+enum Message {
+    /// The channel returns whether the start was written.
+    Begin(Box<Header>, Vec<CellHead>, Sender<anyhow::Result<()>>),
+    Append(Vec<Sample>, RunState),
+    End(Box<Header>, Vec<Bucket>),
+}
+
+struct WriterOutcome {
+    begun: bool,
+    last: anyhow::Result<()>,
+}
+
+/// `option` names `path` in errors.
+pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
+    match files::creation_error(path) {
+        Some(why) => Err(UsageError(format!("{option} {why}")).into()),
+        None => Ok(()),
+    }
+}
+
+impl ResultsFile {
+    pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
+        let writing = ResultsWriter::create(path)?;
+        let (sender, messages) = channel();
+        let thread = Builder::new()
+            .name("results".to_owned())
+            .spawn(move || writing.until_the_end(&messages))
+            .with_context(|| named(path))?;
+        Ok(ResultsFile {
+            path: path.to_owned(),
+            sender,
+            thread,
+        })
+    }
+
+    pub(crate) fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
+        let (sender, written) = channel();
+        self.send(Message::Begin(
+            Box::new(header.clone()),
+            cells.to_vec(),
+            sender,
+        ));
+        written.recv().context("the thread of --out has ended")?
+    }
+
+    /// Failed writes are reported and retried.
+    pub(crate) fn append(&self, samples: &[Sample], state: &RunState) {
+        self.send(Message::Append(samples.to_vec(), state.clone()));
+    }
+
+    /// Fails if any part of the run is missing in the file.
+    pub(crate) fn finish(self, results: &Results) -> anyhow::Result<()> {
+        let buckets = (0..results.cells.len())
+            .flat_map(|cell| buckets(results, cell))
+            .collect();
+        self.send(Message::End(Box::new(results.header.clone()), buckets));
+        self.ended()?.last
+    }
+
+    /// Removes the file unless a run began.
+    pub(crate) fn abandon(self) {
+        let path = self.path.clone();
+        if self.ended().is_ok_and(|ended| !ended.begun) {
+            // Created here and empty.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn send(&self, message: Message) {
+        // An ended thread is reported by `join`.
+        let _ = self.sender.send(message);
+    }
+
+    fn ended(self) -> anyhow::Result<WriterOutcome> {
+        drop(self.sender);
+        let ended = self.thread.join();
+        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))
+    }
+}
+
+/// Only the table `run`.
+pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
+    let mut database = create(path)?;
+    let mut write = || -> anyhow::Result<()> {
+        let transaction = database.transaction()?;
+        insert_header(&transaction, document)?;
+        Ok(transaction.commit()?)
+    };
+    write().with_context(|| named(path))
+}
+
+fn named(path: &Path) -> String {
+    format!("--out {}", path.display())
+}
+
+fn create(path: &Path) -> anyhow::Result<Connection> {
+    check_new("--out", path)?;
+    // Never writes through a symbolic link.
+    File::create_new(path).with_context(|| named(path))?;
+    let make = || -> anyhow::Result<Connection> {
+        // SQLite treats a name that begins with `file:` as a URI.
+        let absolute = std::path::absolute(path)?;
+        let mut database =
+            Connection::open_with_flags(absolute, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let transaction = database.transaction()?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", FORMAT)?;
+        for table in TABLES {
+            transaction.execute_batch(table)?;
+        }
+        transaction.commit()?;
+        Ok(database)
+    };
+    make().with_context(|| named(path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(path);
+    })
+}
+
+struct ResultsWriter {
+    path: PathBuf,
+    database: Connection,
+    samples: Vec<Sample>,
+    header: Option<Box<Header>>,
+    buckets: Vec<Bucket>,
+    fails: bool,
+}
+
+impl ResultsWriter {
+    fn create(path: &Path) -> anyhow::Result<ResultsWriter> {
+        Ok(ResultsWriter {
+            path: path.to_owned(),
+            database: create(path)?,
+            samples: Vec::new(),
+            header: None,
+            buckets: Vec::new(),
+            fails: false,
+        })
+    }
+
+    fn until_the_end(mut self, messages: &Receiver<Message>) -> WriterOutcome {
+        let (mut begun, mut last) = (false, Ok(()));
+        for message in messages {
+            match message {
+                Message::Begin(header, cells, written) => {
+                    let done = self.begin(header, &cells);
+                    begun = done.is_ok();
+                    let _ = written.send(done);
+                    continue;
+                }
+                Message::Append(samples, state) => {
+                    self.samples.extend(samples);
+                    if let Some(header) = &mut self.header {
+                        header.take_state(state);
+                    }
+                }
+                Message::End(header, buckets) => {
+                    (self.header, self.buckets) = (Some(header), buckets);
+                }
+            }
+            last = self.write();
+            self.report_change(&last);
+        }
+        WriterOutcome { begun, last }
+    }
+
+    fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
+        header.stopped_by = Some(UNFINISHED.to_owned());
+        let mut write = || -> anyhow::Result<()> {
+            let transaction = self.database.transaction()?;
+            insert_header(&transaction, &header)?;
+            for (cell, head) in cells.iter().enumerate() {
+                let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
+                transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
+            }
+            Ok(transaction.commit()?)
+        };
+        write().with_context(|| named(&self.path))?;
+        self.header = Some(header);
+        Ok(())
+    }
+
+    /// All pending data, or nothing.
+    fn write(&mut self) -> anyhow::Result<()> {
+        let transaction = self.database.transaction()?;
+        if let Some(header) = &self.header {
+            let header = serde_json::to_string(header)?;
+            transaction.execute("UPDATE run SET header = ?", [header])?;
+        }
+        insert_samples(&transaction, &self.samples)?;
+        for (cell, from, to, count) in &self.buckets {
+            let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
+            transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
+        }
+        transaction.commit()?;
+        self.samples.clear();
+        self.buckets.clear();
+        Ok(())
+    }
+
+    /// Reports only changes.
+    fn report_change(&mut self, written: &anyhow::Result<()>) {
+        let named = named(&self.path);
+        match written {
+            Err(error) if !self.fails => say(&format!(
+                "{named}: {}; what is measured stays in memory, and writing is tried again each second",
+                reason(error)
+            )),
+            Ok(()) if self.fails => say(&format!("{named}: all is written again")),
+            _ => {}
+        }
+        self.fails = written.is_err();
+    }
+}
+
+pub(crate) fn reason(error: &anyhow::Error) -> String {
+    let code = error
+        .downcast_ref()
+        .and_then(rusqlite::Error::sqlite_error_code);
+    match code {
+        Some(ErrorCode::DiskFull) => "no space left on its disk".to_owned(),
+        Some(ErrorCode::DatabaseBusy) => "another program reads it".to_owned(),
+        _ => format!("{error:#}"),
+    }
+}
+
+fn insert_header(transaction: &Transaction<'_>, header: &impl Serialize) -> anyhow::Result<()> {
+    let header = serde_json::to_string(header)?;
+    transaction.execute("INSERT INTO run VALUES (?)", [header])?;
+    Ok(())
+}
+
+fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::Result<()> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for s in samples {
+        let known = |number: u64| s.phases.map(|_| whole(number));
+        let [queued, connect, tls, first_byte, transfer, decode] = match s.phases {
+            Some(phases) => phases.map(|phase| Some(whole(phase))),
+            None => [None; 6],
+        };
+        insert.execute(params![
+            whole(s.number),
+            s.round,
+            s.cell as i64,
+            whole(s.at_ns),
+            queued,
+            connect,
+            tls,
+            first_byte,
+            transfer,
+            decode,
+            known(s.decode_cpu_ns),
+            known(s.sent),
+            known(s.received),
+            s.failure,
+            s.refused,
+        ])?;
+    }
+    Ok(())
+}
+
+fn buckets(results: &Results, cell: usize) -> Vec<Bucket> {
+    let Some(histogram) = results.histogram(cell) else {
+        return Vec::new();
+    };
+    let bucket = |value: u64, count| {
+        let from = histogram.lowest_equivalent(value);
+        (cell, from, histogram.highest_equivalent(value), count)
+    };
+    histogram
+        .iter_recorded()
+        .map(|step| bucket(step.value_iterated_to(), step.count_at_value()))
+        .collect()
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

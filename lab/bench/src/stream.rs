@@ -1,0 +1,269 @@
+mod shape;
+
+use crate::endpoint::Endpoint;
+use crate::failure::Failure;
+use crate::protocol::Protocol;
+use anyhow::Context as _;
+use faultline_common::clock;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+pub(crate) use shape::Shape;
+use shape::Shaped;
+use std::cell::Cell;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Before its request times out, so that the failure names the addresses.
+const CONNECT_MARGIN: Duration = Duration::from_millis(10);
+const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
+
+/// Default: the system's certificates.
+pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        Some(file) => {
+            let named = || format!("--ca {}", file.display());
+            for certificate in CertificateDer::pem_file_iter(file).with_context(named)? {
+                roots
+                    .add(certificate.with_context(named)?)
+                    .with_context(named)?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    anyhow::ensure!(
+        !roots.is_empty(),
+        "no certificate to trust: name a PEM file with --ca"
+    );
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![HTTP_1.to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct LinkKind {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) shape: Shape,
+    pub(crate) protocol: Protocol,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Since the last reset.
+    pub(crate) first_read: Cell<Option<Duration>>,
+    pub(crate) received: Cell<u64>,
+    pub(crate) sent: Cell<u64>,
+}
+
+struct Watched<S> {
+    stream: S,
+    seen: Rc<Seen>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        if read > 0 && self.seen.first_read.get().is_none() {
+            self.seen.first_read.set(Some(clock::uptime()));
+        }
+        self.seen
+            .received
+            .set(self.seen.received.get() + read as u64);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.seen.sent.set(self.seen.sent.get() + written as u64);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+pub(crate) struct Connected {
+    pub(crate) stream: Box<dyn Stream>,
+    /// Its first byte belongs to the answer, not to a session ticket.
+    pub(crate) plain: Rc<Seen>,
+    pub(crate) wire: Rc<Seen>,
+    pub(crate) connect: Duration,
+    pub(crate) tls: Duration,
+}
+
+/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
+/// offer it.
+pub(crate) async fn connect(
+    kind: &LinkKind,
+    tls: Option<&TlsConnector>,
+    within: Duration,
+) -> Result<Connected, Failure> {
+    let (endpoint, shape) = (&kind.endpoint, kind.shape);
+    let begun = clock::uptime();
+    let limit = within.saturating_sub(CONNECT_MARGIN);
+    let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
+        .await
+        .map_err(|error| Failure::Connect(error.to_string()))?;
+    // The TCP handshake takes one round trip.
+    sleep(shape.added).await;
+    let connected = clock::uptime();
+    let wire = Rc::new(Seen::default());
+    let tcp: Box<dyn Stream> = if shape.is_none() {
+        Box::new(tcp)
+    } else {
+        Box::new(Shaped::new(tcp, shape))
+    };
+    let tcp = Watched {
+        stream: tcp,
+        seen: wire.clone(),
+    };
+    let connect = connected.saturating_sub(begun);
+    let Some(connector) = tls.filter(|_| endpoint.tls) else {
+        return Ok(Connected {
+            stream: Box::new(tcp),
+            plain: wire.clone(),
+            wire,
+            connect,
+            tls: Duration::ZERO,
+        });
+    };
+    let stream = handshake(connector, endpoint, kind.protocol, tcp).await?;
+    let tls = clock::uptime().saturating_sub(connected);
+    let plain = Rc::new(Seen::default());
+    Ok(Connected {
+        stream: Box::new(Watched {
+            stream,
+            seen: plain.clone(),
+        }),
+        plain,
+        wire,
+        connect,
+        tls,
+    })
+}
+
+async fn handshake<S: Stream>(
+    connector: &TlsConnector,
+    endpoint: &Endpoint,
+    protocol: Protocol,
+    tcp: S,
+) -> Result<TlsStream<S>, Failure> {
+    let node = &endpoint.authority;
+    let no_tls = |error: io::Error| match is_no_http2(&error) && protocol == Protocol::Http2 {
+        true => Failure::NoHttp2,
+        false => Failure::Connect(format!("no TLS with {node} ({error})")),
+    };
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|error| no_tls(io::Error::other(error)))?;
+    if protocol != Protocol::Http2 {
+        return connector.connect(name, tcp).await.map_err(no_tls);
+    }
+    let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
+    let stream = with_http2.connect(name, tcp).await.map_err(no_tls)?;
+    match stream.get_ref().1.alpn_protocol() {
+        Some(HTTP_2) => Ok(stream),
+        _ => Err(Failure::NoHttp2),
+    }
+}
+
+fn is_no_http2(error: &io::Error) -> bool {
+    let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+    let message = error
+        .get_ref()
+        .and_then(|error| error.downcast_ref::<rustls::Error>());
+    message == Some(&alert)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
+        let kind = LinkKind {
+            endpoint: Endpoint::read(url).unwrap(),
+            shape: Shape::default(),
+            protocol: Protocol::Http,
+        };
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build().unwrap();
+        match runtime.block_on(connect(&kind, connector, Duration::from_secs(20))) {
+            Err(failure @ Failure::Connect(_)) => failure.to_string(),
+            other => panic!("{:?}", other.map(drop)),
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a node has a thread of its own")]
+    fn a_name_an_address_and_tls_fail_with_the_address_each_in_its_own_words() {
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        assert_eq!(
+            failure(&format!("http://{closed}"), None),
+            format!("no connection to {closed} (connection refused)")
+        );
+        let unknown = failure("http://node.invalid:1", None);
+        assert!(
+            unknown.starts_with("no address for node.invalid ("),
+            "{unknown}"
+        );
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = plain.local_addr().unwrap();
+        let node = thread::spawn(move || {
+            let (mut stream, _) = plain.accept().unwrap();
+            io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            stream
+        });
+        let authority = rcgen::generate_simple_self_signed(["node".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, authority.cert.pem()).unwrap();
+        let connector = trusting(Some(&file)).unwrap();
+        let no_tls = failure(&format!("https://{address}"), Some(&connector));
+        assert!(
+            no_tls.starts_with(&format!("no TLS with {address} (")),
+            "{no_tls}"
+        );
+        node.join().unwrap();
+    }
+}

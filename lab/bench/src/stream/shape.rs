@@ -1,0 +1,298 @@
+//! Simulates a slower link.
+//!
+//! Each byte arrives after half of the added round-trip time, and not before the bytes in front of
+//! it have passed at the link's rate. Loss and TCP slow start are not simulated.
+
+use faultline_common::clock;
+use faultline_text::parse_time;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// In flight per direction.
+const MAX_IN_FLIGHT: usize = 4 << 20;
+/// Precision of the runtime's timers; the rest is active waiting.
+const TIMER: Duration = Duration::from_millis(2);
+const PIECE: usize = 1448;
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Shape {
+    /// Added round-trip time.
+    pub(crate) added: Duration,
+    /// Bits per second in each direction.
+    pub(crate) rate: Option<f64>,
+}
+
+impl Shape {
+    /// `30ms` or `30ms@20Mbit`.
+    pub(crate) fn read(text: &str) -> Option<Shape> {
+        let (added, rate) = text
+            .split_once('@')
+            .map_or((text, None), |(added, rate)| (added, Some(rate)));
+        let added = parse_time(added)
+            .ok()
+            .filter(|added| *added <= Duration::from_secs(60))?;
+        let Some(rate) = rate else {
+            return Some(Shape { added, rate: None });
+        };
+        let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
+        (0.01..=1e5).contains(&megabits).then_some(Shape {
+            added,
+            rate: Some(megabits * 1e6),
+        })
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.added.is_zero() && self.rate.is_none()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+{} ms", self.added.as_secs_f64() * 1e3)?;
+        self.rate
+            .map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
+    }
+}
+
+#[derive(Debug)]
+struct Direction {
+    shape: Shape,
+    pieces: VecDeque<(Duration, Vec<u8>)>,
+    buffered: usize,
+    free: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Direction {
+    fn new(shape: Shape) -> Direction {
+        let timer = Box::pin(sleep(Duration::ZERO));
+        Direction {
+            shape,
+            pieces: VecDeque::new(),
+            buffered: 0,
+            free: Duration::ZERO,
+            timer,
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(PIECE) {
+            let takes = self
+                .shape
+                .rate
+                .map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            self.free = self.free.max(clock::uptime()) + Duration::from_secs_f64(takes);
+            self.pieces
+                .push_back((self.free + self.shape.added / 2, piece.to_vec()));
+        }
+        self.buffered += bytes.len();
+    }
+
+    fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
+        loop {
+            let Some((at, _)) = self.pieces.front() else {
+                return Poll::Pending;
+            };
+            let left = at.saturating_sub(clock::uptime());
+            if left.is_zero() {
+                break;
+            }
+            if left <= TIMER {
+                // Measurements are finer than the runtime's timers.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.timer.as_mut().reset(Instant::now() + left - TIMER);
+            ready!(self.timer.as_mut().poll(cx));
+        }
+        self.pieces
+            .front_mut()
+            .map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
+    }
+
+    fn passed(&mut self, bytes: usize) {
+        self.buffered -= bytes;
+        if let Some((_, piece)) = self.pieces.front_mut() {
+            piece.drain(..bytes);
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+pub(crate) struct Shaped<S> {
+    stream: S,
+    from_node: Direction,
+    to_node: Direction,
+    ended: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
+    pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
+        Shaped {
+            stream,
+            from_node: Direction::new(shape),
+            to_node: Direction::new(shape),
+            ended: false,
+        }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut space = [0; 16 << 10];
+        while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
+            let mut buffer = ReadBuf::new(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => break,
+                Poll::Ready(read) => read?,
+            }
+            self.ended = buffer.filled().is_empty();
+            self.from_node.put(buffer.filled());
+        }
+        Ok(())
+    }
+
+    /// Ready when nothing is in flight.
+    fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.to_node.pieces.is_empty() {
+            let piece = ready!(self.to_node.poll_arrived(cx));
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, piece))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.to_node.passed(written);
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shaped<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(given) = self.poll_give(cx) {
+            given?;
+        }
+        self.take(cx)?;
+        if self.from_node.pieces.is_empty() && self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        let piece = ready!(self.from_node.poll_arrived(cx));
+        let bytes = piece.len().min(buffer.remaining());
+        buffer.put_slice(piece.get(..bytes).unwrap_or_default());
+        self.from_node.passed(bytes);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.to_node.buffered >= MAX_IN_FLIGHT {
+            ready!(self.poll_give(cx))?;
+        }
+        self.to_node.put(bytes);
+        if let Poll::Ready(given) = self.poll_give(cx) {
+            given?;
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_give(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_give(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::runtime::Builder;
+
+    /// How long 100,000 bytes take there and back.
+    fn took(shape: Shape) -> Duration {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (near, mut far) = duplex(1 << 20);
+            let mut near = Shaped::new(near, shape);
+            let begun = clock::uptime();
+            let sent: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
+            near.write_all(&sent).await.unwrap();
+            near.flush().await.unwrap();
+            let mut there = vec![0; sent.len()];
+            far.read_exact(&mut there).await.unwrap();
+            far.write_all(&there).await.unwrap();
+            let mut back = vec![0; sent.len()];
+            near.read_exact(&mut back).await.unwrap();
+            let took = clock::uptime() - begun;
+            assert!(back == sent, "no byte is lost or out of place");
+            drop(far);
+            assert_eq!(near.read(&mut back).await.unwrap(), 0);
+            took
+        })
+    }
+
+    #[test]
+    fn links_are_read_as_they_are_written() {
+        let read = |text| {
+            Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
+        };
+        assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
+        assert_eq!(
+            read("0ms@0.5Mbit"),
+            Some((0, Some(5e5), "+0 ms 0.5 Mbit/s".to_owned()))
+        );
+        for bad in [
+            "",
+            "30",
+            "30ms@",
+            "30ms@20",
+            "2m",
+            "1ms@0Mbit",
+            "1ms@NaNMbit",
+            "@1Mbit",
+        ] {
+            assert_eq!(Shape::read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn bytes_arrive_after_the_added_time_at_the_rate_of_the_link() {
+        let ms = Duration::from_millis;
+        let within = |took: Duration, from: u64| {
+            assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}")
+        };
+        within(
+            took(Shape {
+                added: ms(60),
+                rate: None,
+            }),
+            60,
+        );
+        // 800,000 bits at 4 Mbit/s are 200 ms in each direction.
+        within(
+            took(Shape {
+                added: ms(30),
+                rate: Some(4e6),
+            }),
+            430,
+        );
+        within(took(Shape::default()), 0);
+    }
+}

@@ -1,0 +1,141 @@
+use crate::compare::{Compared, compared, crossing};
+use crate::render::problems;
+use crate::results::{CellHead, Header, PHASES, Results, Summary};
+use faultline_common::output;
+use faultline_stats::crossover::Crossover;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    run: &'a Header,
+    /// In ms.
+    cells: Vec<InNumbers<'a>>,
+    /// Against the first arm, in ms.
+    compared: Vec<Compared>,
+    crossovers: Vec<Crossed<'a>>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct InNumbers<'a> {
+    #[serde(flatten)]
+    head: &'a CellHead,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+struct Crossed<'a> {
+    arm: &'a str,
+    link: Option<&'a str>,
+    #[serde(flatten)]
+    crossover: Crossover,
+}
+
+/// Without single requests, on one line.
+pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
+    let cells = results
+        .cells
+        .iter()
+        .enumerate()
+        .map(|(cell, head)| InNumbers {
+            head,
+            summary: results.summary(cell),
+        });
+    let arms = || results.header.arms.iter().map(String::as_str).skip(1);
+    let pairs = results
+        .links()
+        .into_iter()
+        .flat_map(|link| arms().map(move |arm| (arm, link)));
+    let crossed = |(arm, link)| {
+        Some(Crossed {
+            arm,
+            link,
+            crossover: crossing(results, arm, link)?,
+        })
+    };
+    let whole = Whole {
+        run: &results.header,
+        cells: cells.collect(),
+        compared: compared(results),
+        crossovers: pairs.filter_map(crossed).collect(),
+        problems: problems(results),
+    };
+    Ok(output::json(&whole)?)
+}
+
+const TIMED: [&str; 9] = [
+    "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
+];
+
+/// In ms and bytes; unknown values are empty.
+pub(crate) fn csv(results: &Results) -> String {
+    let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
+        .map(str::to_owned)
+        .into();
+    heads.extend(TIMED.map(|name| format!("{name} ms")));
+    heads.extend(PHASES.map(|phase| format!("{phase} ms")));
+    heads.extend(["decode CPU ms", "received bytes"].map(str::to_owned));
+    let mut out = heads.join(",") + "\n";
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let mut row = vec![quoted(&head.arm), quoted(&head.subject)];
+        row.push(head.size.map(|size| size.to_string()).unwrap_or_default());
+        row.extend(
+            [
+                summary.successes,
+                summary.failures.values().sum(),
+                summary.refused,
+            ]
+            .map(|n| n.to_string()),
+        );
+        row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
+        row.extend(
+            (0..PHASES.len())
+                .map(|index| some(summary.phases.and_then(|phases| phases.get(index).copied()))),
+        );
+        row.extend([summary.decode_cpu, summary.received].map(some));
+        out += &(row.join(",") + "\n");
+    }
+    out
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn json_and_csv_have_the_numbers_of_every_cell() {
+        let results = results(
+            100,
+            &[
+                ("a,b", 904, &|round| 1_000_000 + round % 3),
+                ("c", 904, &|round| 2_000_000 + round % 5),
+            ],
+        );
+        let value: serde_json::Value = serde_json::from_str(&json(&results).unwrap()).unwrap();
+        assert_eq!(
+            (&value["cells"][1]["arm"], &value["cells"][1]["successes"]),
+            (&"c".into(), &100.into())
+        );
+        let difference = value["compared"][0]["mean"]["value"].as_f64().unwrap();
+        assert!((difference - 1.0).abs() < 1e-5, "{value}");
+        let csv = csv(&results);
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(
+            lines[1].starts_with("\"a,b\",account of 904,904,100,0,0,1.00000"),
+            "{csv}"
+        );
+        assert_eq!(lines[0].split(',').count(), lines[2].split(',').count());
+    }
+}

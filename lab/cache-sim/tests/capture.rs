@@ -1,0 +1,186 @@
+//! Simulated runs of a real load against what real validators counted.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+mod common;
+
+use common::{load, observed};
+use faultline_cache_sim::predict::{Begin, Plan, by_slot, predict, self_test};
+use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::{Counts, Rule, Setting, Trace, cost};
+
+const SEEDS: u64 = 64;
+
+fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> Plan<'a> {
+    let rule = Rule::of(rule).unwrap();
+    Plan {
+        trace,
+        rule,
+        sizes,
+        seeds: SEEDS,
+        seed: 1,
+        threads: 2,
+        begin: Begin::ValidatorStart,
+        compile_us: &[],
+        fit: None,
+    }
+}
+
+#[test]
+fn one_run_by_slot_has_the_insertions_of_the_real_one() {
+    let (trace, real) = (load(), observed("512.lp"));
+    let rule = Rule::of("2.1.14").unwrap();
+    let setting = Setting::agave(rule, rule.capacity);
+    let simulation = Simulation {
+        trace: &trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us: &[],
+        seed: 7,
+    };
+    let mut slots: Vec<(u64, Counts)> = Vec::new();
+    let outcome = simulation
+        .run(|slot, counts| slots.push((slot, counts)))
+        .unwrap();
+    println!("slot misses insertions evictions reloads, simulated and real");
+    for (slot, counts) in &slots {
+        let real = real.iter().find(|o| o.slot == *slot).unwrap();
+        println!(
+            "{slot} {} {}  {} {}  {} {}  {} {}",
+            counts.misses,
+            real.misses,
+            counts.insertions,
+            real.insertions,
+            counts.evictions,
+            real.evictions,
+            counts.reloads,
+            real.reloads
+        );
+        assert_eq!(counts.insertions, real.insertions, "slot {slot}");
+    }
+    println!("{outcome:?}");
+    assert_eq!(slots.len(), 133);
+    assert_eq!(outcome.entries, 460);
+}
+
+#[test]
+fn means_are_within_three_percent_of_the_real_run() {
+    let (trace, real) = (load(), observed("512.lp"));
+    let test = self_test(&plan(&trace, "2.1.14", &[]), 512, &real).unwrap();
+    for bias in &test.counters {
+        println!(
+            "{} {} {} {:+.2} %",
+            bias.counter,
+            bias.recorded,
+            bias.predicted,
+            bias.percent().unwrap()
+        );
+        assert!(bias.percent().unwrap().abs() < 3.0, "{bias:?}");
+    }
+    let of = |name: &str| {
+        test.counters
+            .iter()
+            .find(|bias| bias.counter == name)
+            .unwrap()
+            .recorded
+    };
+    assert_eq!(
+        (
+            of("misses"),
+            of("evictions"),
+            of("reloads"),
+            of("insertions")
+        ),
+        (3598, 3138, 2958, 640)
+    );
+    assert!(test.passed() && test.blocks.len() > 10);
+}
+
+#[test]
+fn one_real_run_is_inside_the_interval_of_its_size() {
+    let trace = load();
+    let curve = predict(&plan(&trace, "2.1.14", &[512])).unwrap();
+    let point = &curve.points[0];
+    assert!(
+        point.misses.holds(3598.0) && point.evictions.holds(3138.0) && point.reloads.holds(2958.0),
+        "{point:?}"
+    );
+    assert!((20.0..60.0).contains(&point.misses.sd), "{point:?}");
+    assert_eq!(
+        (point.insertions.low, point.insertions.high),
+        (640.0, 640.0)
+    );
+}
+
+#[test]
+fn other_sizes_are_as_said_before_any_real_run() {
+    let trace = load();
+    let as_text = [
+        (256, 8439),
+        (320, 7089),
+        (384, 5852),
+        (448, 4662),
+        (512, 3580),
+        (576, 2537),
+        (640, 1568),
+        (704, 723),
+        (768, 640),
+    ];
+    let sizes = as_text.map(|(entries, _)| entries);
+    let curve = predict(&plan(&trace, "2.1.14", &sizes)).unwrap();
+    for (point, (entries, misses)) in curve.points.iter().zip(as_text) {
+        println!(
+            "{entries} {} sd {:.0}, said {misses}",
+            point.misses.mean, point.misses.sd
+        );
+        assert!(
+            (point.misses.mean - f64::from(misses)).abs() < 25.0,
+            "{entries}: {point:?}"
+        );
+        let evictions = point.misses.mean - (entries * 9 / 10) as f64;
+        assert!(
+            (point.evictions.mean - evictions.max(0.0)).abs() < 1e-6,
+            "{entries}: {point:?}"
+        );
+    }
+}
+
+#[test]
+fn costs_of_one_size_tell_the_time_of_another() {
+    let (trace, real) = (load(), observed("512.lp"));
+    let loaded = by_slot(&plan(&trace, "2.1.14", &[]), 512).unwrap().loaded();
+    let fit = cost::fit(&real, &loaded, 200, 1).unwrap();
+    assert_eq!((fit.slots, fit.resampled.len()), (133, 200));
+    println!("{:?}", fit.model);
+    for (name, bar) in [("512.lp", 0.001), ("1024.lp", 0.1)] {
+        let (mut counts, mut us) = (Counts::default(), 0);
+        for slot in observed(name) {
+            counts.transactions += slot.transactions;
+            counts.misses += slot.misses;
+            counts.loads += slot.insertions + slot.reloads;
+            us += slot.cache_us.unwrap_or(0);
+        }
+        let told = fit.model.time_us(&trace, &counts);
+        println!("{name}: {told:.0} us, real {us}");
+        assert!((told / us as f64 - 1.0).abs() < bar, "{name}: {told} {us}");
+    }
+}
+
+#[test]
+fn the_rule_of_another_version_fails_the_self_test() {
+    let (trace, real) = (load(), observed("512.lp"));
+    let compile_us = vec![3_000; trace.programs().len()];
+    for version in ["2.0.5", "4.3.0", "4.4.0"] {
+        let rule = Rule::of(version).unwrap();
+        let wrong = Plan {
+            compile_us: &compile_us,
+            ..plan(&trace, version, &[])
+        };
+        let test = self_test(&wrong, rule.capacity, &real).unwrap();
+        println!("{version}: {:?}", test.counters);
+        assert!(!test.passed(), "{version}: {test:?}");
+    }
+}

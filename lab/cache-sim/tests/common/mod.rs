@@ -1,0 +1,72 @@
+//! The captured load, and small traces.
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use faultline_agave::line::{LineSplitter, Point};
+use faultline_agave::points::KnownPoint;
+use faultline_cache_sim::cost::Observed;
+use faultline_cache_sim::{Trace, file};
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures")
+            .join(name),
+    )
+    .unwrap()
+}
+
+/// What the follower with 512 entries executed.
+pub(crate) fn load() -> Trace {
+    file::read(fixture("load.trace").as_slice()).unwrap()
+}
+
+/// What a follower reported, by slot.
+pub(crate) fn observed(name: &str) -> Vec<Observed> {
+    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
+    let mut splitter = LineSplitter::new();
+    splitter.feed(&fixture(name), |line| {
+        match KnownPoint::parse(&Point::parse(line.unwrap()).unwrap())
+            .unwrap()
+            .unwrap()
+            .known
+        {
+            KnownPoint::ProgramCache(stats) => {
+                let slot = slots.entry(stats.slot.unwrap()).or_default();
+                slot.misses += stats.misses.unwrap();
+                slot.evictions += stats.evictions.unwrap();
+                slot.reloads += stats.reloads.unwrap();
+                slot.insertions += stats.insertions.unwrap();
+            }
+            KnownPoint::ReplaySlot(replay) => {
+                let slot = slots.entry(replay.slot.unwrap()).or_default();
+                slot.transactions = replay.total_transactions.unwrap();
+                slot.cache_us = replay.program_cache_us;
+                let parts = [
+                    replay.register_syscalls_us,
+                    replay.load_elf_us,
+                    replay.verify_code_us,
+                    replay.jit_compile_us,
+                ];
+                slot.compile_us = parts.into_iter().sum();
+            }
+            other => unreachable!("{other:?}"),
+        }
+    });
+    slots
+        .into_iter()
+        .map(|(slot, observed)| Observed { slot, ..observed })
+        .collect()
+}
+
+/// A trace of lines with a slot and programs.
+pub(crate) fn plain(text: &str) -> Trace {
+    Trace::read_plain(text.as_bytes()).unwrap()
+}

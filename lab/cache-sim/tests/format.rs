@@ -1,0 +1,430 @@
+//! Trace files: what is written is read, and no bytes do harm.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+mod common;
+
+use common::{load, plain};
+use faultline_cache_sim::file::{Writer, read, read_whole_records};
+use faultline_cache_sim::trace::{
+    Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta,
+    Program, SetNumbers, Slot, SlotKind, Source,
+};
+use faultline_cache_sim::{Error, Trace};
+use proptest::prelude::*;
+
+fn bytes(trace: &Trace) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), trace).unwrap();
+    writer.write(trace).unwrap();
+    writer.into_inner()
+}
+
+/// A number below 2^28.
+fn put(out: &mut Vec<u8>, number: usize) {
+    out.extend([0, 7, 14].map(|shift| (number >> shift) as u8 | 0x80));
+    out.push((number >> 21) as u8);
+}
+
+/// Appends a record with a right checksum.
+fn append(file: &mut Vec<u8>, kind: u8, content: &[u8]) {
+    file.push(kind);
+    put(file, content.len());
+    file.extend_from_slice(content);
+    let mut sum = !0_u32;
+    for byte in std::iter::once(&kind).chain(content) {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 {
+                sum >> 1 ^ 0xedb8_8320
+            } else {
+                sum >> 1
+            };
+        }
+    }
+    file.extend_from_slice(&(!sum).to_le_bytes());
+}
+
+/// A trace with everything that a file can hold.
+fn everything() -> Trace {
+    let meta = Meta {
+        source: Source::Blocks,
+        cluster: "mainnet".to_owned(),
+        version: "2.1.14".to_owned(),
+    };
+    let mut trace = Trace::new(meta);
+    add_programs(&mut trace);
+    let sets = [vec![0, 1, 2], vec![4], vec![]].map(|set| trace.add_set(&set).unwrap());
+    for (slot, kind) in [
+        (7, SlotKind::Replayed),
+        (1 << 40, SlotKind::Fork),
+        ((1 << 40) + 3, SlotKind::Own),
+    ] {
+        let calls = sets.map(|set| Call::new(set, set == 1).unwrap());
+        trace
+            .add_slot(
+                Slot {
+                    slot,
+                    parent: slot - 1,
+                    transactions: 900,
+                    kind,
+                },
+                &calls,
+            )
+            .unwrap();
+        let slot_index = trace.slots().len() as u32 - 1;
+        for (position, kind) in [(1, ChangeKind::Deployed), (3, ChangeKind::Closed)] {
+            trace
+                .add_change(Change {
+                    slot_index,
+                    position,
+                    program: 2,
+                    kind,
+                })
+                .unwrap();
+        }
+    }
+    trace
+        .add_load(Load {
+            slot: 7,
+            program: 4,
+            us: 3_000,
+        })
+        .unwrap();
+    trace
+}
+
+fn add_programs(trace: &mut Trace) {
+    let loaders = [
+        None,
+        Some(Loader::V1),
+        Some(Loader::V2),
+        Some(Loader::V3),
+        Some(Loader::V4),
+    ];
+    for (number, loader) in (0_u8..).zip(loaders) {
+        let address = loader.map(|_| [number; 32]);
+        let bytes = (number > 1).then_some(u64::from(u32::MAX) >> number);
+        trace
+            .add_program(Program {
+                address,
+                loader,
+                bytes,
+                has_code: number != 3,
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for trace in [everything(), load(), plain("1 2 3\n1 2\n\n".trim_end())] {
+        assert_eq!(read(bytes(&trace).as_slice()).unwrap(), trace);
+    }
+    let load = load();
+    assert_eq!(
+        (load.programs().len(), load.slots().len(), load.calls()),
+        (640, 133, 18_080)
+    );
+    assert!(bytes(&load).len() < 37_000, "two bytes a call");
+}
+
+#[test]
+fn a_file_is_continued_where_a_kill_cut_it_off() {
+    let whole = bytes(&everything());
+    for cut in 0..=whole.len() {
+        let Ok(partial) = read_whole_records(&whole[..cut]) else {
+            continue;
+        };
+        assert!(partial.end <= cut as u64);
+        assert_eq!(
+            partial.damage.is_none(),
+            partial.end == cut as u64,
+            "{cut}: {:?}",
+            partial.damage
+        );
+        let (mut trace, begin) = (partial.trace, partial.end as usize);
+        let mut writer = Writer::append(whole[..begin].to_vec(), &trace);
+        let number = SetNumbers::of(&trace).number(&mut trace, &[]).unwrap();
+        let slot = Slot {
+            slot: 1 << 50,
+            parent: 1,
+            transactions: 1,
+            kind: SlotKind::Replayed,
+        };
+        trace
+            .add_slot(slot, &[Call::new(number, false).unwrap()])
+            .unwrap();
+        writer.write(&trace).unwrap();
+        assert_eq!(
+            read(writer.into_inner().as_slice()).unwrap(),
+            trace,
+            "{cut}"
+        );
+    }
+}
+
+#[test]
+fn damage_is_named_with_its_place() {
+    let whole = bytes(&everything());
+    let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
+    assert!(
+        cut.contains("damaged at byte") && cut.contains("ends within a record"),
+        "{cut}"
+    );
+    for (at, what) in [
+        (0, "no trace file"),
+        (7, "no trace file"),
+        (12, "checksum"),
+        (whole.len() - 3, "checksum"),
+    ] {
+        let mut broken = whole.clone();
+        broken[at] ^= 0x10;
+        let error = read(broken.as_slice()).unwrap_err();
+        assert!(
+            matches!(error, Error::Damaged { .. }) && error.to_string().contains(what),
+            "{at}: {error}"
+        );
+    }
+    assert!(
+        read(&b"FLTRACE\x02"[..])
+            .unwrap_err()
+            .to_string()
+            .contains("byte 0")
+    );
+    assert!(read(&b""[..]).unwrap_err().to_string().contains("ends"));
+}
+
+#[test]
+fn lines_that_are_no_trace_are_named() {
+    for (text, line, what) in [
+        ("1 2\nx 2\n", 2, "no slot"),
+        ("1\n", 1, "no program"),
+        ("1 2\n1 -3\n", 2, "not the number of a program"),
+        ("5 1\n4 1\n", 2, "an earlier slot"),
+        ("5 99999999\n", 1, "too high"),
+        ("\n", 1, "no slot"),
+    ] {
+        let error = Trace::read_plain(text.as_bytes()).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("line {line} ")) && error.contains(what),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn slots_that_contradict_the_trace_are_refused() {
+    let mut trace = everything();
+    let [known, unknown] = [0, 9].map(|set| Call::new(set, false).unwrap());
+    for (slot, parent, transactions, call, why) in [
+        (7, 6, 1, known, "an earlier slot"),
+        (1 << 41, 1 << 42, 1, known, "a later parent"),
+        (1 << 41, 1, 0, known, "more calls than transactions"),
+        (1 << 41, 1, 1, unknown, "an unknown set"),
+        (
+            1 << 41,
+            1,
+            1 << 32,
+            known,
+            "more transactions than there can be",
+        ),
+    ] {
+        let slot = Slot {
+            slot,
+            parent,
+            transactions,
+            kind: SlotKind::Replayed,
+        };
+        assert!(trace.add_slot(slot, &[call]).is_err(), "{why}");
+    }
+    assert_eq!(trace, everything());
+    assert_eq!(Call::new(1 << 31, false), None);
+}
+
+#[test]
+fn programs_and_loads_that_contradict_the_trace_are_refused() {
+    let mut trace = everything();
+    assert!(trace.add_set(&[1, 2, 1]).is_err() && trace.add_set(&[5]).is_err());
+    for (program, us) in [(5, 1), (4, 1 << 32)] {
+        let load = Load {
+            slot: 1,
+            program,
+            us,
+        };
+        assert!(trace.add_load(load).is_err(), "{load:?}");
+    }
+    let large = Program {
+        bytes: Some(1 << 32),
+        ..trace.programs()[0]
+    };
+    assert!(trace.add_program(large).is_err());
+    assert_eq!(trace, everything());
+}
+
+#[test]
+fn changes_that_contradict_the_trace_are_refused() {
+    let mut trace = everything();
+    for (slot_index, position, why) in [
+        (2, 2, "before an earlier change"),
+        (2, 4, "behind the slot"),
+        (1, 3, "of another slot"),
+    ] {
+        let change = Change {
+            slot_index,
+            position,
+            program: 0,
+            kind: ChangeKind::Closed,
+        };
+        assert!(trace.add_change(change).is_err(), "{why}");
+    }
+    assert_eq!(trace, everything());
+}
+
+#[test]
+fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
+    let trace = load();
+    let recorded: Vec<(u64, u64)> = trace
+        .slots()
+        .iter()
+        .map(|slot| (slot.slot, slot.transactions))
+        .collect();
+    let coverage = Coverage::of(&trace, &recorded);
+    assert_eq!(
+        (coverage.percent(), coverage.missing.len()),
+        (Some(100.0), 0)
+    );
+    coverage.require().unwrap();
+    let partial: Vec<&Slot> = trace
+        .slots()
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| at % 20 != 3)
+        .map(|(_, slot)| slot)
+        .collect();
+    let mut holed = Trace::new(trace.meta().clone());
+    partial
+        .iter()
+        .for_each(|slot| holed.add_slot(**slot, &[]).unwrap());
+    let error = Coverage::of(&holed, &recorded)
+        .require()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("7 slots are missing, the first is 991") && error.contains("below 98 %"),
+        "{error}"
+    );
+    assert!(Coverage::of(&trace, &[]).require().is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = read(bytes.as_slice());
+        let _ = Trace::read_plain(bytes.as_slice());
+        let _ = read([b"FLTRACE\x01".as_slice(), &bytes].concat().as_slice());
+    }
+
+    #[test]
+    fn no_damage_panics_or_goes_unnoticed(at in 0..10_000_usize, bit in 0..8_u32) {
+        let mut broken = bytes(&everything());
+        let at = at % broken.len();
+        broken[at] ^= 1 << bit;
+        prop_assert!(read(broken.as_slice()).is_err());
+    }
+
+    #[test]
+    fn no_content_with_a_right_checksum_panics(kind in 0_u8..9, content in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let mut file = bytes(&everything());
+        append(&mut file, kind, &content);
+        if let Err(error) = read(file.as_slice()) {
+            prop_assert!(!error.to_string().contains("checksum"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
+    let mut trace = Trace::new(everything().meta().clone());
+    let program = Program {
+        address: None,
+        loader: None,
+        bytes: None,
+        has_code: true,
+    };
+    for _ in 0..=MAX_KEYS {
+        trace.add_program(program).unwrap();
+    }
+    let all: Vec<u32> = (0..=MAX_KEYS as u32).collect();
+    trace.add_set(&all[1..]).unwrap();
+    let refused = trace.add_set(&all).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
+    // The same as a file, and as a plain list.
+    let set: Vec<u8> = (0..=255)
+        .flat_map(|one: u8| [one | 0x80, one >> 7])
+        .collect();
+    let mut content = vec![0x81, 2, 0x80, 2];
+    content.extend(set);
+    let mut file = bytes(&trace);
+    append(&mut file, 3, &content);
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
+    let line: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let plain = format!("7 {}\n", line.join(" "));
+    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
+}
+
+/// The call of a set of all keys is a byte of the file.
+#[test]
+fn a_file_with_more_lookups_than_a_run_has_is_refused_before_anything_is_simulated() {
+    let mut trace = Trace::new(everything().meta().clone());
+    let program = Program {
+        address: None,
+        loader: None,
+        bytes: None,
+        has_code: true,
+    };
+    for _ in 0..MAX_KEYS {
+        trace.add_program(program).unwrap();
+    }
+    let all: Vec<u32> = (0..MAX_KEYS as u32).collect();
+    trace.add_set(&all).unwrap();
+    let slot = |slot: u64, calls: usize| {
+        let mut content = vec![slot as u8, 1];
+        put(&mut content, calls);
+        content.push(0);
+        content.resize(content.len() + calls, 0);
+        content
+    };
+    let most = MAX_LOOKUPS as usize / MAX_KEYS;
+    let mut file = bytes(&trace);
+    append(&mut file, 4, &slot(7, most));
+    assert_eq!(read(file.as_slice()).unwrap().lookups(), MAX_LOOKUPS);
+    append(&mut file, 4, &slot(8, 1));
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(
+        refused.contains("with slot 8 it has 536871168 lookups, and 536870912 are the most"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_file_with_more_programs_than_a_cluster_has_is_refused() {
+    let mut file = bytes(&Trace::new(everything().meta().clone()));
+    append(&mut file, 2, &vec![4; MAX_PROGRAMS]);
+    assert_eq!(
+        read(file.as_slice()).unwrap().programs().len(),
+        MAX_PROGRAMS
+    );
+    append(&mut file, 2, &[4]);
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(refused.contains("more than 1048576 programs"), "{refused}");
+    let plain = format!("7 {MAX_PROGRAMS}\n");
+    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
+    assert!(
+        refused.contains("too high a number of a program"),
+        "{refused}"
+    );
+}

@@ -1,0 +1,107 @@
+//! Intervals of what a run over other blocks of the same load misses.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+use fastrand::Rng;
+use faultline_cache_sim::interval::{Halves, Interval};
+use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::{Rule, Setting, Trace};
+
+const SLOTS: u32 = 125;
+const CALLS: u32 = 140;
+const PROGRAMS: u32 = 640;
+const SEEDS: u64 = 64;
+const RUNS: u64 = 4;
+const PAIRS: u64 = 60;
+
+/// A load of programs that are not equally popular; such a share of the calls is in bursts of ten calls.
+fn drawn(seed: u64, bursts: f64) -> Trace {
+    let mut rng = Rng::with_seed(seed);
+    let mut running = [(0, 0); 10];
+    let mut lines = String::new();
+    for slot in 1..=SLOTS {
+        for _ in 0..CALLS {
+            let in_burst = rng.f64() < bursts;
+            let burst = &mut running[rng.usize(..10)];
+            let mut program =
+                || ((rng.f64().powf(2.5) * f64::from(PROGRAMS)) as u32).min(PROGRAMS - 1);
+            let called = match (in_burst, burst.1) {
+                (false, _) => program(),
+                (true, 0) => {
+                    *burst = (program(), 9);
+                    burst.0
+                }
+                (true, _) => {
+                    burst.1 -= 1;
+                    burst.0
+                }
+            };
+            lines += &format!("{slot} {called}\n");
+        }
+    }
+    Trace::read_plain(lines.as_bytes()).unwrap()
+}
+
+fn misses(trace: &Trace, seed: u64) -> f64 {
+    let setting = Setting::agave(Rule::of("2.1.14").unwrap(), 384);
+    let run = Simulation {
+        trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us: &[],
+        seed,
+    };
+    run.run(|_, _| {}).unwrap().counts.misses as f64
+}
+
+/// How many of the pairs of loads: the second one's misses are in the first one's interval of the draws, and in that of other blocks.
+fn inside(bursts: f64) -> (u64, u64) {
+    let mut found = (0, 0);
+    for pair in 0..PAIRS {
+        let (known, other) = (drawn(2 * pair, bursts), drawn(2 * pair + 1, bursts));
+        let missed = misses(&other, 999);
+        let values: Vec<f64> = (0..SEEDS).map(|seed| misses(&known, seed)).collect();
+        let of_half = |seed: u64| {
+            let half = known.half(seed).unwrap();
+            let mean = (0..RUNS)
+                .map(|run| misses(&half, RUNS * seed + run))
+                .sum::<f64>()
+                / RUNS as f64;
+            (mean, half.calls() as f64)
+        };
+        let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
+        let draw_variance = Interval::of_runs(&values).unwrap().sd.powi(2);
+        let halves = Halves {
+            means,
+            runs: RUNS as f64,
+            blocks: known.blocks() as f64,
+            draw_variance,
+            counted: all,
+            all,
+        };
+        found.0 += u64::from(Interval::of_runs(&values).unwrap().holds(missed));
+        found.1 += u64::from(
+            Interval::of_other_blocks(&values, &halves, 1.0)
+                .unwrap()
+                .holds(missed),
+        );
+    }
+    found
+}
+
+#[test]
+fn a_run_over_other_blocks_is_inside_and_that_of_the_draws_is_too_narrow() {
+    let (even, bursts) = (inside(0.0), inside(0.5));
+    println!("inside by the draws and by the blocks, of {PAIRS}: {even:?}, with bursts {bursts:?}");
+    assert!(
+        (even.0 + bursts.0) * 10 < 2 * PAIRS * 7,
+        "{even:?} {bursts:?}"
+    );
+    assert!(
+        (even.1 + bursts.1) * 10 >= 2 * PAIRS * 9,
+        "{even:?} {bursts:?}"
+    );
+}

@@ -1,0 +1,162 @@
+//! Predictions: what may be said, and where more entries stop to pay.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+mod common;
+
+use common::{load, plain};
+use faultline_cache_sim::cost::{Fit, Model};
+use faultline_cache_sim::predict::{Begin, Plan, predict};
+use faultline_cache_sim::{Error, Rule, Trace};
+
+fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begin: Begin) -> Plan<'a> {
+    let rule = Rule::of("2.1.14").unwrap();
+    Plan {
+        trace,
+        rule,
+        sizes,
+        seeds: 8,
+        seed: 1,
+        threads: 2,
+        begin,
+        compile_us: &[],
+        fit: None,
+    }
+}
+
+/// `repeats` rounds over 100 programs, one slot each.
+fn rounds(repeats: u64) -> Trace {
+    let lines: Vec<String> = (0..repeats * 100)
+        .map(|at| format!("{} {}", 1 + at / 100, at * 37 % 100))
+        .collect();
+    plain(&lines.join("\n"))
+}
+
+#[test]
+fn a_recording_that_began_in_the_middle_is_refused_and_with_earlier_blocks_it_is_not() {
+    let trace = rounds(50);
+    let sizes = [50, 200];
+    // Nothing is known of the time before slot 1: the first round misses all or few.
+    let error = predict(&plan(&trace, &[200], Begin::Slot(1))).unwrap_err();
+    assert!(
+        matches!(error, Error::StartUnknown { entries: 200, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("began in the middle"));
+    let warmed = Plan {
+        seeds: 64,
+        ..plan(&trace, &sizes, Begin::Slot(40))
+    };
+    let curve = predict(&warmed).unwrap();
+    assert_eq!(
+        (curve.points.len(), curve.unknown.len()),
+        (2, 0),
+        "{curve:?}"
+    );
+    assert_eq!(curve.points[1].misses.mean, 0.0);
+    // What is unknown at one size may be known at another: a few programs too few to keep any.
+    let curve = predict(&Plan {
+        sizes: &[2, 200],
+        ..warmed
+    })
+    .unwrap();
+    assert_eq!(curve.points.len(), 2);
+    let curve = predict(&Plan {
+        sizes: &[2, 200],
+        begin: Begin::Slot(1),
+        ..warmed
+    })
+    .unwrap();
+    assert_eq!(
+        (curve.points.len(), curve.unknown.len()),
+        (1, 1),
+        "{curve:?}"
+    );
+    assert_eq!(curve.unknown[0].entries, 200);
+}
+
+#[test]
+fn threads_change_nothing_and_seeds_do() {
+    let trace = load();
+    let sizes = [256, 512, 640];
+    let one = predict(&Plan {
+        threads: 1,
+        ..plan(&trace, &sizes, Begin::ValidatorStart)
+    })
+    .unwrap();
+    let many = predict(&Plan {
+        threads: 5,
+        ..plan(&trace, &sizes, Begin::ValidatorStart)
+    })
+    .unwrap();
+    let other = predict(&Plan {
+        seed: 77,
+        ..plan(&trace, &sizes, Begin::ValidatorStart)
+    })
+    .unwrap();
+    assert_eq!(one, many);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn the_knee_is_where_more_saves_less_than_a_hundredth_of_replay() {
+    let trace = load();
+    let sizes = [256, 384, 512, 640, 768, 1_024, 2_048];
+    let model = Model {
+        a: 290.0,
+        b: 0.0,
+        alpha: 4.0,
+        gamma: 16.0,
+    };
+    let resampled = vec![Model { a: 280.0, ..model }, Model { a: 300.0, ..model }];
+    let fit = Fit {
+        model,
+        resampled,
+        slots: 133,
+    };
+    let curve = predict(&Plan {
+        fit: Some(&fit),
+        ..plan(&trace, &sizes, Begin::ValidatorStart)
+    })
+    .unwrap();
+    let time = |at: usize| curve.points[at].time_us.unwrap();
+    assert!(time(0).mean > 2.0 * time(2).mean && time(5).mean == time(6).mean);
+    // The costs' own uncertainty is in the interval: at 1,024 no miss is random.
+    assert!(
+        curve.points[5].misses.sd == 0.0 && time(5).sd > 1_000.0,
+        "{:?}",
+        time(5)
+    );
+    // 768 entries hold all; a busy replay hardly feels the cache, and one that does nothing else needs them.
+    assert_eq!(curve.knee(512, 2e6), Some(768));
+    assert_eq!(curve.knee(512, 1e9), Some(256));
+    assert_eq!(curve.knee(500, 2e6), None);
+    assert_eq!(
+        predict(&plan(&trace, &sizes, Begin::ValidatorStart))
+            .unwrap()
+            .knee(512, 2e6),
+        None
+    );
+}
+
+#[test]
+fn an_impossible_plan_is_refused() {
+    let trace = load();
+    for plan in [
+        plan(&trace, &[], Begin::ValidatorStart),
+        Plan {
+            seeds: 1,
+            ..plan(&trace, &[512], Begin::ValidatorStart)
+        },
+    ] {
+        assert!(matches!(predict(&plan), Err(Error::Request(_))));
+    }
+    assert!(
+        predict(&plan(&trace, &[1], Begin::ValidatorStart))
+            .unwrap_err()
+            .to_string()
+            .contains("holds nothing")
+    );
+}

@@ -1,0 +1,217 @@
+use clap::{Args, Subcommand};
+use faultline_cache_sim::{Policy, policy::OTHERS};
+use faultline_text::parse_size;
+use std::path::PathBuf;
+
+/// Names the policy of the recorded Agave version.
+pub(crate) const AGAVE: &str = "agave";
+
+/// `cache`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 success, 1 failure or refused, 64 wrong usage.")]
+pub struct CacheArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: Cache,
+}
+
+/// What can be done with a recording and the blocks of its slots.
+#[derive(Debug, Subcommand)]
+pub enum Cache {
+    /// Read the blocks of a recording's slots from a JSON-RPC node.
+    Fetch(FetchArgs),
+    /// Predict misses, reloads, evictions and time at other sizes.
+    Predict(PredictArgs),
+    /// Compare eviction policies on the recorded run.
+    Policies(PoliciesArgs),
+    /// Compare predictions from one run with other runs.
+    Check(CheckArgs),
+}
+
+/// What predictions are made from.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The trace [default: RUN with the extension .trace].
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
+    #[arg(long, value_name = "V")]
+    pub version: Option<String>,
+    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub entries: Option<u64>,
+    /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub seeds: Option<u64>,
+}
+
+/// `cache predict`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline cache predict run.fltl
+  faultline cache predict run.fltl --sizes 512,1024,2048 --json
+
+The recorded size is predicted first. If a counter is off by more than 10 %, nothing else is predicted and the exit code is 1.")]
+pub struct PredictArgs {
+    /// The recording.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// What it is predicted from.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub sizes: Vec<u64>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the table as CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// `cache policies`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline cache policies run.fltl
+  faultline cache policies run.fltl --size 1024 --attack 20 --json
+  faultline cache policies run.fltl --policy agave,agave-4.4.0,sieve --fill 0.8,0.9,1.0 --csv
+  faultline cache policies run.fltl --bytes 800M
+
+Misses and cache time of each policy with 90 % and with 100 % of the entries in use, and the least possible (MIN, which knows the \
+future); then the same with further transactions in each block, each of which calls a program that is never called again. Misses \
+of these programs are not counted.
+
+With --bytes, programs take the size of their code, not that of compiled code. Then MIN is not the least possible; a relaxed bound \
+is printed, which perhaps no policy can reach.")]
+pub struct PoliciesArgs {
+    /// The recording.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// What is simulated.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Entries [default: those of the recorded cache].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub size: Option<u64>,
+    /// Limit the code in the cache instead of its entries.
+    #[arg(long, value_name = "SIZE", conflicts_with = "size", value_parser = parse_bytes)]
+    pub bytes: Option<u64>,
+    /// Policies by name.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy, help = policy_help())]
+    pub policy: Vec<String>,
+    /// Shares of the size that are used [default: 0.9,1.0].
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
+    pub fill: Vec<u64>,
+    /// One-hit programs in each block [default: a tenth of the transactions].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub attack: Option<u32>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the table as CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// `cache check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  faultline cache check 512.fltl 256.fltl 1024.fltl
+
+Slots that both runs replayed are compared. If there are few and OTHER has a trace next to it, its own lookups are simulated, and \
+RUN has the costs of a load. Without one whole runs are compared, and predictions are scaled by the number of transactions: this \
+assumes the same kind of load. Ranges then have how blocks of RUN differ from one another, too. The time at its own costs is that with \
+loads that take as long as they took in OTHER: a busy machine is slower. It is not judged. The exit code is 1 if another counter is off by more than 10 % (by more than 10 where \
+fewer than 100 were recorded).")]
+pub struct CheckArgs {
+    /// The recording with a trace.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Recordings of the same load, with other sizes.
+    #[arg(value_name = "OTHER", required = true)]
+    pub others: Vec<PathBuf>,
+    /// What it is predicted from.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cache fetch`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline cache fetch run.fltl --rpc http://127.0.0.1:8899
+  faultline cache fetch run.fltl --rpc https://rpc.example.org/?api-key=KEY
+  faultline cache fetch run.fltl --validator-trace cache.txt
+
+Writes run.trace: which programs each transaction looked up. It can be interrupted; run it again to continue. Any node with these \
+blocks will do, also days later. The node is sent one request per slot, and one per 100 accounts that were not seen before.")]
+pub struct FetchArgs {
+    /// The recording.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// The node. Its address is not stored.
+    #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
+    pub rpc: Option<String>,
+    /// Instead of a node: what the validator or agave-ledger-tool itself wrote, if scripts/install-agave --trace built it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
+    pub validator_trace: Option<PathBuf>,
+    /// The file to write or continue [default: RUN with the extension .trace].
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// PEM file with the certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Requests at the same time.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub requests: u8,
+    /// Also read so many slots before the recording, which warm the simulated cache [default: 0 if the recording begins with the
+    /// validator's start, otherwise 5000].
+    #[arg(long, value_name = "SLOTS")]
+    pub before: Option<u64>,
+}
+
+fn policy_help() -> String {
+    let others = OTHERS.map(|(name, _)| name).join(", ");
+    format!(
+        "Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]"
+    )
+}
+
+fn parse_policy(name: &str) -> Result<String, String> {
+    if name == AGAVE {
+        return Ok(name.to_owned());
+    }
+    match name.parse::<Policy>() {
+        Ok(_) => Ok(name.to_owned()),
+        Err(error) if name.starts_with("agave-") => Err(error.to_string()),
+        Err(error) => {
+            let known = OTHERS.map(|(name, _)| name).join(", ");
+            Err(format!(
+                "{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"
+            ))
+        }
+    }
+}
+
+fn parse_fill(text: &str) -> Result<u64, String> {
+    let percent = text.trim().parse::<f64>().ok().map(|share| share * 100.0);
+    let whole = percent.filter(|percent| {
+        (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6
+    });
+    whole
+        .map(|percent| percent.round() as u64)
+        .ok_or_else(|| format!("{text:?} is no share from 0.01 to 1 in whole percent, as 0.9 is"))
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text).and_then(|bytes| {
+        if bytes > 0 {
+            Ok(bytes)
+        } else {
+            Err("a cache of this size holds nothing".to_owned())
+        }
+    })
+}

@@ -1,0 +1,250 @@
+use crate::address::{self, Address, CLOCK};
+use faultline_cache_sim::trace::Loader;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A transaction cannot lock more accounts.
+const MOST_KEYS: usize = 256;
+/// Errors of executed transactions. After any other error a transaction in a block only paid fees.
+const EXECUTED: [&str; 3] = [
+    "InstructionError",
+    "InsufficientFundsForRent",
+    "UnbalancedTransaction",
+];
+
+/// The answer to `getBlock` with the details "accounts".
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    parent_slot: u64,
+    transactions: Vec<AnsweredTransaction>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AnsweredTransaction {
+    meta: Option<Meta>,
+    transaction: Accounts,
+}
+
+#[derive(Debug, Deserialize)]
+struct Meta {
+    err: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Accounts {
+    account_keys: Vec<AnsweredKey>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AnsweredKey {
+    pubkey: String,
+    signer: bool,
+    writable: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) slot: u64,
+    pub(crate) parent: u64,
+    pub(crate) transactions: Vec<Transaction>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    /// Keys that do not sign. The flag: it may be a program that is not known yet.
+    pub(crate) keys: Vec<(Address, bool)>,
+    /// Programs that it may have changed, including keys that sign for a new account.
+    pub(crate) changed: Vec<Address>,
+    pub(crate) change: Option<ProgramChange>,
+    pub(crate) fees_only: bool,
+}
+
+/// What a transaction with the upgradeable loader may have done to a writable program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramChange {
+    /// It has the clock account, which deployments and upgrades need. The other variant lacks it.
+    Deployed,
+    ExtendedOrClosed,
+}
+
+impl Block {
+    pub(crate) fn new(slot: u64, answer: Answer) -> Result<Self, String> {
+        let transactions = answer
+            .transactions
+            .into_iter()
+            .map(transaction)
+            .collect::<Result<_, _>>()?;
+        Ok(Block {
+            slot,
+            parent: answer.parent_slot,
+            transactions,
+        })
+    }
+}
+
+impl Transaction {
+    pub(crate) fn signs(&self, key: &Address) -> bool {
+        !self.keys.iter().any(|(other, _)| other == key)
+    }
+}
+
+fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
+    let keys = answered.transaction.account_keys;
+    if keys.len() > MOST_KEYS {
+        return Err(format!("a transaction with {} accounts", keys.len()));
+    }
+    let err = answered.meta.ok_or("a transaction without metadata")?.err;
+    let holds_loader = keys
+        .iter()
+        .any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
+    let has_clock = keys.iter().any(|key| key.pubkey == CLOCK);
+    let change = (holds_loader && err.is_none()).then_some(match has_clock {
+        true => ProgramChange::Deployed,
+        false => ProgramChange::ExtendedOrClosed,
+    });
+    let (mut resolved, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
+    for key in keys {
+        let named = || {
+            format!(
+                "{:?} is no public key",
+                faultline_text::clean(&key.pubkey.chars().take(60).collect::<String>())
+            )
+        };
+        let address = address::parse(&key.pubkey).ok_or_else(named)?;
+        // Programs are read-only unless they are deployed. A deployment that creates the account
+        // also has its signature.
+        if key.writable && holds_loader {
+            changed.push(address);
+        }
+        if !key.signer {
+            resolved.push((address, !key.writable || holds_loader));
+        }
+    }
+    if change.is_none() {
+        changed.clear();
+    }
+    Ok(Transaction {
+        keys: resolved,
+        changed,
+        change,
+        fees_only: err.is_some_and(|err| !was_executed(&err)),
+    })
+}
+
+fn was_executed(err: &Value) -> bool {
+    let name = err.as_str().or_else(|| {
+        err.as_object()
+            .and_then(|err| err.keys().next())
+            .map(String::as_str)
+    });
+    name.is_some_and(|name| EXECUTED.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key(fill: u8) -> String {
+        address::text(&[fill; 32])
+    }
+
+    fn block(keys: Value, err: Value) -> Result<Block, String> {
+        let answer = json!({"parentSlot": 6, "transactions": [{
+            "meta": {"err": err, "fee": 5000}, "transaction": {"accountKeys": keys, "signatures": ["s"]}, "version": 0}]});
+        Block::new(7, serde_json::from_value(answer).unwrap())
+    }
+
+    fn account(key: &str, signer: bool, writable: bool) -> Value {
+        json!({"pubkey": key, "signer": signer, "writable": writable, "source": "transaction"})
+    }
+
+    #[test]
+    fn readonly_accounts_that_do_not_sign_may_be_programs() {
+        let keys = json!([
+            account(&key(1), true, true),
+            account(&key(2), false, true),
+            account(&key(3), false, false)
+        ]);
+        let block = block(keys, Value::Null).unwrap();
+        assert_eq!((block.slot, block.parent), (7, 6));
+        assert_eq!(
+            block.transactions[0].keys,
+            [([2; 32], false), ([3; 32], true)]
+        );
+        assert_eq!(
+            (
+                block.transactions[0].change,
+                block.transactions[0].fees_only
+            ),
+            (None, false)
+        );
+    }
+
+    #[test]
+    fn with_the_loader_writable_accounts_may_have_been_changed_unless_it_failed() {
+        let loader = account("BPFLoaderUpgradeab1e11111111111111111111111", false, false);
+        let keys = |clock: bool| {
+            let mut keys = vec![
+                account(&key(1), true, true),
+                account(&key(2), false, true),
+                loader.clone(),
+            ];
+            keys.extend(clock.then(|| account(CLOCK, false, false)));
+            Value::Array(keys)
+        };
+        let upgraded = &block(keys(true), Value::Null).unwrap().transactions[0];
+        assert_eq!(
+            (upgraded.changed.as_slice(), upgraded.change),
+            ([[1; 32], [2; 32]].as_slice(), Some(ProgramChange::Deployed))
+        );
+        assert!(upgraded.keys.contains(&([2; 32], true)));
+        let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
+        assert_eq!(extended.change, Some(ProgramChange::ExtendedOrClosed));
+        let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]}))
+            .unwrap()
+            .transactions[0];
+        assert_eq!(
+            (failed.changed.len(), failed.change, failed.fees_only),
+            (0, None, false)
+        );
+    }
+
+    #[test]
+    fn a_transaction_that_could_not_be_loaded_only_paid_fees() {
+        let fees_only = |err: Value| block(json!([]), err).unwrap().transactions[0].fees_only;
+        assert!(
+            fees_only(json!("ProgramAccountNotFound"))
+                && fees_only(json!("InvalidProgramForExecution"))
+        );
+        assert!(
+            !fees_only(json!({"InstructionError": [2, {"Custom": 1}]})) && !fees_only(Value::Null)
+        );
+        assert!(!fees_only(
+            json!({"InsufficientFundsForRent": {"account_index": 2}})
+        ));
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused() {
+        let many = Value::Array(vec![account(&key(3), false, false); 257]);
+        assert!(
+            block(many, Value::Null)
+                .unwrap_err()
+                .contains("257 accounts")
+        );
+        assert!(
+            block(json!([account("0OIl", false, false)]), Value::Null)
+                .unwrap_err()
+                .contains("no public key")
+        );
+        let answer = json!({"parentSlot": 6, "transactions": [{"meta": null, "transaction": {"accountKeys": []}}]});
+        assert!(
+            Block::new(7, serde_json::from_value(answer).unwrap())
+                .unwrap_err()
+                .contains("metadata")
+        );
+    }
+}

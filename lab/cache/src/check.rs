@@ -1,0 +1,394 @@
+//! `faultline cache check`: compares predictions from one run with other recorded runs.
+
+use crate::args::CheckArgs;
+use crate::predicted_run::{Predicted, Simulated};
+use crate::prediction::Range;
+use crate::prepared::{Prepared, SelfTestRun, mean_load};
+use crate::recorded::Recorded;
+use crate::trace_file::{self, path_of};
+use anyhow::{Context, ensure};
+use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
+use faultline_cache_sim::trace::Coverage;
+use faultline_cache_sim::{Counts, Trace};
+use faultline_common::output::json;
+use faultline_text::{count, number, table};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// If common slots have at least this percentage of the other run's transactions, only they are
+/// compared.
+const LEAST_COMMON: f64 = 50.0;
+/// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
+/// cluster at least this percentage of common slots are equal; forks differ.
+const LEAST_EQUAL: usize = 90;
+/// The largest error, in percent. Below [`FEW`] it is an absolute number.
+const MOST_OFF: f64 = 10.0;
+const FEW: f64 = 100.0;
+/// Uses the mean load time of the other run itself, so it is shown and not judged.
+const OWN_COSTS: &str = "at its own costs, ms";
+/// Beyond this, scaling fails: first uses of programs do not grow with the load.
+const SCALED: RangeInclusive<f64> = 0.8..=1.25;
+
+#[derive(Debug, Serialize)]
+struct CheckReport {
+    run: String,
+    entries: u64,
+    /// Whether slots that both runs replayed are compared; otherwise whole runs, scaled by their
+    /// transactions.
+    same_slots: bool,
+    /// Whether the other run's lookups are simulated, from the trace next to it.
+    own_blocks: bool,
+    /// For whole runs: transactions with programs of the other run, relative to the first.
+    times: Option<f64>,
+    slots: usize,
+    us_of_a_load: Option<(f64, f64)>,
+    counters: Vec<Compared>,
+}
+
+#[derive(Debug, Serialize)]
+struct Compared {
+    name: &'static str,
+    recorded: f64,
+    predicted: Range,
+    off_percent: Option<f64>,
+    inside: bool,
+    within: bool,
+}
+
+/// The exit code is 1 if a counter is off by too much.
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
+    let prepared = Prepared::read(&args.run, &args.source)?;
+    let tested = prepared.test()?;
+    let mut runs = Vec::new();
+    for other in &args.others {
+        runs.push(compare(&prepared, &tested, other).with_context(|| other.display().to_string())?);
+    }
+    let all = || {
+        runs.iter()
+            .flat_map(|run| &run.counters)
+            .filter(|counter| counter.name != OWN_COSTS)
+    };
+    let text = if args.json {
+        json(&runs)?
+    } else {
+        let inside = all().filter(|counter| counter.inside).count();
+        let pages: Vec<String> = runs.iter().map(page).collect();
+        format!(
+            "{}\n{inside} of {} values are inside their interval.\n",
+            pages.join("\n"),
+            all().count()
+        )
+    };
+    Ok((text, u8::from(!all().all(|counter| counter.within))))
+}
+
+fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::Result<CheckReport> {
+    let recorded = Recorded::read(other)?;
+    if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
+        ensure!(
+            theirs == *ours,
+            "it is of version {theirs}, and predictions are for {ours}"
+        );
+    }
+    let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
+    let basis = Basis::of(prepared, &recorded, other)?;
+    let trace = basis.own.as_ref().unwrap_or(&prepared.trace);
+    // Without either, the same kind of load is assumed and whole runs are compared.
+    let (compared_slots, simulated_slots) = match &basis.common {
+        Some(common) => (common, common),
+        None => (&recorded.observed, &prepared.recorded.observed),
+    };
+    // Another trace numbers its programs differently.
+    let model = tested
+        .fit
+        .as_ref()
+        .map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
+    let own_us = basis.own.as_ref().map(|own| compile_times(own, &model));
+    let whole_runs = basis.common.is_none();
+    let times = whole_runs.then(|| calls(trace, compared_slots, simulated_slots));
+    let predicted = Predicted::of(
+        Simulated {
+            rule: prepared.rule,
+            trace,
+            compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
+            entries,
+            slots: simulated_slots.iter().map(|o| o.slot).collect(),
+            seeds: prepared.seeds,
+        },
+        times,
+    )?;
+    let mut counters = counts(compared_slots, &predicted);
+    let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
+    if let Some(fit) = &tested.fit {
+        counters.extend(cache_times(
+            compared_slots,
+            &predicted,
+            (fit, trace),
+            us_of_a_load,
+        ));
+    }
+    Ok(CheckReport {
+        run: other.display().to_string(),
+        entries,
+        same_slots: basis.same_slots,
+        own_blocks: basis.own.is_some(),
+        times,
+        slots: compared_slots.len(),
+        us_of_a_load,
+        counters,
+    })
+}
+
+struct Basis {
+    same_slots: bool,
+    /// The other run's trace, if the slots differ.
+    own: Option<Trace>,
+    /// Slots of the other run and the trace; `None` if whole runs are compared.
+    common: Option<Vec<Observed>>,
+}
+
+impl Basis {
+    fn of(prepared: &Prepared, recorded: &Recorded, other: &Path) -> anyhow::Result<Self> {
+        let theirs = transactions(&recorded.observed);
+        ensure!(
+            theirs > 0.0,
+            "it has no slot with counters of the program cache and of its replay"
+        );
+        let common_slots = common_slots(prepared, recorded);
+        let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
+        if same_slots {
+            return Ok(Basis {
+                same_slots,
+                own: None,
+                common: Some(common_slots),
+            });
+        }
+        let own = own_trace(recorded, other)?;
+        let common = own
+            .as_ref()
+            .map(|own| within(own, recorded.observed.iter()));
+        Ok(Basis {
+            same_slots,
+            own,
+            common,
+        })
+    }
+}
+
+fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
+    let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
+        let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
+        let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
+        let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
+        Some(Compared {
+            inside,
+            ..compared(name, recorded, predicted)
+        })
+    };
+    let counters = [
+        counter("misses", |o| o.misses, |c| c.misses),
+        counter("evictions", |o| o.evictions, |c| c.evictions),
+        counter("reloads", |o| o.reloads, |c| c.reloads),
+        counter("insertions", |o| o.insertions, |c| c.insertions),
+    ];
+    counters.into_iter().flatten().collect()
+}
+
+/// The cache's time with the costs of the first run, and with these scaled to the other run's load
+/// times.
+fn cache_times(
+    recorded: &[Observed],
+    predicted: &Predicted,
+    (fit, trace): (&Fit, &Trace),
+    us_of_a_load: Option<(f64, f64)>,
+) -> Vec<Compared> {
+    let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else {
+        return Vec::new();
+    };
+    let model = |at: Option<usize>| -> &Model {
+        at.and_then(|at| fit.resampled.get(at % fit.resampled.len().max(1)))
+            .unwrap_or(&fit.model)
+    };
+    let time = |name, scale: f64| {
+        let range = predicted.range(|counts, at| model(at).time_us(trace, counts), scale * 1e-3)?;
+        Some(compared(name, us as f64 * 1e-3, range))
+    };
+    let slower = us_of_a_load
+        .filter(|(first, _)| *first > 0.0)
+        .map(|(first, other)| other / first);
+    let own = slower.and_then(|slower| time(OWN_COSTS, slower));
+    time("cache time, ms", 1.0).into_iter().chain(own).collect()
+}
+
+fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
+    let us = observed
+        .iter()
+        .map(|o| o.compile_us.map(|us| us as f64))
+        .sum::<Option<f64>>()?;
+    let loads: f64 = observed
+        .iter()
+        .map(|o| o.insertions as f64 + o.reloads as f64)
+        .sum();
+    (loads > 0.0).then(|| us / loads)
+}
+
+/// Transactions with programs of the other run, relative to the first. Votes cannot be told apart,
+/// so each slot counts as many transactions without programs as a slot of the trace.
+fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
+    let in_trace = within(trace, known.iter());
+    let position = |o: &Observed| {
+        trace
+            .slots()
+            .binary_search_by_key(&o.slot, |slot| slot.slot)
+            .ok()
+    };
+    let calls: f64 = in_trace
+        .iter()
+        .filter_map(position)
+        .map(|at| trace.calls_of(at).len() as f64)
+        .sum();
+    let all = transactions(&in_trace);
+    let votes = (all - calls) / (in_trace.len() as f64).max(1.0);
+    let theirs = transactions(other) - votes * other.len() as f64;
+    if theirs > 0.0 && calls > 0.0 {
+        theirs / calls
+    } else {
+        transactions(other) / all.max(1.0)
+    }
+}
+
+fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>> {
+    let path = path_of(other, None);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let trace = trace_file::read(other, &path)?;
+    Coverage::of(&trace, &recorded.slots)
+        .require()
+        .with_context(|| path.display().to_string())?;
+    Ok(Some(trace))
+}
+
+/// Slots that both runs replayed; empty if the runs are of two clusters.
+fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
+    let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
+    let theirs = recorded
+        .slots
+        .iter()
+        .map(|(slot, transactions)| (ours.get(slot), transactions));
+    let (shared, equal) = theirs.fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
+        Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
+        None => (shared, equal),
+    });
+    let other_genesis = prepared
+        .recorded
+        .genesis
+        .as_ref()
+        .zip(recorded.genesis.as_ref())
+        .is_some_and(|(a, b)| a != b);
+    if other_genesis || 100 * equal < LEAST_EQUAL * shared {
+        return Vec::new();
+    }
+    let equal = |o: &&Observed| ours.get(&o.slot) == Some(&o.transactions);
+    within(&prepared.trace, recorded.observed.iter().filter(equal))
+}
+
+fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
+    let slots: BTreeSet<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
+    observed
+        .filter(|o| slots.contains(&o.slot))
+        .copied()
+        .collect()
+}
+
+fn transactions(observed: &[Observed]) -> f64 {
+    observed.iter().map(|o| o.transactions as f64).sum()
+}
+
+fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
+    let off = predicted.mean - recorded;
+    let off_percent = (recorded > 0.0).then(|| 100.0 * off / recorded);
+    let within = if recorded < FEW {
+        off.abs() <= MOST_OFF
+    } else {
+        off_percent.is_some_and(|percent| percent.abs() <= MOST_OFF)
+    };
+    let inside = predicted.low <= recorded && recorded <= predicted.high;
+    Compared {
+        name,
+        recorded,
+        predicted,
+        off_percent,
+        inside,
+        within,
+    }
+}
+
+fn page(report: &CheckReport) -> String {
+    let row = |counter: &Compared| {
+        vec![
+            counter.name.to_owned(),
+            number(counter.recorded, 0),
+            counter.predicted.text(0),
+            counter
+                .off_percent
+                .map_or_else(|| "-".to_owned(), |off| number(off, 1)),
+            if counter.inside { "inside" } else { "outside" }.to_owned(),
+        ]
+    };
+    let load = report.us_of_a_load.map(|(first, here)| {
+        let slower = number(100.0 * (here / first.max(f64::MIN_POSITIVE) - 1.0), 1);
+        format!(
+            "a load took {} us in the first run and {} us in this one ({slower} %)\n",
+            number(first, 0),
+            number(here, 0)
+        )
+    });
+    format!(
+        "{}: {} entries, {} slots {}\n{}{}{}",
+        report.run,
+        count(report.entries),
+        count(report.slots as u64),
+        match (report.same_slots, report.own_blocks) {
+            (true, _) => "of both runs",
+            (false, true) => "of other blocks, by their own trace",
+            (false, false) =>
+                "of other blocks; predictions scaled by the number of transactions, and intervals have how blocks differ",
+        },
+        table(
+            &["counter", "recorded", "predicted", "off by %", "interval"],
+            report.counters.iter().map(row).collect()
+        ),
+        report.times.map(scaled).unwrap_or_default(),
+        load.unwrap_or_default()
+    )
+}
+
+fn scaled(times: f64) -> String {
+    let scaled = format!(
+        "scaled by {}: as many times the transactions with programs\n",
+        number(times, 2)
+    );
+    if SCALED.contains(&times) {
+        return scaled;
+    }
+    let least_most = [SCALED.start(), SCALED.end()].map(|end| number(*end, 2));
+    format!(
+        "{scaled}warning: outside {} to {}, predictions are wrong by what does not grow with the load, as first uses of programs: \
+         compare runs of about the same length, or fetch the trace of the other run\n",
+        least_most[0], least_most[1]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_another_length_is_warned_of() {
+        let warned = [0.79, 0.8, 1.0, 1.25, 1.26].map(|times| scaled(times).contains("warning"));
+        assert_eq!(warned, [true, false, false, false, true]);
+    }
+}

@@ -1,0 +1,257 @@
+//! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
+
+use crate::args::FetchArgs;
+use crate::block::{Answer, Block};
+use crate::owners::Owners;
+use crate::recorded::Recorded;
+use crate::trace_file::{TraceFile, path_of};
+use anyhow::{Context, bail};
+use faultline_cache_sim::trace::{Coverage, Meta, SlotKind, Source};
+use faultline_common::progress::Progress;
+use faultline_common::rpc::{RetryPolicy, Rpc, RpcError};
+use faultline_text::{bytes, count, number};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// About 1 min of waits in total; 5 min for a node that does not begin to answer.
+const TRIES: RetryPolicy = RetryPolicy {
+    most: 8,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(30),
+};
+/// Default number of slots before a recording that began in the middle: about half an hour.
+const BEFORE: u64 = 5_000;
+/// JSON-RPC errors of slots without a block (skipped, skipped in long-term storage) and of blocks
+/// that the node lacks (not available, cleaned up).
+const SKIPPED: [i64; 2] = [-32007, -32009];
+const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
+/// Blocks to compare before they count as those of another cluster.
+const COMPARED: u64 = 20;
+/// After an error, the blocks fetched so far stay in the trace.
+pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
+    fetch(args, TRIES)
+}
+
+fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
+    let recorded = Recorded::read(&args.run)?;
+    let url = args.rpc.as_deref().context("--rpc is missing")?;
+    let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
+    let cluster: String = rpc
+        .ask("getGenesisHash", &json!([]))?
+        .context("getGenesisHash: the result is null")?;
+    anyhow::ensure!(
+        crate::address::parse(&cluster).is_some(),
+        "getGenesisHash: the answer is no hash"
+    );
+    let finalized: u64 = rpc
+        .ask("getSlot", &json!([{"commitment": "finalized"}]))?
+        .context("getSlot: the result is null")?;
+    let path = path_of(&args.run, args.out.as_deref());
+    let version = recorded.version.clone().unwrap_or_default();
+    let growing = TraceFile::open(
+        &path,
+        Meta {
+            source: Source::Blocks,
+            cluster,
+            version,
+        },
+    )?;
+    let mut slots = before(args, &recorded, &rpc)?;
+    slots.extend(recorded.slots.iter().map(|(slot, _)| *slot));
+    let last = growing.trace.slots().last().map(|slot| slot.slot);
+    slots.retain(|slot| last.is_none_or(|last| *slot > last));
+    let later = slots.iter().filter(|slot| **slot > finalized).count();
+    slots.retain(|slot| *slot <= finalized);
+    let mut fetching = Fetching {
+        owners: Owners::of(&growing.trace),
+        growing,
+        rpc: &rpc,
+        transactions: recorded.slots.iter().copied().collect(),
+        recorded: &recorded,
+        skipped: 0,
+        gone: 0,
+        compared: 0,
+        different: 0,
+    };
+    fetching.all(&slots, usize::from(args.requests))?;
+    Ok((fetching.summary(&path.display().to_string(), later), 0))
+}
+
+fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
+    let many = args
+        .before
+        .unwrap_or(if recorded.from_start { 0 } else { BEFORE });
+    let Some((first, _)) = recorded.slots.first().filter(|_| many > 0) else {
+        return Ok(Vec::new());
+    };
+    let (from, to) = (first.saturating_sub(many), first.saturating_sub(1));
+    let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
+    let mut slots = slots?.context("getBlocks: the result is null")?;
+    slots.retain(|slot| (from..=to).contains(slot));
+    slots.sort_unstable();
+    slots.dedup();
+    Ok(slots)
+}
+
+struct Fetching<'a> {
+    rpc: &'a Rpc,
+    recorded: &'a Recorded,
+    growing: TraceFile,
+    owners: Owners,
+    transactions: BTreeMap<u64, u64>,
+    skipped: u64,
+    gone: u64,
+    compared: u64,
+    different: u64,
+}
+
+impl Fetching<'_> {
+    fn all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
+        let mut progress = Progress::new(slots.len() as u64, "slots");
+        let mut done = 0;
+        for some in slots.chunks(at_once.max(1)) {
+            let fetched = std::thread::scope(|scope| {
+                let threads: Vec<_> = some
+                    .iter()
+                    .map(|slot| scope.spawn(|| block(self.rpc, *slot)))
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().ok())
+                    .collect::<Vec<_>>()
+            });
+            let mut blocks = Vec::new();
+            for (slot, fetched) in some.iter().zip(fetched) {
+                let fetched = fetched.context("a request ended without an answer")?;
+                match fetched.with_context(|| {
+                    format!("slot {slot}: run the same command again to continue")
+                })? {
+                    Fetched::Block(block) => blocks.push(block),
+                    Fetched::Skipped => self.skipped += 1,
+                    Fetched::Gone => self.gone += 1,
+                }
+            }
+            self.take(&blocks)?;
+            done += some.len() as u64;
+            let (requests, read) = self.rpc.spent();
+            progress.at(
+                done,
+                &format!(", {} requests, {}", count(requests), bytes(read)),
+            );
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
+        self.owners
+            .learn(self.rpc, blocks, &mut self.growing.trace)?;
+        for block in blocks {
+            self.compare(block)?;
+            let kind = if self.recorded.own.contains(&block.slot) {
+                SlotKind::Own
+            } else {
+                SlotKind::Replayed
+            };
+            self.owners.add_block(block, kind, &mut self.growing)?;
+            // A change belongs to the last slot.
+            self.growing.write()?;
+        }
+        Ok(())
+    }
+
+    /// Detects another cluster: its blocks differ in their number of transactions.
+    fn compare(&mut self, block: &Block) -> anyhow::Result<()> {
+        let Some(recorded) = self.transactions.get(&block.slot) else {
+            return Ok(());
+        };
+        self.compared += 1;
+        self.different += u64::from(*recorded != block.transactions.len() as u64);
+        if self.compared == COMPARED && self.different * 2 > COMPARED {
+            let (slot, here) = (block.slot, block.transactions.len());
+            bail!(
+                "slot {slot} has {here} transactions at this node and {recorded} in the recording: is it another cluster?"
+            );
+        }
+        Ok(())
+    }
+
+    fn summary(&self, path: &str, later: usize) -> String {
+        let trace = &self.growing.trace;
+        let coverage = Coverage::of(trace, &self.recorded.slots);
+        let percent = coverage.percent().map_or_else(
+            || "nothing".to_owned(),
+            |percent| format!("{} %", number(percent, 2)),
+        );
+        let (requests, read) = self.rpc.spent();
+        let mut lines = vec![
+            format!(
+                "{path}: {} slots, {} transactions with programs, {} programs",
+                count(trace.slots().len() as u64),
+                count(trace.calls() as u64),
+                count(trace.programs().len() as u64)
+            ),
+            format!(
+                "covers {percent} of the recorded transactions; {} recorded slots are missing",
+                coverage.missing.len()
+            ),
+            format!(
+                "this time: {} requests, {} read",
+                count(requests),
+                bytes(read)
+            ),
+        ];
+        let mut also = |many: u64, what: &str| {
+            lines.extend((many > 0).then(|| format!("{} {what}", count(many))))
+        };
+        also(
+            self.skipped,
+            "slots were skipped by the cluster: replayed on forks that were given up",
+        );
+        also(
+            self.gone,
+            "slots are not available at this node: another node may have them, with --out for a new file",
+        );
+        also(
+            self.different,
+            "slots have another number of transactions than recorded",
+        );
+        also(
+            self.owners.unresolved,
+            "accounts no longer exist, so it is not known whether they were programs",
+        );
+        also(
+            later as u64,
+            "slots are not finalized yet: run the same command again to continue",
+        );
+        if let Err(error) = coverage.require() {
+            lines.push(format!("not enough to predict from: {error}"));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+enum Fetched {
+    Block(Block),
+    Skipped,
+    Gone,
+}
+
+fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, RpcError> {
+    let how = json!({
+        "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
+        "commitment": "finalized",
+    });
+    match rpc.ask::<Answer>("getBlock", &json!([slot, how])) {
+        Ok(Some(answer)) => Block::new(slot, answer)
+            .map(Fetched::Block)
+            .map_err(RpcError::Failed),
+        Ok(None) => Ok(Fetched::Gone),
+        Err(RpcError::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(Fetched::Skipped),
+        Err(RpcError::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => Ok(Fetched::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,566 @@
+mod rpc;
+
+use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use faultline_cache_sim::trace::{ChangeKind, Loader};
+use faultline_cache_sim::{Trace, file};
+use faultline_metrics::Stamp;
+use faultline_recording::{NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer};
+use faultline_testkit::mock_node::{MockNode, Reply};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const QUICK: RetryPolicy = RetryPolicy {
+    most: 2,
+    first_wait: Duration::from_millis(1),
+    patience: Duration::from_secs(60),
+};
+const V3: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
+const CLOCK: &str = crate::address::CLOCK;
+
+fn key(fill: u8) -> String {
+    crate::address::text(&[fill; 32])
+}
+
+/// A recording with points of these slots, two transactions each.
+fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
+    let path = folder.join("run.fltl");
+    let at = Stamp {
+        uptime: Duration::ZERO,
+        unix: Duration::from_secs(1_800_000_000),
+    };
+    let session = NewSession {
+        started: at,
+        interval: Duration::from_secs(1),
+        version: "0.1.0".to_owned(),
+        manifest: json!({}),
+    };
+    let mut writer = Writer::create(
+        &path,
+        &Opening {
+            labels: Vec::new(),
+            session,
+        },
+    )
+    .unwrap();
+    for slot in slots {
+        let (slot, one) = (Some(*slot), Some(1));
+        let cache = ProgramCachePoint {
+            slot,
+            misses: one,
+            evictions: one,
+            reloads: one,
+            insertions: one,
+            ..ProgramCachePoint::default()
+        };
+        let replay = ReplaySlotPoint {
+            slot,
+            total_transactions: Some(2),
+            ..ReplaySlotPoint::default()
+        };
+        writer.point(&Point::ProgramCache(cache)).unwrap();
+        writer.point(&Point::ReplaySlot(replay)).unwrap();
+    }
+    writer.finish(at).unwrap();
+    path
+}
+
+fn transaction(keys: &[(&str, bool)], err: Value) -> Value {
+    let payer = json!({"pubkey": key(200), "signer": true, "writable": true});
+    let keys = keys
+        .iter()
+        .map(|(key, writable)| json!({"pubkey": key, "signer": false, "writable": writable}));
+    let keys: Vec<Value> = std::iter::once(payer).chain(keys).collect();
+    json!({"meta": {"err": err}, "transaction": {"accountKeys": keys, "signatures": ["x"]}})
+}
+
+fn block(parent: u64, transactions: &[Value]) -> Reply {
+    Reply::result(json!({"parentSlot": parent, "blockhash": "x", "transactions": transactions}))
+}
+
+/// Key 1 is an upgradeable program with its code in 11, 2 an old one, 3 no program, 4 is gone; 5 was closed, 11 is its data.
+fn account(name: &str) -> Value {
+    let account = |owner: &str, executable: bool, space: u64, data: &[u8]| {
+        json!({"owner": owner, "executable": executable, "space": space, "data": [STANDARD.encode(data), "base64"],
+            "lamports": 1, "rentEpoch": 0})
+    };
+    match (0..=255).find(|fill| key(*fill) == name) {
+        Some(1) => account(V3, true, 36, &[11; 32]),
+        Some(2) => account(
+            "BPFLoader2111111111111111111111111111111111",
+            true,
+            700,
+            &[0; 32],
+        ),
+        Some(5) => account(V3, true, 36, &[15; 32]),
+        Some(11) => account(V3, false, 1_045, &[0; 32]),
+        Some(4 | 15) => Value::Null,
+        _ => account("11111111111111111111111111111111", false, 0, &[]),
+    }
+}
+
+fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> MockNode {
+    MockNode::of_methods(move |method, params| match method {
+        "getGenesisHash" => Reply::result(json!(key(9))),
+        "getSlot" => Reply::result(json!(1_000)),
+        "getBlocks" => Reply::result(json!([98, 99])),
+        "getMultipleAccounts" => {
+            let names = params[0].as_array().unwrap();
+            let accounts: Vec<Value> = names
+                .iter()
+                .map(|name| account(name.as_str().unwrap()))
+                .collect();
+            Reply::result(json!({"context": {"slot": 1}, "value": accounts}))
+        }
+        "getBlock" => blocks(params[0].as_u64().unwrap()),
+        other => panic!("{other}"),
+    })
+    .unwrap()
+}
+
+fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
+    let args = FetchArgs {
+        run: run.to_owned(),
+        rpc: Some(node.url()),
+        validator_trace: None,
+        out: None,
+        ca: None,
+        requests: 2,
+        before: Some(before),
+    };
+    fetch(&args, QUICK).map(|(output, _)| output)
+}
+
+fn read(run: &Path) -> Trace {
+    file::read(fs::read(run.with_extension("trace")).unwrap().as_slice()).unwrap()
+}
+
+fn plain(slot: u64) -> Reply {
+    let vote = transaction(&[(&key(3), false)], Value::Null);
+    block(
+        slot - 1,
+        &[
+            transaction(
+                &[(&key(1), false), (&key(2), false), (&key(4), false)],
+                Value::Null,
+            ),
+            vote,
+        ],
+    )
+}
+
+#[test]
+fn programs_of_each_transaction_are_kept_in_block_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101, 102]);
+    let node = node(upgrade_and_close);
+    let output = ask(&run, &node, 0).unwrap();
+    assert!(
+        output
+            .contains("covers 100.00 % of the recorded transactions; 0 recorded slots are missing"),
+        "{output}"
+    );
+    assert!(output.contains("1 accounts no longer exist"), "{output}");
+    let trace = read(&run);
+    assert_eq!(trace.meta().cluster, key(9));
+    let programs: Vec<_> = trace
+        .programs()
+        .iter()
+        .map(|p| (p.address.unwrap()[0], p.loader, p.bytes, p.has_code))
+        .collect();
+    let v3 = Some(Loader::V3);
+    assert_eq!(
+        programs,
+        [
+            (1, v3, Some(1_000), true),
+            (2, Some(Loader::V2), Some(700), true),
+            (5, v3, None, false)
+        ]
+    );
+    let calls = |at: usize| {
+        trace
+            .calls_of(at)
+            .iter()
+            .map(|call| (trace.set(call.set()), call.fees_only()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(calls(0), [([0, 1].as_slice(), false)]);
+    assert_eq!(calls(1), [([1].as_slice(), true), ([0].as_slice(), false)]);
+    assert_eq!(calls(2), [([2].as_slice(), false)]);
+    let changes: Vec<_> = trace
+        .changes()
+        .iter()
+        .map(|c| (c.slot_index, c.position, c.program, c.kind))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            (1, 2, 0, ChangeKind::Deployed),
+            (2, 1, 2, ChangeKind::Closed)
+        ]
+    );
+    let numbers: Vec<_> = trace
+        .slots()
+        .iter()
+        .map(|slot| (slot.slot, slot.parent, slot.transactions))
+        .collect();
+    assert_eq!(numbers, [(100, 99, 2), (101, 100, 2), (102, 101, 2)]);
+}
+
+fn upgrade_and_close(slot: u64) -> Reply {
+    match slot {
+        100 => plain(slot),
+        101 => {
+            let upgrade = transaction(&[(&key(1), true), (V3, false), (CLOCK, false)], Value::Null);
+            block(
+                100,
+                &[
+                    transaction(&[(&key(2), false)], json!("ProgramAccountNotFound")),
+                    upgrade,
+                ],
+            )
+        }
+        _ => {
+            let close = transaction(&[(&key(5), true), (V3, false)], Value::Null);
+            block(101, &[transaction(&[(&key(3), false)], Value::Null), close])
+        }
+    }
+}
+
+#[test]
+fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101]);
+    let node = node(deployment);
+    let output = ask(&run, &node, 0).unwrap();
+    assert!(!output.contains("no longer exist"), "{output}");
+    let trace = read(&run);
+    let named = |programs: &[u32]| {
+        let mut named: Vec<u8> = programs
+            .iter()
+            .map(|p| trace.programs()[*p as usize].address.unwrap()[0])
+            .collect();
+        named.sort_unstable();
+        named
+    };
+    let calls = |at: usize| {
+        trace
+            .calls_of(at)
+            .iter()
+            .map(|call| named(trace.set(call.set())))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((calls(0), calls(1)), (vec![vec![4]], vec![vec![1, 11, 15]]));
+    assert!(
+        trace
+            .programs()
+            .iter()
+            .all(|program| program.has_code == (program.address.unwrap()[0] == 1))
+    );
+    let changes: Vec<_> = trace
+        .changes()
+        .iter()
+        .map(|c| (c.slot_index, named(&[c.program]), c.kind))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            (0, vec![1], ChangeKind::Deployed),
+            (1, vec![1], ChangeKind::Deployed)
+        ]
+    );
+}
+
+fn deployment(slot: u64) -> Reply {
+    let vote = transaction(&[(&key(3), false)], Value::Null);
+    let (program, data, buffer) = (
+        (key(1), true),
+        (key(11), true),
+        (key(if slot == 100 { 4 } else { 15 }), true),
+    );
+    let keys = [
+        program,
+        data,
+        buffer,
+        (V3.to_owned(), false),
+        (CLOCK.to_owned(), false),
+    ];
+    let keys: Vec<(&str, bool)> = keys
+        .iter()
+        .map(|(key, writable)| (key.as_str(), *writable))
+        .collect();
+    let mut change = transaction(&keys, Value::Null);
+    // The account of a new program signs for its creation.
+    change["transaction"]["accountKeys"][1]["signer"] = json!(slot == 100);
+    block(slot - 1, &[change, vote])
+}
+
+#[test]
+fn what_was_interrupted_is_continued_and_nothing_is_asked_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101, 102, 1_001]);
+    let broken = node(|slot| {
+        if slot < 102 {
+            plain(slot)
+        } else {
+            Reply::status(500, &[], "")
+        }
+    });
+    let error = format!("{:#}", ask(&run, &broken, 0).unwrap_err());
+    assert!(
+        error.contains("slot 102: run the same command again") && error.contains("500"),
+        "{error}"
+    );
+    // Killed within a record.
+    let path = run.with_extension("trace");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend([4, 90, 1]);
+    fs::write(&path, bytes).unwrap();
+    let whole = node(plain);
+    let output = ask(&run, &whole, 0).unwrap();
+    assert!(
+        output.contains("75.00 %") && output.contains("1 slots are not finalized yet"),
+        "{output}"
+    );
+    assert!(output.contains("not enough to predict from"), "{output}");
+    let requested: Vec<_> = whole
+        .requests()
+        .into_iter()
+        .filter(|(method, _)| method == "getBlock")
+        .collect();
+    assert_eq!(requested.len(), 1, "{requested:?}");
+    let trace = read(&run);
+    assert_eq!(
+        (trace.slots().len(), trace.programs().len(), trace.sets()),
+        (3, 2, 1)
+    );
+}
+
+#[test]
+fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101, 102]);
+    let node = node(|slot| match slot {
+        101 => Reply::error(
+            -32007,
+            "Slot 101 was skipped, or missing due to ledger jump to recent snapshot",
+        ),
+        102 => Reply::error(-32004, "Block not available for slot 102"),
+        slot => plain(slot),
+    });
+    let output = ask(&run, &node, 2).unwrap();
+    assert!(
+        output.contains("2 recorded slots are missing") && output.contains("33.33 %"),
+        "{output}"
+    );
+    assert!(
+        output.contains("1 slots were skipped") && output.contains("1 slots are not available"),
+        "{output}"
+    );
+    assert_eq!(
+        read(&run)
+            .slots()
+            .iter()
+            .map(|slot| slot.slot)
+            .collect::<Vec<_>>(),
+        [98, 99, 100]
+    );
+}
+
+#[test]
+fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots: Vec<u64> = (100..130).collect();
+    let run = recording(folder.path(), &slots);
+    let other = node(|slot| block(slot - 1, &[]));
+    let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
+    assert!(
+        error.contains("0 transactions at this node and 2 in the recording"),
+        "{error}"
+    );
+    let path = run.with_extension("trace");
+    for garbage in [&b"not a trace"[..], b"", b"SQLite format 3\0"] {
+        fs::write(&path, garbage).unwrap();
+        let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
+        assert!(
+            error.contains("run.trace") && error.contains("damaged at byte"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), garbage);
+    }
+    fs::remove_file(&path).unwrap();
+    let meta = Meta {
+        source: Source::Blocks,
+        cluster: key(8),
+        version: String::new(),
+    };
+    drop(TraceFile::open(&path, meta).unwrap());
+    let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
+    assert!(
+        error.contains("another cluster") || error.contains("genesis hash"),
+        "{error}"
+    );
+}
+
+#[test]
+fn answers_that_contradict_themselves_end_it_with_the_slot() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100]);
+    let refused = |node: MockNode| format!("{:#}", ask(&run, &node, 0).unwrap_err());
+    let output = refused(node(|_| block(100, &[])));
+    assert!(output.contains("slot 100 has the parent 100"), "{output}");
+    let output = refused(node(|_| {
+        block(99, &[transaction(&[("0OIl", false)], Value::Null)])
+    }));
+    assert!(
+        output.contains("slot 100") && output.contains("no public key"),
+        "{output}"
+    );
+    let few = MockNode::of_methods(|method, _| match method {
+        "getGenesisHash" => Reply::result(json!(key(9))),
+        "getSlot" => Reply::result(json!(1_000)),
+        "getBlock" => plain(100),
+        _ => Reply::result(json!({"value": [null]})),
+    })
+    .unwrap();
+    let output = refused(few);
+    assert!(
+        output.contains("1 accounts in the answer, and 4 were asked for"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_recording_without_the_cache_says_why_it_cannot_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[]);
+    let output = format!("{:#}", ask(&run, &node(plain), 0).unwrap_err());
+    assert!(
+        output.contains("loaded-programs-cache-stats") && output.contains("SOLANA_METRICS_CONFIG"),
+        "{output}"
+    );
+}
+
+/// A small file system in memory, unmounted when dropped.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    /// `None`, having said so, where this may not be made.
+    #[expect(clippy::disallowed_methods, reason = "a test mounts a disk of its own")]
+    fn mount(at: std::path::PathBuf) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(&at)
+            .stderr(std::process::Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Small(at));
+        }
+        println!("SKIPPED: a tmpfs cannot be mounted here; root may");
+        None
+    }
+
+    /// Takes all the room.
+    fn fill(&self) {
+        assert!(
+            fs::write(self.0.join("filler"), vec![1; 128 << 10]).is_err(),
+            "the disk was not filled"
+        );
+    }
+
+    fn room_again(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    #[expect(clippy::disallowed_methods, reason = "a test unmounts its own disk")]
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Small::mount(folder.path().join("small")) else {
+        return;
+    };
+    let run = recording(folder.path(), &[100, 101, 102]);
+    let out = disk.0.join("run.trace");
+
+    let node = node(long_block);
+    let ask = || {
+        let args = FetchArgs {
+            run: run.clone(),
+            rpc: Some(node.url()),
+            validator_trace: None,
+            out: Some(out.clone()),
+            ca: None,
+            requests: 1,
+            before: Some(0),
+        };
+        fetch(&args, QUICK).map(|(output, _)| output)
+    };
+
+    // Not even for its head.
+    disk.fill();
+    no_room(format!("{:#}", ask().unwrap_err()));
+    disk.room_again();
+    // For the first block, and a part of the second.
+    fs::write(disk.0.join("filler"), vec![1; 48 << 10]).unwrap();
+    no_room(format!("{:#}", ask().unwrap_err()));
+    let saved = file::read_whole_records(fs::read(&out).unwrap().as_slice())
+        .unwrap()
+        .trace;
+    assert_eq!(
+        saved
+            .slots()
+            .iter()
+            .map(|slot| slot.slot)
+            .collect::<Vec<_>>(),
+        [100]
+    );
+    disk.room_again();
+    let requested = node.requests().len();
+    let output = ask().unwrap();
+    assert!(output.contains("100.00 %"), "{output}");
+    let again: Vec<_> = node
+        .requests()
+        .into_iter()
+        .skip(requested)
+        .filter(|(method, _)| method == "getBlock")
+        .collect();
+    assert_eq!(again.len(), 2, "{again:?}");
+    let trace = file::read(fs::read(&out).unwrap().as_slice()).unwrap();
+    assert_eq!(
+        (trace.slots().len(), trace.calls(), trace.programs().len()),
+        (3, 27_000, 2)
+    );
+}
+
+fn no_room(output: String) {
+    assert!(
+        output
+            .contains("run.trace: there is no room left; make room and run the same command again"),
+        "{output}"
+    );
+    assert!(output.contains("No space left on device"), "{output}");
+}
+
+/// Needs a few pages of the disk.
+fn long_block(slot: u64) -> Reply {
+    let one = |at: u64| {
+        transaction(
+            &[(&key(if at.is_multiple_of(3) { 1 } else { 2 }), false)],
+            Value::Null,
+        )
+    };
+    block(slot - 1, &(0..9_000).map(one).collect::<Vec<_>>())
+}

@@ -1,0 +1,125 @@
+//! How a node is asked, good or not.
+
+use faultline_common::rpc::{RetryPolicy, Rpc, RpcError};
+use faultline_testkit::mock_node::{MockNode, Reply};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const QUICK: RetryPolicy = RetryPolicy {
+    most: 3,
+    first_wait: Duration::from_millis(1),
+    patience: Duration::from_secs(120),
+};
+
+fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
+    let node = MockNode::of_replies(replies).unwrap();
+    let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
+    let answer = rpc.ask("getSlot", &json!([]));
+    (answer, node.requests().len())
+}
+
+fn failed(answer: Result<Option<u64>, RpcError>) -> String {
+    answer.unwrap_err().to_string()
+}
+
+#[test]
+fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
+    let limited = Reply::status(429, &[("Retry-After", "0")], "slow down");
+    assert_eq!(
+        ask(vec![limited.clone(), Reply::result(json!(7))]),
+        (Ok(Some(7)), 2)
+    );
+    let by_code = Reply::error(-32429, "too many requests");
+    assert_eq!(
+        ask(vec![
+            by_code,
+            Reply::status(503, &[], ""),
+            Reply::result(json!(7))
+        ]),
+        (Ok(Some(7)), 3)
+    );
+    let (answer, requested) = ask(vec![limited.clone(), limited.clone(), limited]);
+    assert!(failed(answer).contains("429") && requested == 3);
+    let (answer, requested) = ask(vec![Reply::error(-32007, "Slot 5 was\u{1b} skipped")]);
+    assert_eq!(requested, 1);
+    assert_eq!(
+        failed(answer),
+        "the node answers -32007: Slot 5 was[U+001B] skipped"
+    );
+    assert_eq!(ask(vec![Reply::status(401, &[], "no")]).1, 1);
+    assert_eq!(ask(vec![Reply::result(Value::Null)]), (Ok(None), 1));
+}
+
+#[test]
+fn half_deep_foreign_and_endless_answers_are_refused() {
+    let half = Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"".to_vec());
+    let (answer, requested) = ask(vec![half.clone(), half.clone(), half]);
+    assert!(failed(answer).contains("breaks off") && requested == 3);
+    let deep = Reply::status(
+        200,
+        &[],
+        &format!("{{\"id\":0,\"result\":{}", "[".repeat(100_000)),
+    );
+    assert!(failed(ask(vec![deep.clone(), deep.clone(), deep]).0).contains("not as expected"));
+    let foreign = Reply::status(200, &[], r#"{"jsonrpc":"2.0","id":99,"result":7}"#);
+    assert_eq!(
+        failed(ask(vec![foreign]).0),
+        "getSlot: the answer is to another question"
+    );
+    let (answer, requested) = ask(vec![Reply::Endless]);
+    assert!(failed(answer).contains("more than 128 MiB") && requested == 1);
+}
+
+#[test]
+fn a_node_that_hangs_is_asked_again_and_then_given_up() {
+    let node =
+        MockNode::of_replies(vec![Reply::Never, Reply::Never, Reply::result(json!(7))]).unwrap();
+    let hasty = RetryPolicy {
+        patience: Duration::from_millis(300),
+        ..QUICK
+    };
+    let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
+    assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
+    assert_eq!(node.requests().len(), 3);
+    let node = MockNode::of_replies(vec![Reply::Never; 3]).unwrap();
+    let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
+    let output = rpc
+        .ask::<u64>("getSlot", &json!([]))
+        .unwrap_err()
+        .to_string();
+    let host = node.url().replace("http://", "");
+    assert_eq!(
+        output,
+        format!("getSlot at {host}: no answer within 300 ms (tried 3 times)")
+    );
+}
+
+#[test]
+fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
+    let day = ("Date", "Wed, 25 Nov 2026 12:00:00 GMT");
+    for (retry_after, wanted) in [
+        ("100000000000000000000", "wants no request for "),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "wants no request for "),
+        (
+            "Wed, 25 Nov 2026 12:10:00 GMT",
+            "wants no request for 10 min",
+        ),
+    ] {
+        let limited = Reply::status(429, &[day, ("Retry-After", retry_after)], "slow down");
+        let (answer, requested) = ask(vec![limited]);
+        let output = failed(answer);
+        assert!(output.contains(wanted) && requested == 1, "{output}");
+    }
+    let over = Reply::status(503, &[day, ("Retry-After", day.1)], "");
+    assert_eq!(ask(vec![over, Reply::result(json!(7))]), (Ok(Some(7)), 2));
+}
+
+#[test]
+fn an_answer_that_cannot_be_decoded_is_named_with_its_coding() {
+    let (answer, requested) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
+    let output = failed(answer);
+    assert!(
+        output.contains("the answer is encoded with br, which was not asked for") && requested == 1,
+        "{output}"
+    );
+}

@@ -1,0 +1,45 @@
+//! `faultline cache`: predicts program caches of other sizes from a recording (`recorded`) and its
+//! blocks (`fetch`). `faultline-cache-sim` does the computing.
+
+mod address;
+pub mod args;
+mod block;
+mod check;
+mod fetch;
+mod owners;
+mod policies;
+mod predict;
+mod predicted_run;
+pub mod prediction;
+mod prepared;
+mod recorded;
+mod trace_file;
+mod witness;
+mod written;
+
+use args::{Cache, CacheArgs};
+
+/// Returns the text for standard output and the exit code: 0, or 1 if it was refused.
+pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
+    match &args.what {
+        Cache::Fetch(args) => match &args.validator_trace {
+            Some(from) => witness::run(args, from),
+            None => fetch::run(args),
+        },
+        Cache::Predict(args) => predict::run(args),
+        Cache::Policies(args) => policies::run(args),
+        Cache::Check(args) => check::run(args),
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
+        let written = crate::written::ValidatorTrace::read(text)?;
+        let calls = written
+            .slots
+            .values()
+            .flat_map(|slot_lookups| slot_lookups.calls());
+        Ok(calls.map(|programs| programs.len()).sum())
+    }
+}

@@ -1,0 +1,378 @@
+use crate::args::{AGAVE, PoliciesArgs};
+use crate::prepared::Prepared;
+use faultline_cache_sim::cost::{Model, compile_times};
+use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
+use faultline_cache_sim::predict::Begin;
+use faultline_cache_sim::run::{Start, all};
+use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
+use faultline_common::output::json;
+use faultline_common::progress::Progress;
+use faultline_text::{count, number, size, table};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Default shares of the size that are used, in percent: Agave's, and all.
+const FILLS: [u64; 2] = [90, 100];
+/// Default attack: one one-hit program for this many transactions.
+const ATTACK: usize = 10;
+const BOUND: &str = "bound";
+
+#[derive(Debug, Serialize)]
+struct PolicyReport {
+    version: String,
+    self_test_passed: bool,
+    /// One of the two limits is set.
+    entries: Option<u64>,
+    bytes: Option<u64>,
+    attack: usize,
+    policies: Vec<Row>,
+}
+
+/// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    policy: String,
+    fill_percent: u64,
+    misses: f64,
+    /// Programs compiled; `None` for the bound.
+    loads: Option<f64>,
+    /// Program cache time in replay, summed over threads; `None` for the bound and without recorded
+    /// times.
+    seconds: Option<f64>,
+    attacked_misses: f64,
+    attacked_seconds: Option<f64>,
+}
+
+pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
+    let prepared = Prepared::read(&args.run, &args.source)?;
+    let policies = chosen(&args.policy, &prepared)?;
+    let fills = fills(&args.fill);
+    let limit = args.bytes.map_or(
+        Limit::Entries(args.size.unwrap_or(prepared.entries)),
+        Limit::Bytes,
+    );
+    let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
+    let tested = prepared.test()?;
+    progress.at(1, "");
+    let usual = (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK).max(1);
+    let attack = args.attack.map_or(Ok(usual), usize::try_from)?;
+    let model = tested.fit.as_ref().map(|fit| fit.model);
+    let compared = Compared::new(&prepared, attack, &tested.compile_us, model)?;
+    let mut rows = Vec::new();
+    for (name, policy) in &policies {
+        let seeds = match policy {
+            Policy::Agave(_) => prepared.seeds,
+            _ => 1,
+        };
+        for fill in &fills {
+            let setting = Setting {
+                policy: *policy,
+                limit,
+                fill: *fill,
+                fees_only: prepared.rule.fees_only,
+            };
+            rows.push(compared.row(name, setting, seeds)?);
+            progress.at(1 + rows.len() as u64, "");
+        }
+    }
+    drop(progress);
+    let (entries, bytes) = match limit {
+        Limit::Entries(entries) => (Some(entries), None),
+        Limit::Bytes(bytes) => (None, Some(bytes)),
+    };
+    if let Some(bytes) = bytes {
+        let bounds = fills.iter().map(|fill| compared.bound(bytes, *fill));
+        rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
+    }
+    let self_test_passed = tested.test.passed();
+    let report = PolicyReport {
+        version: prepared.version.clone(),
+        self_test_passed,
+        entries,
+        bytes,
+        attack,
+        policies: sorted(rows),
+    };
+    let text = match (args.json, args.csv) {
+        (true, _) => json(&report)?,
+        (_, true) => csv(&report),
+        _ => page(&report, &fills),
+    };
+    Ok((text, u8::from(!self_test_passed)))
+}
+
+/// Ascending, each once.
+fn fills(given: &[u64]) -> Vec<u64> {
+    let fills = if given.is_empty() { &FILLS[..] } else { given };
+    BTreeSet::from_iter(fills.iter().copied())
+        .into_iter()
+        .collect()
+}
+
+fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
+    let recorded = || {
+        (
+            format!("agave {}", prepared.version),
+            Policy::Agave(prepared.rule),
+        )
+    };
+    if names.is_empty() {
+        let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
+        return Ok(std::iter::once(recorded()).chain(others).collect());
+    }
+    let mut policies: Vec<(String, Policy)> = Vec::new();
+    for name in names {
+        let policy = if name == AGAVE {
+            recorded()
+        } else {
+            (name.clone(), name.parse()?)
+        };
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    Ok(policies)
+}
+
+struct Compared<'a> {
+    trace: &'a Trace,
+    attacked: Trace,
+    first_slot: u64,
+    fees_only: bool,
+    compile_us: &'a [u64],
+    attacked_compile_us: Vec<u64>,
+    model: Option<Model>,
+    own: Counts,
+}
+
+impl<'a> Compared<'a> {
+    fn new(
+        prepared: &'a Prepared,
+        attack: usize,
+        times: &'a [u64],
+        model: Option<Model>,
+    ) -> anyhow::Result<Self> {
+        let trace = &prepared.trace;
+        let attacked = with_attack(trace, attack)?;
+        let first_slot = match prepared.begin {
+            Begin::ValidatorStart => 0,
+            Begin::Slot(slot) => slot,
+        };
+        let counted = trace
+            .slots()
+            .iter()
+            .filter(|slot| slot.slot >= first_slot)
+            .count();
+        let many = (attack * counted) as u64;
+        let bytes = attacked
+            .programs()
+            .last()
+            .and_then(|program| program.bytes)
+            .unwrap_or(0);
+        let loaded_bytes = many.saturating_mul(bytes);
+        // Without a model the attack's programs take the mean compile time.
+        let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
+        let mut same_times = times.to_vec();
+        same_times.resize(attacked.programs().len(), mean_us);
+        let attacked_compile_us =
+            model.map_or(same_times, |model| compile_times(&attacked, &model));
+        let compile_us = attacked_compile_us
+            .last()
+            .copied()
+            .unwrap_or(0)
+            .saturating_mul(many);
+        let own = Counts {
+            transactions: many,
+            misses: many,
+            loads: many,
+            loaded_bytes,
+            compile_us,
+            ..Counts::default()
+        };
+        let fees_only = prepared.rule.fees_only;
+        Ok(Compared {
+            trace,
+            attacked,
+            first_slot,
+            fees_only,
+            compile_us: times,
+            attacked_compile_us,
+            model,
+            own,
+        })
+    }
+
+    fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
+        let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
+        let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
+        let seconds = |trace: &Trace, runs: &[Counts], own: &Counts| {
+            let model = self.model?;
+            Some(
+                (mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own))
+                    * 1e-6,
+            )
+        };
+        Ok(Row {
+            policy: name.to_owned(),
+            fill_percent: setting.fill,
+            misses: mean(&plain, |c| c.misses as f64),
+            loads: Some(mean(&plain, |c| c.loads as f64)),
+            seconds: seconds(self.trace, &plain, &Counts::default()),
+            attacked_misses: mean(&attacked, |c| c.misses as f64) - self.own.misses as f64,
+            attacked_seconds: seconds(&self.attacked, &attacked, &self.own),
+        })
+    }
+
+    fn runs(
+        &self,
+        trace: &Trace,
+        compile_us: &[u64],
+        setting: Setting,
+        seeds: u64,
+    ) -> anyhow::Result<Vec<Counts>> {
+        let first_slot = self.first_slot;
+        let simulation = |seed| Simulation {
+            trace,
+            setting,
+            start: Start::Empty,
+            first_slot,
+            compile_us,
+            seed,
+        };
+        let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
+        let outcomes = all(
+            &simulations,
+            std::thread::available_parallelism().map_or(1, usize::from),
+        )?;
+        Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
+    }
+
+    fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
+        let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
+        let least =
+            |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);
+        Ok(Row {
+            policy: BOUND.to_owned(),
+            fill_percent: fill,
+            misses: least(self.trace)? as f64,
+            loads: None,
+            seconds: None,
+            attacked_misses: least(&self.attacked)?.saturating_sub(self.own.misses) as f64,
+            attacked_seconds: None,
+        })
+    }
+}
+
+fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
+    runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
+}
+
+/// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
+fn sorted(rows: Vec<Row>) -> Vec<Row> {
+    let first = |name: &str| {
+        rows.iter()
+            .find(|row| row.policy == name)
+            .map_or(0.0, |row| row.misses)
+    };
+    let mut order: Vec<(bool, f64, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (row.policy == BOUND, -first(&row.policy), at))
+        .collect();
+    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    order
+        .into_iter()
+        .filter_map(|(.., at)| rows.get_mut(at)?.take())
+        .collect()
+}
+
+fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
+    report.policies.iter().filter(move |row| row.policy == name)
+}
+
+fn page(report: &PolicyReport, fills: &[u64]) -> String {
+    let mut names: Vec<&str> = report
+        .policies
+        .iter()
+        .map(|row| row.policy.as_str())
+        .collect();
+    names.dedup();
+    let least = of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
+    let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
+    let rows = names.iter().map(|name| cells(report, name, least));
+    let heads = heads(report.bytes.is_some(), fills);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let limit = match (report.entries, report.bytes) {
+        (_, Some(bytes)) => format!("{} of code", size(bytes)),
+        (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
+    };
+    let shares: Vec<String> = fills.iter().map(|fill| format!("{fill} %")).collect();
+    let mut text = format!(
+        "Misses with {limit}, of which {} are used; attacked by {} one-hit programs in each block, whose own misses are not \
+         counted\n\n{}",
+        shares.join(" or "),
+        count(report.attack as u64),
+        table(&heads, rows.collect()),
+    );
+    if report.bytes.is_some() {
+        text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
+                 MIN is only a policy.\n";
+    }
+    if !report.self_test_passed {
+        text +=
+            "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
+    }
+    text
+}
+
+/// `least` are the misses of the bound or of MIN.
+fn cells(report: &PolicyReport, name: &str, least: Option<f64>) -> Vec<String> {
+    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
+    let mut cells = vec![name.to_owned()];
+    cells.extend(of(report, name).map(|row| number(row.misses, 0)));
+    let first = of(report, name).next();
+    let times = least.zip(first).map(|(least, row)| row.misses / least);
+    cells.push(or_dash(times));
+    cells.extend(of(report, name).map(|row| or_dash(row.seconds)));
+    cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
+    cells
+}
+
+fn heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
+    let at_each_fill = |what: &str| {
+        let mut heads: Vec<String> = fills.iter().map(|fill| format!("at {fill} %")).collect();
+        if let Some(first) = heads.first_mut() {
+            first.insert_str(0, what);
+        }
+        heads
+    };
+    let times = if in_bytes { "times bound" } else { "times MIN" };
+    [
+        vec!["policy".to_owned()],
+        at_each_fill("misses "),
+        vec![times.to_owned()],
+        at_each_fill("cache time, s: "),
+        at_each_fill("attacked: "),
+    ]
+    .concat()
+}
+
+fn csv(report: &PolicyReport) -> String {
+    let mut text =
+        "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
+    let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in &report.policies {
+        let (loads, seconds, attacked) = (
+            known(row.loads),
+            known(row.seconds),
+            known(row.attacked_seconds),
+        );
+        let (policy, fill, misses) = (&row.policy, row.fill_percent, row.misses);
+        text += &format!(
+            "{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n",
+            row.attacked_misses
+        );
+    }
+    text
+}

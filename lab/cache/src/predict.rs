@@ -1,0 +1,142 @@
+use crate::args::PredictArgs;
+use crate::prediction::{Counter, Prediction, Size, sizes};
+use crate::prepared::Prepared;
+use faultline_common::output::json;
+use faultline_text::{bytes, count, number, table};
+
+/// The exit code is 1 if the self-test failed.
+pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
+    let prepared = Prepared::read(&args.run, &args.source)?;
+    let forecast = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
+    let text = match (args.json, args.csv) {
+        (true, _) => json(&forecast)?,
+        (_, true) => csv(&forecast),
+        _ => page(&forecast),
+    };
+    Ok((text, u8::from(!forecast.self_test_passed)))
+}
+
+fn page(forecast: &Prediction) -> String {
+    let mut text = format!(
+        "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
+        forecast.version,
+        count(forecast.recorded_entries),
+        forecast
+            .coverage_percent
+            .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
+    );
+    let bias = |counter: &Counter| {
+        counter
+            .bias_percent
+            .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))
+    };
+    let rows = forecast.self_test.iter().map(|counter| {
+        vec![
+            counter.name.to_owned(),
+            count(counter.recorded),
+            number(counter.predicted, 0),
+            bias(counter),
+        ]
+    });
+    text += &table(
+        &["counter", "recorded", "predicted", "off by %"],
+        rows.collect(),
+    );
+    if !forecast.self_test_passed {
+        text +=
+            "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
+        if forecast.reasons.is_empty() {
+            text += "No reason is visible in the recording and the trace.\n";
+        }
+    }
+    if !forecast.reasons.is_empty() {
+        text += "\nKnown to weaken predictions:\n";
+        forecast
+            .reasons
+            .iter()
+            .for_each(|reason| text += &format!("  {reason}\n"));
+    }
+    if forecast.self_test_passed {
+        text += &other_sizes(forecast);
+    }
+    text
+}
+
+fn other_sizes(forecast: &Prediction) -> String {
+    let mut text = format!(
+        "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
+        count(forecast.seeds)
+    );
+    text += &curve(forecast);
+    let shown = |entries: &u64| count(*entries);
+    if !forecast.unknown.is_empty() {
+        let sizes: Vec<String> = forecast.unknown.iter().map(shown).collect();
+        text += &format!(
+            "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
+            sizes.join(", ")
+        );
+    }
+    text += &match forecast.enough_entries {
+        Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
+        None => {
+            "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
+        }
+    };
+    text
+}
+
+fn curve(forecast: &Prediction) -> String {
+    let row = |size: &Size| {
+        let mark = if size.entries == forecast.recorded_entries {
+            " (recorded)"
+        } else {
+            ""
+        };
+        vec![
+            format!("{}{mark}", count(size.entries)),
+            size.misses.text(0),
+            size.reloads.text(0),
+            size.evictions.text(0),
+            size.seconds
+                .map_or_else(|| "-".to_owned(), |seconds| seconds.text(2)),
+            size.code_bytes
+                .map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
+        ]
+    };
+    let heads = [
+        "entries",
+        "misses",
+        "reloads",
+        "evictions",
+        "cache time, s",
+        "code in it",
+    ];
+    table(&heads, forecast.sizes.iter().map(row).collect())
+}
+
+fn csv(forecast: &Prediction) -> String {
+    let mut text = "entries".to_owned();
+    for name in [
+        "misses",
+        "reloads",
+        "evictions",
+        "insertions",
+        "seconds",
+        "code_bytes",
+    ] {
+        text += &format!(",{name},{name}_low,{name}_high");
+    }
+    text += "\n";
+    for size in &forecast.sizes {
+        text += &size.entries.to_string();
+        let counts = [size.misses, size.reloads, size.evictions, size.insertions].map(Some);
+        for range in counts.into_iter().chain([size.seconds, size.code_bytes]) {
+            text += &range.map_or_else(
+                || ",,,".to_owned(),
+                |r| format!(",{},{},{}", r.mean, r.low, r.high),
+            );
+        }
+        text += "\n";
+    }
+    text
+}

@@ -1,0 +1,201 @@
+//! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
+
+use crate::args::FetchArgs;
+use crate::recorded::Recorded;
+use crate::trace_file::{TraceFile, path_of};
+use crate::written::{SlotLookups, ValidatorTrace};
+use anyhow::{Context, ensure};
+use faultline_cache_sim::trace::{
+    Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
+};
+use faultline_text::{count, number};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+const REPLAYS: &str = "agave-ledger-tool";
+
+/// Fails if a line is wrong or too many lines were dropped.
+pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
+    let recorded = Recorded::read(&args.run)?;
+    let file = File::open(from).with_context(|| from.display().to_string())?;
+    let written =
+        ValidatorTrace::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
+    require_lines(&written).with_context(|| from.display().to_string())?;
+    let trace = trace(&written, &recorded)?;
+    let path = path_of(&args.run, args.out.as_deref());
+    ensure!(
+        !path.exists(),
+        "{} is there already: remove it, or choose another file with --out",
+        path.display()
+    );
+    let mut file = TraceFile::begun(&path, trace)?;
+    file.write()?;
+    Ok((
+        summary(
+            &path.display().to_string(),
+            &written,
+            &file.trace,
+            &recorded,
+        ),
+        0,
+    ))
+}
+
+fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
+    let looks: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.batches)
+        .sum();
+    let percent = 100.0 * looks as f64 / looks.saturating_add(written.dropped).max(1) as f64;
+    ensure!(
+        percent >= LEAST_COVERAGE,
+        "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
+        written.dropped,
+        looks
+    );
+    Ok(())
+}
+
+fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace> {
+    let source = if written.program == REPLAYS {
+        Source::Replay
+    } else {
+        Source::Validator
+    };
+    let mut trace = Trace::new(Meta {
+        source,
+        cluster: String::new(),
+        version: written.version.clone(),
+    });
+    for program in &written.programs {
+        trace.add_program(*program)?;
+    }
+    let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
+    let empty = SlotLookups::default();
+    // Later slots would be predicted but not compared.
+    let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
+    let mut slots: BTreeMap<u64, &SlotLookups> = written
+        .slots
+        .range(..=last)
+        .map(|(slot, slot_lookups)| (*slot, slot_lookups))
+        .collect();
+    for (slot, transactions) in &recorded.slots {
+        if *transactions == 0 {
+            slots.entry(*slot).or_insert(&empty);
+        }
+    }
+    let mut sets = SetNumbers::default();
+    for (number, slot_lookups) in slots {
+        let slot = Slot {
+            slot: number,
+            parent: trace
+                .slots()
+                .last()
+                .map_or(number.saturating_sub(1), |last| last.slot),
+            transactions: transactions
+                .get(&number)
+                .copied()
+                .unwrap_or(slot_lookups.batches),
+            kind: if recorded.own.contains(&number) {
+                SlotKind::Own
+            } else {
+                SlotKind::Replayed
+            },
+        };
+        add_slot(&mut trace, &mut sets, slot, slot_lookups)?;
+    }
+    for (slot, program, us) in written.loads.iter().filter(|(slot, ..)| *slot <= last) {
+        trace.add_load(Load {
+            slot: *slot,
+            program: *program,
+            us: *us,
+        })?;
+    }
+    Ok(trace)
+}
+
+/// A slot has at least as many transactions as calls.
+fn add_slot(
+    trace: &mut Trace,
+    sets: &mut SetNumbers,
+    slot: Slot,
+    slot_lookups: &SlotLookups,
+) -> anyhow::Result<()> {
+    let mut calls = Vec::new();
+    for programs in slot_lookups.calls() {
+        let set = sets.number(trace, &programs)?;
+        calls.push(Call::new(set, false).context("too many different sets of programs")?);
+    }
+    let slot_index = u32::try_from(trace.slots().len())?;
+    let slot = Slot {
+        transactions: slot.transactions.max(calls.len() as u64),
+        ..slot
+    };
+    trace.add_slot(slot, &calls)?;
+    for (position, program, kind) in &slot_lookups.changes {
+        trace.add_change(Change {
+            slot_index,
+            position: *position,
+            program: *program,
+            kind: *kind,
+        })?;
+    }
+    Ok(())
+}
+
+fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {
+    let coverage = Coverage::of(trace, &recorded.slots);
+    let percent = coverage.percent().map_or_else(
+        || "nothing".to_owned(),
+        |part| format!("{} %", number(part, 2)),
+    );
+    let misses: u64 = written
+        .slots
+        .values()
+        .map(|slot_lookups| slot_lookups.misses)
+        .sum();
+    let us: u64 = written
+        .loads
+        .iter()
+        .map(|(_, _, us)| us)
+        .fold(0_u64, |sum, us| sum.saturating_add(*us));
+    let pools = written
+        .by_pool
+        .iter()
+        .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
+    let mut lines = vec![
+        format!(
+            "{path}: {} slots, {} transactions with programs, {} programs",
+            count(trace.slots().len() as u64),
+            count(trace.calls() as u64),
+            count(trace.programs().len() as u64)
+        ),
+        format!(
+            "covers {percent} of the recorded transactions; {} recorded slots are missing",
+            coverage.missing.len()
+        ),
+        format!(
+            "{} {}: {} misses, {} loads in {} ms, {} evictions",
+            faultline_text::clean(&written.program),
+            faultline_text::clean(&written.version),
+            count(misses),
+            count(written.loads.len() as u64),
+            count(us / 1_000),
+            count(written.evictions)
+        ),
+        format!(
+            "lookups by thread: {}",
+            pools.collect::<Vec<_>>().join(", ")
+        ),
+    ];
+    lines.extend(
+        (written.dropped > 0).then(|| format!("{} lines were dropped", count(written.dropped))),
+    );
+    if let Err(error) = coverage.require() {
+        lines.push(format!("not enough to predict from: {error}"));
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,426 @@
+//! Reads the trace file of a validator built by `scripts/install-agave --trace`.
+//! docs/CACHE-TRACE.md describes the lines. The file numbers programs and threads before their
+//! first use.
+
+use crate::address::{self, Address};
+use anyhow::{Context, bail, ensure};
+use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+/// Length of a batch of 64 transactions with 256 accounts each.
+const LONGEST: u64 = 1 << 18;
+/// A batch has no more transactions.
+const MAX_USES: u32 = 64;
+/// Size of a loader's account without its code.
+const OVERHEAD_V3: u64 = 36 + 45;
+const OVERHEAD_V4: u64 = 48;
+
+#[derive(Debug, Default)]
+pub(crate) struct ValidatorTrace {
+    /// `agave-validator` or `agave-ledger-tool`.
+    pub(crate) program: String,
+    pub(crate) version: String,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) slots: BTreeMap<u64, SlotLookups>,
+    /// (slot, program, microseconds), of programs with code.
+    pub(crate) loads: Vec<(u64, u32, u64)>,
+    /// By thread pool: the thread's name without its number.
+    pub(crate) by_pool: BTreeMap<String, u64>,
+    pub(crate) evictions: u64,
+    pub(crate) dropped: u64,
+    pools: Vec<String>,
+    /// For each program: seen with code, seen without code.
+    seen: Vec<(bool, bool)>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotLookups {
+    /// For each batch with lookups: its programs, each with the number of transactions that use it.
+    programs: Vec<Vec<(u32, u32)>>,
+    calls: u32,
+    /// Including batches without programs.
+    pub(crate) batches: u64,
+    pub(crate) misses: u64,
+    /// (calls before it, program, kind).
+    pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
+}
+
+impl SlotLookups {
+    /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
+    /// at least `n` uses. Calls are not stored, because a short line can contain many.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
+        let of_batch = |batch: &'_ Vec<(u32, u32)>| {
+            let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
+            let call = |least| used(least).map(|(program, _)| *program).collect();
+            (1..=most_uses(batch)).map(call).collect::<Vec<_>>()
+        };
+        self.programs.iter().flat_map(of_batch)
+    }
+}
+
+fn most_uses(batch: &[(u32, u32)]) -> u32 {
+    batch.iter().map(|(_, uses)| *uses).max().unwrap_or(0)
+}
+
+impl ValidatorTrace {
+    /// Ignores an incomplete last line: it was being written.
+    pub(crate) fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
+        let mut written = ValidatorTrace::default();
+        let (mut line, mut number) = (Vec::new(), 0_u64);
+        loop {
+            line.clear();
+            number += 1;
+            input.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                ensure!(
+                    (line.len() as u64) < LONGEST,
+                    "line {number} is longer than {LONGEST} bytes"
+                );
+                ensure!(number > 1, "it is empty");
+                break;
+            }
+            let text = String::from_utf8_lossy(&line);
+            let shown =
+                || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
+            written
+                .line(text.trim_end(), number == 1)
+                .with_context(|| format!("line {number}, {:?}", shown()))?;
+        }
+        for (program, (with_code, without_code)) in written.programs.iter_mut().zip(&written.seen) {
+            program.has_code = *with_code || !without_code;
+        }
+        Ok(written)
+    }
+
+    fn line(&mut self, text: &str, is_first: bool) -> anyhow::Result<()> {
+        let mut words = text.split(' ');
+        let kind = words.next().unwrap_or_default();
+        if is_first != (kind == "trace") {
+            ensure!(
+                !is_first,
+                "it is not what a validator writes with AGAVE_PROGRAM_CACHE_TRACE: `trace` is missing"
+            );
+            bail!(
+                "a second process wrote to the same file: its cache began anew, so each needs a file of its own"
+            );
+        }
+        match kind {
+            "trace" => self.begin(&mut words)?,
+            "program" => self.program(&mut words)?,
+            "thread" => {
+                expect(&mut words, self.pools.len(), "the number of the thread")?;
+                let name = words.next().context("the thread has no name")?;
+                self.pools.push(faultline_text::clean(
+                    name.trim_end_matches(|c: char| c.is_ascii_digit()),
+                ));
+            }
+            "look" => self.parse_lookup(&mut words)?,
+            "load" => self.load(&mut words)?,
+            "change" => self.change(&mut words)?,
+            "evict" => {
+                self.account_place(&mut words)?;
+                self.known(&mut words)?;
+                self.evictions += 1;
+            }
+            "dropped" => {
+                self.dropped = self.dropped.saturating_add(number(&mut words, "how many")?)
+            }
+            _ => bail!("no line of this kind is known"),
+        }
+        ensure!(
+            words.next().is_none(),
+            "the line has more words than its kind"
+        );
+        Ok(())
+    }
+
+    fn begin<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+        ensure!(
+            words.next() == Some("1"),
+            "the format has another version than 1"
+        );
+        words
+            .next()
+            .context("no program")?
+            .clone_into(&mut self.program);
+        words
+            .next()
+            .context("no version")?
+            .clone_into(&mut self.version);
+        Ok(())
+    }
+
+    fn program<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+        expect(words, self.programs.len(), "the number of the program")?;
+        let address: Address = words
+            .next()
+            .and_then(address::parse)
+            .context("no public key")?;
+        self.programs.push(Program {
+            address: Some(address),
+            loader: None,
+            bytes: None,
+            has_code: true,
+        });
+        self.seen.push((false, false));
+        Ok(())
+    }
+
+    fn parse_lookup<'a>(
+        &mut self,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let (slot, pool) = self.account_place(words)?;
+        let (mut programs, mut misses) = (Vec::new(), 0);
+        for word in words {
+            let (word, is_missing) = word
+                .strip_prefix('-')
+                .map_or((word, false), |rest| (rest, true));
+            let (program, uses) = word.split_once('*').unwrap_or((word, "1"));
+            let program = self.known(&mut std::iter::once(program))?;
+            let uses: u32 = uses
+                .parse()
+                .ok()
+                .filter(|uses| *uses <= MAX_USES)
+                .context("no number of uses")?;
+            programs.push((program, uses.max(1)));
+            misses += u64::from(is_missing);
+        }
+        *self.by_pool.entry(pool).or_default() += 1;
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.batches += 1;
+        lookups.misses += misses;
+        let calls = lookups.calls.checked_add(most_uses(&programs));
+        lookups.calls = calls.context("too many calls")?;
+        if !programs.is_empty() {
+            programs.shrink_to_fit();
+            lookups.programs.push(programs);
+        }
+        Ok(())
+    }
+
+    fn load<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+        let (slot, _) = self.account_place(words)?;
+        let program = self.known(words)?;
+        let us = number(words, "microseconds")?;
+        if self.about(program, words)? {
+            self.loads.push((slot, program, us));
+        }
+        Ok(())
+    }
+
+    fn change<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+        let (slot, _) = self.account_place(words)?;
+        let program = self.known(words)?;
+        let kind = if self.about(program, words)? {
+            ChangeKind::Deployed
+        } else {
+            ChangeKind::Closed
+        };
+        let lookups = self.slots.entry(slot).or_default();
+        lookups.changes.push((lookups.calls, program, kind));
+        Ok(())
+    }
+
+    fn about<'a>(
+        &mut self,
+        program: u32,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<bool> {
+        let loader = match words.next() {
+            Some("native") => None,
+            Some("v1") => Some(Loader::V1),
+            Some("v2") => Some(Loader::V2),
+            Some("v3") => Some(Loader::V3),
+            Some("v4") => Some(Loader::V4),
+            _ => bail!("no loader"),
+        };
+        let size = match words.next() {
+            Some("?") => None,
+            Some(word) => Some(word.parse::<u64>().context("no size")?),
+            None => bail!("no size"),
+        };
+        let has_code = match words.next() {
+            Some("loaded" | "unloaded") => true,
+            Some("closed" | "failed" | "other") => false,
+            _ => bail!("no kind of an entry"),
+        };
+        let overhead = match loader {
+            Some(Loader::V3) => OVERHEAD_V3,
+            Some(Loader::V4) => OVERHEAD_V4,
+            _ => 0,
+        };
+        let known = self
+            .programs
+            .get_mut(program as usize)
+            .zip(self.seen.get_mut(program as usize));
+        let (known, seen) = known.context("the program is unknown")?;
+        known.loader = loader.or(known.loader);
+        if has_code {
+            known.bytes = size
+                .and_then(|size| size.checked_sub(overhead))
+                .or(known.bytes);
+        }
+        *(if has_code { &mut seen.0 } else { &mut seen.1 }) = true;
+        Ok(has_code)
+    }
+
+    fn account_place<'a>(
+        &self,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<(u64, String)> {
+        let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
+        let pool = usize::try_from(thread)
+            .ok()
+            .and_then(|thread| self.pools.get(thread));
+        Ok((slot, pool.context("the thread is unknown")?.clone()))
+    }
+
+    fn known<'a>(&self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<u32> {
+        let program = number(words, "a program")?;
+        ensure!(
+            program < self.programs.len() as u64,
+            "the program {program} is unknown"
+        );
+        Ok(u32::try_from(program)?)
+    }
+}
+
+fn number<'a>(words: &mut impl Iterator<Item = &'a str>, what: &str) -> anyhow::Result<u64> {
+    words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .with_context(|| format!("{what}: no number"))
+}
+
+fn expect<'a>(
+    words: &mut impl Iterator<Item = &'a str>,
+    next: usize,
+    what: &str,
+) -> anyhow::Result<()> {
+    let number = number(words, what)?;
+    ensure!(
+        number == next as u64,
+        "{what} is {number}, and {next} is next"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: [&str; 3] = [
+        "SysvarC1ock11111111111111111111111111111111",
+        "BPFLoader2111111111111111111111111111111111",
+        "BPFLoaderUpgradeab1e11111111111111111111111",
+    ];
+
+    /// The lines after those that number three programs and two threads.
+    fn read(lines: &str) -> anyhow::Result<ValidatorTrace> {
+        let [a, b, c] = KEYS;
+        let begin = "trace 1 agave-validator 2.1.14\nthread 0 solScHandle07\nthread 1 solRpcEl12\n";
+        ValidatorTrace::read(
+            format!("{begin}program 0 {a}\nprogram 1 {b}\nprogram 2 {c}\n{lines}").as_bytes(),
+        )
+    }
+
+    fn refused(lines: &str) -> String {
+        format!("{:#}", read(lines).unwrap_err())
+    }
+
+    #[test]
+    fn lookups_loads_and_changes_are_kept_by_slot_in_their_order() {
+        let lines = "look 7 0 -0 2\nload 7 0 0 480 v2 700 loaded\nlook 8 1\nlook 7 1 0\nevict 7 0 0\n\
+                     change 7 0 2 v3 1081 loaded\nlook 7 0 2\nload 8 0 1 3 v3 0 closed\n";
+        let written = read(lines).unwrap();
+        assert_eq!(
+            (written.program.as_str(), written.version.as_str()),
+            ("agave-validator", "2.1.14")
+        );
+        let (seven, eight) = (&written.slots[&7], &written.slots[&8]);
+        let calls: Vec<_> = seven.calls().collect();
+        assert_eq!(calls, [vec![0, 2], vec![0], vec![2]]);
+        assert_eq!((seven.batches, seven.misses), (3, 1));
+        assert_eq!(seven.changes, [(2, 2, ChangeKind::Deployed)]);
+        assert_eq!((eight.calls().count(), eight.batches), (0, 1));
+        assert_eq!(
+            (written.loads.as_slice(), written.evictions),
+            ([(7, 0, 480)].as_slice(), 1)
+        );
+        let about: Vec<_> = written
+            .programs
+            .iter()
+            .map(|p| (p.loader, p.bytes, p.has_code))
+            .collect();
+        assert_eq!(
+            about,
+            [
+                (Some(Loader::V2), Some(700), true),
+                (Some(Loader::V3), None, false),
+                (Some(Loader::V3), Some(1_000), true)
+            ]
+        );
+        let pools: Vec<_> = written.by_pool.into_iter().collect();
+        assert_eq!(
+            pools,
+            [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]
+        );
+    }
+
+    #[test]
+    fn a_batch_is_as_many_calls_as_its_programs_are_used() {
+        let written = read("look 7 0 0*3 -1 2*2\n").unwrap();
+        let calls: Vec<_> = written.slots[&7].calls().collect();
+        assert_eq!(calls, [vec![0, 1, 2], vec![0, 2], vec![0]]);
+        assert_eq!(
+            (written.slots[&7].batches, written.slots[&7].misses),
+            (1, 1)
+        );
+    }
+
+    #[test]
+    fn half_a_line_at_the_end_is_left_out_and_dropped_lines_are_counted() {
+        let written = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
+        assert_eq!((written.slots[&7].calls, written.dropped), (1, 5));
+    }
+
+    #[test]
+    fn what_no_validator_writes_is_refused_with_its_line() {
+        for (lines, what) in [
+            (
+                "look 7 0 3\n",
+                "line 7, \"look 7 0 3\": the program 3 is unknown",
+            ),
+            ("look 7 2 0\n", "the thread is unknown"),
+            ("look x 0 0\n", "a slot: no number"),
+            ("look 7 0 0*x\n", "no number of uses"),
+            ("look 7 0 0*65\n", "no number of uses"),
+            (
+                "program 5 x\n",
+                "the number of the program is 5, and 3 is next",
+            ),
+            ("program 3 0OIl\n", "no public key"),
+            ("load 7 0 0 480 v9 700 loaded\n", "no loader"),
+            ("load 7 0 0 480 v2 700\n", "no kind of an entry"),
+            ("evict 7 0 0 0\n", "more words"),
+            ("drop 7\n", "no line of this kind"),
+            (
+                "trace 1 agave-validator 2.1.14\n",
+                "a second process wrote to the same file",
+            ),
+        ] {
+            let message = refused(lines);
+            assert!(message.contains(what), "{message}");
+        }
+        let other =
+            |text: &str| format!("{:#}", ValidatorTrace::read(text.as_bytes()).unwrap_err());
+        assert!(
+            other("").contains("empty")
+                && other("SQLite format 3\n").contains("`trace` is missing")
+        );
+        assert!(other("trace 2 a b\n").contains("another version than 1"));
+        assert!(other(&"x".repeat(1 << 18)).contains("longer than"));
+    }
+}

@@ -1,0 +1,634 @@
+//! Whole commands on what two real followers reported under a known load: `lab/cache-sim/tests/fixtures`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
+
+mod common;
+
+use clap::Parser;
+use common::{fixture, points, record, record_from, runs, slot};
+use faultline_cache::args::CacheArgs;
+use faultline_cache_sim::trace::{Call, Program, Slot, Source as TraceSource};
+use faultline_cache_sim::{Trace, file};
+use faultline_recording::{Point, ReplaySlotPoint};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: CacheArgs,
+}
+
+fn run(words: &[&str], files: &[&Path]) -> anyhow::Result<(String, u8)> {
+    let words = std::iter::once("cache")
+        .chain(words.iter().copied())
+        .map(Into::into);
+    let words = words.chain(files.iter().map(|file| file.as_os_str().to_owned()));
+    faultline_cache::run(&Command::try_parse_from(words).unwrap().args)
+}
+
+fn refused(words: &[&str], files: &[&Path]) -> String {
+    format!("{:#}", run(words, files).unwrap_err())
+}
+
+#[test]
+fn one_run_predicts_every_size_after_its_own() {
+    let (_folder, small, _) = runs();
+    let (output, code) = run(&["predict"], &[&small]).unwrap();
+    println!("{output}");
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("misses      3,598"), "{output}");
+    assert!(
+        output.contains("512 (recorded)") && output.contains("From 768 entries on"),
+        "{output}"
+    );
+    let (line, code) = run(&["predict", "--json", "--sizes", "256,1024"], &[&small]).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (code, &output["version"], &output["self_test_passed"]),
+        (0, &json!("2.1.14"), &json!(true))
+    );
+    let entries: Vec<u64> = output["sizes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["entries"].as_u64().unwrap())
+        .collect();
+    assert_eq!(entries, [256, 512, 1024]);
+    let misses = &output["sizes"][1]["misses"];
+    assert!(
+        misses["low"].as_f64().unwrap() < 3598.0 && misses["high"].as_f64().unwrap() > 3598.0,
+        "{misses}"
+    );
+    let (csv, _) = run(&["predict", "--csv", "--sizes", "256"], &[&small]).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(
+        lines.len() == 3 && lines[0].starts_with("entries,misses,misses_low"),
+        "{csv}"
+    );
+    assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+}
+
+/// What a validator would have written of the same load: each program is missing once.
+fn written_of(trace: &Trace) -> String {
+    let mut lines = vec![
+        "trace 1 agave-validator 2.1.14".to_owned(),
+        "thread 0 solScHandle01".to_owned(),
+    ];
+    let key = |program: usize| {
+        let mut key = [7; 32];
+        key[..8].copy_from_slice(&(program as u64).to_le_bytes());
+        bs58::encode(key).into_string()
+    };
+    lines.extend(
+        (0..trace.programs().len()).map(|program| format!("program {program} {}", key(program))),
+    );
+    let mut seen = vec![false; trace.programs().len()];
+    for (index, slot) in trace.slots().iter().map(|slot| slot.slot).enumerate() {
+        for call in trace.calls_of(index) {
+            let programs: Vec<u32> = trace.set(call.set()).to_vec();
+            let new = |program: &u32| !seen[*program as usize];
+            let words: Vec<String> = programs
+                .iter()
+                .map(|p| {
+                    if new(p) {
+                        format!("-{p}")
+                    } else {
+                        p.to_string()
+                    }
+                })
+                .collect();
+            lines.push(format!("look {slot} 0 {}", words.join(" ")));
+            lines.extend(
+                programs
+                    .iter()
+                    .filter(|p| new(p))
+                    .map(|p| format!("load {slot} 0 {p} 390 v2 700 loaded")),
+            );
+            programs
+                .iter()
+                .for_each(|program| seen[*program as usize] = true);
+        }
+    }
+    // The validator ran on after the recording.
+    let after = trace.slots().last().map_or(0, |slot| slot.slot) + 1;
+    lines.extend([
+        format!("look {after} 0 0"),
+        format!("load {after} 0 0 390 v2 700 loaded"),
+    ]);
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
+    let (folder, small, _) = runs();
+    let (blocks, _) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
+    let fetched = folder.path().join("512.trace");
+    let trace = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
+    let written = folder.path().join("cache.txt");
+    fs::write(&written, written_of(&trace)).unwrap();
+    let words = ["fetch", "--validator-trace", &written.display().to_string()];
+    assert!(refused(&words, &[&small]).contains("512.trace is there already"));
+    fs::remove_file(&fetched).unwrap();
+    let (output, code) = run(&words, &[&small]).unwrap();
+    println!("{output}");
+    assert!(
+        code == 0 && output.contains("agave-validator 2.1.14: 640 misses, 641 loads in 249 ms"),
+        "{output}"
+    );
+    let own = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
+    assert_eq!(
+        (own.meta().source, own.loads().len()),
+        (TraceSource::Validator, 640)
+    );
+    assert_eq!(
+        (own.slots().len(), own.calls()),
+        (trace.slots().len(), trace.calls())
+    );
+    let (line, code) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
+    let [blocks, own]: [Value; 2] =
+        [&blocks, &line].map(|line| serde_json::from_str(line).unwrap());
+    assert_eq!(
+        (code, &blocks["sizes"][0]["misses"]),
+        (0, &own["sizes"][0]["misses"])
+    );
+    fs::remove_file(&fetched).unwrap();
+    let text = fs::read_to_string(&written).unwrap();
+    fs::write(&written, text + "dropped 2000\n").unwrap();
+    assert!(refused(&words, &[&small]).contains("dropped 2000 lines"));
+}
+
+#[test]
+fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out() {
+    let (folder, small, _) = runs();
+    let fetched = folder.path().join("512.trace");
+    let written = folder.path().join("cache.txt");
+    fs::write(
+        &written,
+        written_of(&file::read(fs::read(&fetched).unwrap().as_slice()).unwrap()),
+    )
+    .unwrap();
+    fs::remove_file(&fetched).unwrap();
+    run(
+        &["fetch", "--validator-trace", &written.display().to_string()],
+        &[&small],
+    )
+    .unwrap();
+    let (line, _) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
+    let rows = output["policies"].as_array().unwrap();
+    for row in rows {
+        println!("{row}");
+        let (more, misses) = (
+            of(row, "attacked_seconds") - of(row, "seconds"),
+            of(row, "attacked_misses") - of(row, "misses"),
+        );
+        // A load took 390 us; what a miss and a transaction cost besides is fitted, and much less.
+        let least = 390e-6 * misses;
+        assert!(
+            (least - 0.01..least * 1.5 + 0.01).contains(&more),
+            "{more} s for {misses} misses: {row}"
+        );
+        assert!(of(row, "seconds") > 390e-6 * of(row, "loads"), "{row}");
+    }
+    assert!(
+        rows.iter()
+            .any(|row| of(row, "attacked_misses") > 1.2 * of(row, "misses"))
+    );
+}
+
+#[test]
+fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_named() {
+    let (_folder, small, _) = runs();
+    let (output, code) = run(
+        &["predict", "--version", "2.0.5", "--entries", "256"],
+        &[&small],
+    )
+    .unwrap();
+    assert_eq!(code, 1, "{output}");
+    assert!(
+        output.contains("no other size is predicted") && !output.contains("Mean of"),
+        "{output}"
+    );
+    assert!(
+        output.contains("the rule is that of 2.0.5, and the validator reported 2.1.14"),
+        "{output}"
+    );
+    let (output, code) = run(
+        &["policies", "--version", "2.0.5", "--entries", "256"],
+        &[&small],
+    )
+    .unwrap();
+    assert!(
+        code == 1 && output.contains("is not predicted within 10 %"),
+        "{output}"
+    );
+    assert!(refused(&["predict", "--version", "9.9.9"], &[&small]).contains("\"9.9.9\""));
+    assert!(refused(&["predict", "--version", "a fork"], &[&small]).contains("\"a fork\""));
+}
+
+#[test]
+fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
+    let (folder, small, large) = runs();
+    let (output, code) = run(&["check"], &[&small, &small]).unwrap();
+    assert_eq!(code, 0, "{output}");
+    assert!(
+        output.contains("512 entries, 133 slots of both runs") && output.contains("inside"),
+        "{output}"
+    );
+    // The other follower replayed later blocks of the same load, with all programs in its cache.
+    let (output, _) = run(&["check"], &[&small, &large]).unwrap();
+    println!("{output}");
+    assert!(
+        output.contains("1024.fltl: 1,024 entries")
+            && output.contains("scaled by the number of transactions"),
+        "{output}"
+    );
+    let other = folder.path().join("other.fltl");
+    // A new cluster has slots of the same numbers, and by chance as many transactions in most of them.
+    let mut others = points("512.lp");
+    for point in &mut others {
+        if let Point::ReplaySlot(point) = point
+            && point.slot.is_some_and(|slot| slot % 4 == 0)
+        {
+            point.total_transactions = point
+                .total_transactions
+                .map(|transactions| transactions + 1);
+        }
+    }
+    record(&other, "2.1.14", "512", &others);
+    let (output, code) = run(&["check"], &[&small, &other]).unwrap();
+    assert!(
+        code == 0 && output.contains("133 slots of other blocks; predictions scaled"),
+        "{output}"
+    );
+    // With a trace of its own its own lookups are simulated: here of half of its slots, which is too little.
+    let trace = file::read(
+        fs::read(folder.path().join("512.trace"))
+            .unwrap()
+            .as_slice(),
+    )
+    .unwrap();
+    fs::write(
+        folder.path().join("other.trace"),
+        bytes_of(&without(&trace, |index, _| index < 60)),
+    )
+    .unwrap();
+    assert!(refused(&["check"], &[&small, &other]).contains("other.trace: "));
+    fs::write(folder.path().join("other.trace"), bytes_of(&trace)).unwrap();
+    let (output, code) = run(&["check"], &[&small, &other]).unwrap();
+    println!("{output}");
+    assert!(
+        code == 0 && output.contains("133 slots of other blocks, by their own trace"),
+        "{output}"
+    );
+    let other = folder.path().join("newer.fltl");
+    record(&other, "4.1.0", "512", &points("512.lp"));
+    assert!(
+        refused(&["check"], &[&small, &other])
+            .contains("of version 4.1.0, and predictions are for 2.1.14")
+    );
+}
+
+#[test]
+fn no_policy_beats_min_and_the_attack_is_told_apart() {
+    let (_folder, small, _) = runs();
+    let (output, _) = run(&["policies"], &[&small]).unwrap();
+    println!("{output}");
+    assert!(output.starts_with("Misses with 512 entries"), "{output}");
+    let (line, code) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    let rows = output["policies"].as_array().unwrap();
+    assert_eq!((code, rows.len(), &output["attack"]), (0, 20, &json!(20)));
+    let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
+    for row in rows {
+        let min = rows
+            .iter()
+            .find(|min| min["policy"] == "min" && min["fill_percent"] == row["fill_percent"])
+            .unwrap();
+        for what in ["misses", "attacked_misses"] {
+            assert!(of(row, what) >= of(min, what), "{what}: {row}");
+        }
+        assert!(
+            of(row, "attacked_misses") >= of(row, "misses") * 0.99,
+            "{row}"
+        );
+        assert!(
+            of(row, "attacked_seconds") >= of(row, "seconds") * 0.99 && of(row, "seconds") > 0.0,
+            "{row}"
+        );
+        assert_eq!(
+            of(row, "loads"),
+            of(row, "misses"),
+            "without tombstones: {row}"
+        );
+    }
+}
+
+#[test]
+fn policies_and_fills_are_as_asked() {
+    let (_folder, small, _) = runs();
+    let (csv, _) = run(
+        &[
+            "policies",
+            "--csv",
+            "--policy",
+            "sieve,agave,agave-4.4.0",
+            "--fill",
+            "1.0,0.5",
+        ],
+        &[&small],
+    )
+    .unwrap();
+    println!("{csv}");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(
+        rows[0],
+        [
+            "policy",
+            "fill_percent",
+            "misses",
+            "loads",
+            "seconds",
+            "attacked_misses",
+            "attacked_seconds"
+        ]
+    );
+    let mut named: Vec<(&str, &str)> = rows[1..].iter().map(|row| (row[0], row[1])).collect();
+    named.sort_unstable();
+    let all = [
+        ("agave 2.1.14", "100"),
+        ("agave 2.1.14", "50"),
+        ("agave-4.4.0", "100"),
+        ("agave-4.4.0", "50"),
+    ];
+    assert_eq!(
+        named,
+        [all.as_slice(), &[("sieve", "100"), ("sieve", "50")]].concat()
+    );
+    assert!(rows.iter().all(|row| row.len() == 7));
+    let (page, _) = run(
+        &["policies", "--policy", "min,lru", "--fill", "0.9"],
+        &[&small],
+    )
+    .unwrap();
+    assert!(
+        page.contains("512 entries, of which 90 % are used") && page.contains("times MIN"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_limit_in_bytes_is_as_asked() {
+    let (folder, small, _) = runs();
+    set_sizes(&folder.path().join("512.trace"), |_| Some(1 << 20));
+    // The load's programs all have one size: 300 of them are 300 times as large.
+    let by = |limit: &[&str]| {
+        let words = [&["policies", "--json"], limit].concat();
+        serde_json::from_str::<Value>(&run(&words, &[&small]).unwrap().0).unwrap()
+    };
+    let (entries, bytes) = (by(&["--size", "300"]), by(&["--bytes", "300M"]));
+    assert_eq!(
+        (&entries["bytes"], &bytes["entries"], &bytes["bytes"]),
+        (&Value::Null, &Value::Null, &json!(300 << 20))
+    );
+    let rows = bytes["policies"].as_array().unwrap();
+    assert_eq!(rows.len(), 22);
+    let (bounds, policies) = (
+        rows.iter().filter(|row| row["policy"] == "bound"),
+        rows.iter().filter(|row| row["policy"] != "bound"),
+    );
+    let same = entries["policies"].as_array().unwrap();
+    // A window of a hundredth is another one there.
+    for row in policies.clone().filter(|row| row["policy"] != "w-tinylfu") {
+        let is_same = |same: &&Value| {
+            same["policy"] == row["policy"] && same["fill_percent"] == row["fill_percent"]
+        };
+        assert_eq!(
+            row["misses"],
+            same.iter().find(is_same).unwrap()["misses"],
+            "{row}"
+        );
+    }
+    for bound in bounds {
+        for row in policies
+            .clone()
+            .filter(|row| row["fill_percent"] == bound["fill_percent"])
+        {
+            for what in ["misses", "attacked_misses"] {
+                assert!(
+                    row[what].as_f64().unwrap() >= bound[what].as_f64().unwrap(),
+                    "{what}: {row} {bound}"
+                );
+            }
+        }
+    }
+    let (page, _) = run(
+        &["policies", "--bytes", "300M", "--policy", "min"],
+        &[&small],
+    )
+    .unwrap();
+    assert!(
+        page.contains("300 MiB of code")
+            && page.contains("At a limit in bytes MIN is only a policy"),
+        "{page}"
+    );
+}
+
+#[test]
+fn an_unknown_size_is_no_size_of_0() {
+    let (folder, small, _) = runs();
+    set_sizes(&folder.path().join("512.trace"), |number| {
+        (number != 7).then_some(1 << 20)
+    });
+    let output = refused(&["policies", "--bytes", "300M"], &[&small]);
+    assert!(
+        output.contains("1 programs of the trace have no size in bytes"),
+        "{output}"
+    );
+}
+
+fn set_sizes(file: &Path, bytes: impl Fn(u32) -> Option<u64>) {
+    let trace = file::read(fs::read(file).unwrap().as_slice()).unwrap();
+    fs::write(file, bytes_of(&with_sizes(&trace, bytes))).unwrap();
+}
+
+/// The same trace, its programs of other sizes.
+fn with_sizes(trace: &Trace, bytes: impl Fn(u32) -> Option<u64>) -> Trace {
+    let mut sized = Trace::new(trace.meta().clone());
+    for (number, program) in (0..).zip(trace.programs()) {
+        sized
+            .add_program(Program {
+                bytes: bytes(number),
+                ..*program
+            })
+            .unwrap();
+    }
+    copied(sized, trace, |_, _| true)
+}
+
+/// Without the slots that are not wanted, by place and number.
+fn without(trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
+    let mut less = Trace::new(trace.meta().clone());
+    trace.programs().iter().for_each(|program| {
+        less.add_program(*program).unwrap();
+    });
+    copied(less, trace, wanted)
+}
+
+fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
+    (0..trace.sets()).for_each(|set| {
+        to.add_set(trace.set(set as u32)).unwrap();
+    });
+    for (index, slot) in trace
+        .slots()
+        .iter()
+        .enumerate()
+        .filter(|(index, slot)| wanted(*index, slot.slot))
+    {
+        let calls: Vec<Call> = trace.calls_of(index).to_vec();
+        to.add_slot(Slot { ..*slot }, &calls).unwrap();
+    }
+    to
+}
+
+fn bytes_of(trace: &Trace) -> Vec<u8> {
+    let mut writer = file::Writer::new(Vec::new(), trace).unwrap();
+    writer.write(trace).unwrap();
+    writer.into_inner()
+}
+
+fn load() -> Trace {
+    file::read(fs::read(fixture("load.trace")).unwrap().as_slice()).unwrap()
+}
+
+#[test]
+fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_be_said() {
+    let (folder, _, _) = runs();
+    let middle = folder.path().join("middle.fltl");
+    let trace = folder.path().join("middle.trace");
+    let load = load();
+    // The second half of the real load, recorded by a validator that had run before.
+    let first = load.slots()[load.slots().len() / 2].slot;
+    let half: Vec<Point> = points("512.lp")
+        .into_iter()
+        .filter(|point| slot(point) >= first)
+        .collect();
+    record_from("at_tip", &middle, ("2.1.14", "512"), &half);
+    // With all blocks before it the cache is as it was: agreement.
+    fs::write(&trace, bytes_of(&load)).unwrap();
+    let (line, code) = run(&["predict", "--json"], &[&middle]).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    println!("{output:#}");
+    assert_eq!(
+        (code, &output["self_test_passed"]),
+        (0, &json!(true)),
+        "{output}"
+    );
+    for counter in output["self_test"].as_array().unwrap() {
+        let off = counter["predicted"].as_f64().unwrap() - counter["recorded"].as_f64().unwrap();
+        let few = 10.0_f64.max(0.05 * counter["recorded"].as_f64().unwrap());
+        assert!(off.abs() < few, "{counter}");
+    }
+    let reasons = output["reasons"].to_string();
+    assert!(
+        reasons.contains("began in the middle; 66 slots before it warm"),
+        "{reasons}"
+    );
+    // At 640 entries what was in the cache before these blocks decides: that is named, and not predicted.
+    assert_eq!(output["unknown"], json!([640]));
+    let known: Vec<u64> = output["sizes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|size| size["entries"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        known,
+        [256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192]
+    );
+    // Without them it begins empty in the simulation, as it did not in truth: the bias is said, and its reason.
+    fs::write(&trace, bytes_of(&without(&load, |_, slot| slot >= first))).unwrap();
+    let (output, code) = run(&["predict"], &[&middle]).unwrap();
+    println!("{output}");
+    assert_eq!(code, 1, "{output}");
+    assert!(
+        output.contains("no other size is predicted") && output.contains("0 slots before it warm"),
+        "{output}"
+    );
+}
+
+#[test]
+fn with_five_percent_of_its_slots_removed_a_trace_is_refused_by_every_command() {
+    let (folder, small, _) = runs();
+    let trace = folder.path().join("512.trace");
+    fs::write(
+        &trace,
+        bytes_of(&without(&load(), |index, _| index % 20 != 3)),
+    )
+    .unwrap();
+    for command in ["predict", "policies"] {
+        let output = refused(&[command], &[&small]);
+        assert!(
+            output.contains("7 slots are missing, the first is 991")
+                && output.contains("below 98 %"),
+            "{output}"
+        );
+        assert!(output.contains("512.trace: the trace covers 9"), "{output}");
+    }
+    assert!(refused(&["check"], &[&small, &small]).contains("7 slots are missing"));
+    // With 1 % it is a known weakness.
+    fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
+    let (output, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
+    assert!(
+        output.contains("% of the transactions; 1 slots are missing"),
+        "{output}"
+    );
+}
+
+#[test]
+fn what_is_missing_damaged_or_too_little_is_named_with_what_to_do() {
+    let (folder, small, large) = runs();
+    let output = refused(&["predict"], &[&large]);
+    assert!(
+        output.contains("1024.trace is missing") && output.contains("faultline cache fetch"),
+        "{output}"
+    );
+    let trace = folder.path().join("512.trace");
+    let whole = fs::read(&trace).unwrap();
+    for (bytes, what) in [
+        (
+            b"garbage, and more of it".to_vec(),
+            "damaged at byte 0: it is no trace file",
+        ),
+        (whole[..whole.len() - 3].to_vec(), "it ends within a record"),
+        (Vec::new(), "damaged at byte 0"),
+    ] {
+        fs::write(&trace, bytes).unwrap();
+        let output = refused(&["predict"], &[&small]);
+        assert!(
+            output.contains("512.trace") && output.contains(what),
+            "{output}"
+        );
+    }
+    fs::write(&trace, &whole).unwrap();
+    // Another 5 % of transactions in slots that the trace does not have.
+    let mut points = points("512.lp");
+    let replay = ReplaySlotPoint {
+        slot: Some(9_999),
+        total_transactions: Some(1_000),
+        ..ReplaySlotPoint::default()
+    };
+    points.push(Point::ReplaySlot(replay));
+    fs::remove_file(&small).unwrap();
+    record(&small, "2.1.14", "512", &points);
+    let output = refused(&["predict"], &[&small]);
+    assert!(
+        output.contains("below 98 % nothing is predicted") && output.contains("9999"),
+        "{output}"
+    );
+}

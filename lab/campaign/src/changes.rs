@@ -1,0 +1,138 @@
+//! One sentence per release change, for the page and the feeds.
+
+use crate::compare::{Group, MetricTest, Release, Shift};
+use crate::mark::Mark;
+use faultline_experiments::folder::digest;
+use faultline_report::report::{Scalar, releases};
+use faultline_text::{number as grouped, p_value};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Published {
+    pub(crate) id: String,
+    pub(crate) version: String,
+    pub(crate) metric: &'static Scalar,
+    pub(crate) mark: Mark,
+    pub(crate) words: String,
+    /// Start of the newest run that shows it, in nanoseconds since 1970.
+    pub(crate) unix_ns: i64,
+    /// Relative to the page.
+    pub(crate) report: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) version: String,
+    pub(crate) why: String,
+    pub(crate) added_unix_ns: i64,
+}
+
+pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
+    let mut all = Vec::new();
+    for group in groups {
+        for release in group.releases.iter().rev() {
+            all.extend(differences(group, release));
+            all.extend(shifts(group, release));
+        }
+    }
+    all
+}
+
+/// From the baseline.
+fn differences(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+    let unix_ns = newest(std::slice::from_ref(release));
+    let judged = releases::metrics().zip(&release.judged);
+    judged.filter_map(move |(metric, judged)| {
+        let judged = judged.as_ref()?;
+        if judged.mark.word().is_empty() {
+            return None;
+        }
+        let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
+        Some(Published {
+            id: id("release", metric, group, release),
+            version: release.version.clone(),
+            metric,
+            mark: judged.mark,
+            words,
+            unix_ns,
+            report: report(release),
+        })
+    })
+}
+
+/// From the releases before.
+fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+    let unix_ns = newest(&group.releases);
+    let own = |shift: &&Shift| shift.version == release.version;
+    group.shifts.iter().filter(own).filter_map(move |shift| {
+        let metric = releases::metrics().nth(shift.metric)?;
+        let (word, percent) = (shift.mark.word(), signed(shift.ratio));
+        let words = format!(
+            "{} is {word} from {} on: {percent} against the releases before.",
+            metric.title, release.version
+        );
+        Some(Published {
+            id: id("change", metric, group, release),
+            version: release.version.clone(),
+            metric,
+            mark: shift.mark,
+            words,
+            unix_ns,
+            report: report(release),
+        })
+    })
+}
+
+fn id(kind: &str, metric: &Scalar, group: &Group, release: &Release) -> String {
+    let conditions = &group.conditions;
+    let parts = [
+        kind,
+        metric.id,
+        &release.version,
+        &conditions.plan_digest,
+        &conditions.baseline_digest,
+        &group.machine,
+    ];
+    digest(&parts.join("\n"))
+}
+
+fn report(release: &Release) -> String {
+    let last = release.runs.last();
+    last.map(|run| run.report.clone()).unwrap_or_default()
+}
+
+fn newest(releases: &[Release]) -> i64 {
+    let runs = releases.iter().flat_map(|release| &release.runs);
+    runs.map(|run| run.began_unix_ns).max().unwrap_or(0)
+}
+
+fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str) -> String {
+    let ratio = judged.test.ratio;
+    let (title, pairs) = (metric.title, judged.test.pairs);
+    let Some(p) = judged.holm else {
+        let direction = if judged.mark.is_worse() {
+            "worse"
+        } else {
+            "better"
+        };
+        return format!(
+            "{version}: {title} is {direction} than with {baseline} in each of {pairs} pairs of runs: {}. \
+             It cannot be tested: the ratios are all equal, or there are fewer than three.",
+            signed(ratio.value),
+        );
+    };
+    format!(
+        "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
+        judged.mark.word(),
+        signed(ratio.value),
+        signed(ratio.low),
+        signed(ratio.high),
+        p_value(p),
+    )
+}
+
+/// `+8.1 %`.
+pub(crate) fn signed(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    let sign = if percent > 0.0 { "+" } else { "" };
+    format!("{sign}{} %", grouped(percent, 1))
+}

@@ -1,0 +1,332 @@
+use crate::page;
+use crate::programs::{ResolvedProgram, sha256};
+use crate::round::CampaignExperiment;
+use crate::settings::Campaign;
+use crate::store::{Conditions, RunRow, VOID};
+use anyhow::{Context as _, ensure};
+use faultline_experiments::command::{VoidRun, void};
+use faultline_experiments::folder::OUTPUT;
+use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
+use faultline_experiments::report::{Counted, Experiment};
+use faultline_experiments::search::{Answer, Outcome};
+use faultline_report::measure::lifecycle::lifecycle;
+use faultline_report::render;
+use faultline_report::report::cells::GIB;
+use faultline_report::report::releases;
+use faultline_report::run::Run;
+use faultline_text::clean;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+const OUTPUT_TAIL: u64 = 4096;
+const MAX_LAST_LINE_CHARS: usize = 300;
+
+pub(crate) struct Round<'r> {
+    pub(crate) version: &'r str,
+    pub(crate) round: u32,
+    pub(crate) program: &'r ResolvedProgram,
+    pub(crate) conditions: &'r Conditions,
+}
+
+pub(crate) enum RoundOutcome {
+    Rows(Vec<RunRow>),
+    /// The results do not count: the runs are void, and the experiments repeat them.
+    Damaged(String),
+    /// One program started in none of its runs. All runs of the round are void.
+    NotStarted(String),
+}
+
+struct CollectedRun {
+    row: RunRow,
+    started: bool,
+}
+
+/// Fails also if a program file has changed since the round began.
+pub(crate) fn collected(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    experiments: &[CampaignExperiment],
+    baseline: &ResolvedProgram,
+) -> anyhow::Result<RoundOutcome> {
+    let mut all = Vec::new();
+    for one_experiment in experiments {
+        all.extend(collect(campaign, round, one_experiment)?);
+    }
+    for program in [baseline, round.program] {
+        let folders = experiments
+            .iter()
+            .map(|one_experiment| one_experiment.plan.folder.display().to_string());
+        ensure!(
+            sha256(&program.file)? == program.digest,
+            "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
+            program.file.display(),
+            folders.collect::<Vec<_>>().join(", ")
+        );
+    }
+    let damaged = all.iter().filter(|one| one.row.is_void());
+    let damaged: Vec<&RunRow> = damaged.map(|one| &one.row).collect();
+    if let Some(first) = damaged.first() {
+        let why = format!(
+            "{}: the recording of a completed run cannot be read",
+            first.recording
+        );
+        void_runs(experiments, &why, |replicate| {
+            damaged.iter().any(|row| row.replicate == replicate)
+        })?;
+        return Ok(RoundOutcome::Damaged(why));
+    }
+    if let Some(why) = not_started(campaign, round, &all) {
+        void_runs(experiments, &why, |_| true)?;
+        return Ok(RoundOutcome::NotStarted(why));
+    }
+    Ok(RoundOutcome::Rows(
+        all.into_iter().map(|one| one.row).collect(),
+    ))
+}
+
+/// Voids all results of these replicates, because the runs of a pair are repeated together.
+fn void_runs(
+    experiments: &[CampaignExperiment],
+    why: &str,
+    is_void: impl Fn(u32) -> bool,
+) -> anyhow::Result<()> {
+    for one_experiment in experiments {
+        let experiment = Experiment::read(&one_experiment.plan.folder)?;
+        let counted = experiment.counted();
+        let runs = counted
+            .iter()
+            .filter(|one| is_void(replicate(one_experiment, one)));
+        let runs: Vec<VoidRun> = runs.map(void_run).collect();
+        void(&one_experiment.plan.folder, &runs, why)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
+    VoidRun {
+        run: one.scheduled.run,
+        attempt: one.attempt,
+    }
+}
+
+fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
+    one_experiment
+        .searches
+        .map_or(one.scheduled.replicate, |search| search.replicate)
+}
+
+/// Names the program that started in none of its runs, with its last line of output.
+fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[CollectedRun]) -> Option<String> {
+    let arms = [
+        (true, round.conditions.baseline.as_str()),
+        (false, round.version),
+    ];
+    arms.into_iter().find_map(|(of_baseline, version)| {
+        let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
+        let last = own()
+            .next_back()
+            .filter(|_| own().all(|one| !one.started))?;
+        let output = campaign.folder.join(&last.row.recording);
+        let output = output.with_file_name(OUTPUT);
+        let printed = match last_line(&output) {
+            Some(line) => format!("its last line: {line}"),
+            None => "it printed nothing".to_owned(),
+        };
+        Some(format!(
+            "{version} did not start in any of its {} runs: {}; {printed} ({})",
+            own().count(),
+            last.row.outcome,
+            output.display()
+        ))
+    })
+}
+
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL)))
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(OUTPUT_TAIL).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(clean(
+        &line.chars().take(MAX_LAST_LINE_CHARS).collect::<String>(),
+    ))
+}
+
+fn collect(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    one_experiment: &CampaignExperiment,
+) -> anyhow::Result<Vec<CollectedRun>> {
+    let experiment = Experiment::read(&one_experiment.plan.folder)?;
+    let report = page::report_name(&one_experiment.name, round.conditions);
+    let out = campaign.folder.join(page::FOLDER).join(&report);
+    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
+        .with_context(|| out.display().to_string())?;
+    render::write(&experiment.report()?.0, &out, true)?;
+    let counted = experiment.counted();
+    ensure!(
+        !counted.is_empty(),
+        "{}: no run counts",
+        one_experiment.plan.folder.display()
+    );
+    let (mut all, mut measured) = (Vec::new(), Vec::new());
+    for one in &counted {
+        let run = experiment.load(one);
+        let started = started(&one.ending.outcome, run.as_ref());
+        let mut row = row(
+            campaign,
+            round,
+            one_experiment,
+            (&experiment, one, run.as_ref()),
+        );
+        let found = experiment
+            .searched(one)
+            .filter(|_| row.is_whole())
+            .and_then(least_ram);
+        row.values
+            .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+        row.report.clone_from(&report);
+        // A search changes the memory limit, so its other values are not comparable.
+        measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
+        all.push(CollectedRun { row, started });
+    }
+    // Only whole runs: the compared part of a run depends on all runs.
+    let values = releases::values(&measured);
+    let whole = all.iter_mut().map(|one| &mut one.row);
+    for (row, values) in whole.filter(|row| row.is_whole()).zip(values) {
+        let known = releases::metrics().zip(values);
+        row.values
+            .extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
+    }
+    name_machine(&mut all);
+    Ok(all)
+}
+
+fn name_machine(all: &mut [CollectedRun]) {
+    let known = all.iter().map(|one| &one.row.machine);
+    let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
+        return;
+    };
+    for row in all.iter_mut().map(|one| &mut one.row) {
+        if row.machine == UNKNOWN {
+            row.machine.clone_from(&machine);
+        }
+    }
+}
+
+/// A program that exits before it reached the tip counts as not started.
+fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
+    match outcome {
+        RunOutcome::NeverExecuted => false,
+        RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
+            run.is_some_and(|run| lifecycle(run).at_tip.is_some())
+        }
+        _ => true,
+    }
+}
+
+/// A run without values is void if it completed but its recording cannot be read.
+fn row(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    one_experiment: &CampaignExperiment,
+    (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
+) -> RunRow {
+    let recording = experiment.recording(one);
+    let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
+    let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
+    let mut row = RunRow {
+        release: round.version.to_owned(),
+        program_digest: round.program.digest.clone(),
+        conditions: round.conditions.clone(),
+        machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
+        kernel: run
+            .and_then(|run| run.facts.kernel.clone())
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
+        round: round.round,
+        of_baseline: one_experiment
+            .searches
+            .map_or(of_baseline, |search| search.of_baseline),
+        replicate: replicate(one_experiment, one),
+        began_unix_ns: began(experiment, run),
+        outcome: one.ending.outcome.to_string(),
+        validity: validity(&one.ending.validity).to_owned(),
+        recording: recording
+            .strip_prefix(&campaign.folder)
+            .unwrap_or(&recording)
+            .display()
+            .to_string(),
+        recording_digest: sha256(&recording).ok(),
+        ..RunRow::default()
+    };
+    let is_readable = run.is_some() && row.recording_digest.is_some();
+    if row.is_whole() && !is_readable {
+        row.validity = VOID.to_owned();
+    }
+    row
+}
+
+/// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
+/// grow, is no measurement.
+fn least_ram(answer: &Answer) -> Option<f64> {
+    let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
+    answer
+        .memory
+        .first()
+        .filter(|_| found)
+        .map(|memory| memory.bytes as f64 / GIB)
+}
+
+const UNKNOWN: &str = "not known";
+
+/// From the recording, else from the experiment.
+fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
+    let planned = || {
+        experiment
+            .standing
+            .begun
+            .as_ref()
+            .map_or(0, |begun| begun.unix_ns)
+    };
+    run.map(|run| run.origin_unix_ns)
+        .filter(|began| *began > 0)
+        .unwrap_or_else(planned)
+}
+
+fn validity(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Unproven(_) => "unproven",
+        Validity::Invalid(_) => "invalid",
+    }
+}
+
+/// Machines with equal processor, threads and memory are the same.
+fn machine(run: &Run) -> String {
+    let fact = |name: &str| {
+        run.facts
+            .host
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.clone())
+    };
+    let memory = run
+        .facts
+        .memory
+        .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
+    let parts = [
+        run.facts.cpu.clone(),
+        fact("Threads").map(|threads| format!("{threads} threads")),
+        memory,
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        UNKNOWN.to_owned()
+    } else {
+        parts.join(", ")
+    }
+}

@@ -1,0 +1,262 @@
+//! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
+//! other on the same host. Their ratio is compared, so that the host's drift cancels.
+
+use crate::mark::{Mark, Rounds};
+use crate::store::{Conditions, RunRow, VerdictRow};
+use faultline_report::report::groups::by_key;
+use faultline_report::report::{Better, Scalar, releases};
+use faultline_stats::change::Detector;
+use faultline_stats::holm;
+use faultline_stats::paired::RatioTest;
+use faultline_stats::summary::mean;
+use semver::Version;
+use std::cmp::Ordering;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MetricTest {
+    pub(crate) test: RatioTest,
+    /// Adjusted over the metrics of the release.
+    pub(crate) holm: Option<f64>,
+    /// Baseline, release.
+    pub(crate) means: [f64; 2],
+    pub(crate) rounds: Rounds,
+    pub(crate) mark: Mark,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Release {
+    pub(crate) version: String,
+    pub(crate) name: String,
+    pub(crate) runs: Vec<RunRow>,
+    /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
+    pub(crate) judged: Vec<Option<MetricTest>>,
+}
+
+impl Release {
+    /// Own runs that ran their whole time, and all own runs.
+    pub(crate) fn completed(&self) -> (usize, usize) {
+        let own = || self.runs.iter().filter(|run| !run.of_baseline);
+        (
+            own().filter(|run| run.outcome == "completed").count(),
+            own().count(),
+        )
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shift {
+    pub(crate) metric: usize,
+    pub(crate) version: String,
+    /// Mean ratio after the change by that before.
+    pub(crate) ratio: f64,
+    pub(crate) mark: Mark,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) conditions: Conditions,
+    pub(crate) machine: String,
+    pub(crate) releases: Vec<Release>,
+    pub(crate) shifts: Vec<Shift>,
+}
+
+pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
+    let mut groups = by_key(
+        runs.iter()
+            .map(|run| ((&run.conditions, &run.machine), run)),
+    );
+    let newest = |runs: &[&RunRow]| runs.iter().map(|run| run.began_unix_ns).max();
+    groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
+    let group = |((conditions, machine), runs): ((&Conditions, &String), Vec<&RunRow>)| {
+        let runs = runs.into_iter().map(|run| (&run.release, run.clone()));
+        let mut releases: Vec<Release> = { by_key(runs).into_iter() }
+            .map(|(version, runs)| release(version.clone(), runs, margin))
+            .collect();
+        releases.sort_by(|a, b| by_version(&a.version, &b.version));
+        Group {
+            conditions: conditions.clone(),
+            machine: machine.clone(),
+            shifts: shifts(&releases, margin),
+            releases,
+        }
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// Other texts come after versions.
+pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
+    match (Version::parse(a), Version::parse(b)) {
+        (Ok(a), Ok(b)) => a.cmp(&b),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
+}
+
+fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
+    let mut judged: Vec<Option<MetricTest>> = releases::metrics()
+        .map(|scalar| judged(scalar, &runs))
+        .collect();
+    let adjusted = holm::adjust(
+        &judged
+            .iter()
+            .map(|one| one.as_ref()?.test.p)
+            .collect::<Vec<_>>(),
+    );
+    for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
+        if let Some(one) = one {
+            one.holm = holm;
+            one.mark = one.rounds.mark(scalar.better, holm, margin);
+        }
+    }
+    Release {
+        version,
+        name: String::new(),
+        runs,
+        judged,
+    }
+}
+
+/// Round, baseline, release; `None` if not recorded.
+type PairValues = (u32, Option<f64>, Option<f64>);
+
+fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
+    let value = |run: &RunRow| {
+        let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
+        known.map(|(_, value)| *value)
+    };
+    let own = runs.iter().filter(|run| !run.of_baseline);
+    own.filter_map(|run| {
+        let alike = |one: &&RunRow| {
+            one.of_baseline
+                && (one.round, one.replicate) == (run.round, run.replicate)
+                && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
+        };
+        Some((run.round, value(runs.iter().find(alike)?), value(run)))
+    })
+    .collect()
+}
+
+fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
+    let both = |(round, baseline, own): PairValues| {
+        let is_positive = |value: &f64| *value > 0.0;
+        Some((
+            round,
+            baseline.filter(is_positive)?,
+            own.filter(is_positive)?,
+        ))
+    };
+    pair_values(scalar, runs)
+        .into_iter()
+        .filter_map(both)
+        .collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutRatio {
+    /// One side of a pair is 0, the other is larger.
+    Zero { worse: bool },
+    /// The baseline has values in each pair, the release in none.
+    Missing,
+}
+
+impl WithoutRatio {
+    /// `None` if each pair that differs has a ratio.
+    pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
+        let values = pair_values(scalar, runs);
+        let has_run = runs.iter().any(|run| !run.of_baseline && run.is_whole());
+        let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
+        if has_run && !values.is_empty() && values.iter().all(is_missing) {
+            return Some(WithoutRatio::Missing);
+        }
+        let known: Vec<(f64, f64)> = values
+            .iter()
+            .filter_map(|(_, baseline, own)| Some(((*baseline)?, (*own)?)))
+            .collect();
+        let differs =
+            |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
+        let is_worse = |(baseline, own): &(f64, f64)| match scalar.better {
+            Better::Lower => own > baseline,
+            Better::Higher => own < baseline,
+            Better::Neither => false,
+        };
+        known.iter().any(differs).then(|| WithoutRatio::Zero {
+            worse: known.iter().all(is_worse),
+        })
+    }
+
+    pub(crate) fn is_worse(self) -> bool {
+        matches!(
+            self,
+            WithoutRatio::Missing | WithoutRatio::Zero { worse: true }
+        )
+    }
+}
+
+fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
+    let pairs = pairs(scalar, runs);
+    let mut rounds = Rounds::default();
+    for (round, baseline, own) in &pairs {
+        rounds.add(*round, (own / baseline).ln());
+    }
+    let mean = |of: fn(&(u32, f64, f64)) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
+    Some(MetricTest {
+        test: rounds.test()?,
+        holm: None,
+        means: [mean(|pair| pair.1)?, mean(|pair| pair.2)?],
+        rounds,
+        mark: Mark::Nothing,
+    })
+}
+
+fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
+    let (mut shifts, mut detector) = (Vec::new(), Detector::default());
+    for (metric, scalar) in releases::metrics().enumerate() {
+        let known: Vec<(&Release, &[f64])> = all
+            .iter()
+            .filter_map(|release| {
+                Some((release, release.judged.get(metric)?.as_ref()?.rounds.all()))
+            })
+            .collect();
+        let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
+        for found in detector.changes(&values) {
+            let ratio = (found.after - found.before).exp();
+            let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin)
+            else {
+                continue;
+            };
+            shifts.push(Shift {
+                metric,
+                version: release.version.clone(),
+                ratio,
+                mark: Mark::of(scalar.better, ratio),
+            });
+        }
+    }
+    shifts
+}
+
+pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
+    let mut rows = Vec::new();
+    for group in groups {
+        for release in &group.releases {
+            for (scalar, one) in releases::metrics().zip(&release.judged) {
+                let Some(one) = one else { continue };
+                rows.push(VerdictRow {
+                    conditions: group.conditions.clone(),
+                    machine: group.machine.clone(),
+                    release: release.version.clone(),
+                    metric: scalar.id.to_owned(),
+                    pairs: one.test.pairs,
+                    ratio: one.test.ratio.ends(),
+                    p: [one.test.p, one.holm],
+                    verdict: one.mark.verdict().to_owned(),
+                });
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

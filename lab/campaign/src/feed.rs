@@ -1,0 +1,319 @@
+use crate::changes::{Failed, Published, published, signed};
+use crate::compare::{Group, by_version};
+use crate::mark::Mark;
+use crate::settings::Campaign;
+use chrono::{DateTime, SecondsFormat};
+use faultline_experiments::folder::digest;
+use faultline_report::report::{Scalar, releases};
+use faultline_text::escaped;
+use serde_json::{Value, json};
+
+const FORMAT: u32 = 1;
+
+const WORSE: &str = "#b3480a";
+
+pub(crate) fn json(
+    campaign: &Campaign,
+    groups: &[Group],
+    failed: &[Failed],
+) -> anyhow::Result<String> {
+    let metrics: Vec<Value> = releases::metrics()
+        .map(|metric| json!({ "id": metric.id, "title": metric.title, "unit": metric.unit, "definition": metric.definition }))
+        .collect();
+    let changes: Vec<Value> = published(groups).iter().map(change).collect();
+    let failed: Vec<Value> = failed
+        .iter()
+        .map(|one| json!({ "release": one.version, "why": one.why }))
+        .collect();
+    let whole = json!({
+        "format": FORMAT,
+        "name": campaign.name,
+        "margin": campaign.margin,
+        "metrics": metrics,
+        "groups": groups.iter().map(group).collect::<Vec<Value>>(),
+        "changes": changes,
+        "without_a_result": failed,
+    });
+    Ok(serde_json::to_string_pretty(&whole)? + "\n")
+}
+
+fn change(change: &Published) -> Value {
+    json!({
+        "id": change.id,
+        "release": change.version,
+        "metric": change.metric.id,
+        "verdict": change.mark.word(),
+        "words": change.words,
+        "at": time(change.unix_ns),
+        "report": change.report,
+    })
+}
+
+fn group(group: &Group) -> Value {
+    let releases: Vec<Value> = group
+        .releases
+        .iter()
+        .map(|release| {
+            let runs: Vec<Value> = release
+                .runs
+                .iter()
+                .map(|run| {
+                    json!({
+                        "arm": run.arm(),
+                        "round": run.round,
+                        "replicate": run.replicate,
+                        "began": time(run.began_unix_ns),
+                        "outcome": run.outcome,
+                        "validity": run.validity,
+                        "kernel": run.kernel,
+                        "recording": run.recording,
+                        "sha256": run.recording_digest,
+                        "values": run.values.iter().cloned().collect::<std::collections::BTreeMap<String, f64>>(),
+                    })
+                })
+                .collect();
+            let metrics: serde_json::Map<String, Value> = releases::metrics()
+                .zip(&release.judged)
+                .filter_map(|(metric, judged)| {
+                    let judged = judged.as_ref()?;
+                    let ratio = judged.test.ratio;
+                    let message = json!({
+                        "baseline": judged.means[0],
+                        "release": judged.means[1],
+                        "ratio": ratio.value,
+                        "low": ratio.low,
+                        "high": ratio.high,
+                        "pairs": judged.test.pairs,
+                        "p": judged.test.p,
+                        "holm_p": judged.holm,
+                        "verdict": judged.mark.word(),
+                        "to_be_repeated": judged.mark == Mark::Unrepeated,
+                        "tested": judged.test.p.is_some(),
+                    });
+                    Some((metric.id.to_owned(), message))
+                })
+                .collect();
+            json!({
+                "version": release.version,
+                "name": release.name,
+                "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
+                "metrics": metrics,
+                "runs": runs,
+            })
+        })
+        .collect();
+    json!({
+        "machine": group.machine,
+        "plan_sha256": group.conditions.plan_digest,
+        "baseline": group.conditions.baseline,
+        "baseline_sha256": group.conditions.baseline_digest,
+        "releases": releases,
+    })
+}
+
+fn time(unix_ns: i64) -> String {
+    DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// A change keeps its id, and has the time of the newest run that shows it. A version without a
+/// result has an entry, dated when it was added to the list.
+pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> String {
+    let changes = published(groups);
+    let newest = groups
+        .iter()
+        .flat_map(|group| &group.releases)
+        .flat_map(|release| &release.runs);
+    let times = newest
+        .map(|run| run.began_unix_ns)
+        .chain(failed.iter().map(|one| one.added_unix_ns));
+    let updated = time(times.max().unwrap_or(0));
+    let name = escaped(&campaign.name);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n<id>urn:faultline:campaign:{}</id>\n\
+         <title>{name}</title>\n<updated>{updated}</updated>\n<author><name>faultline</name></author>\n<link href=\"index.html\"/>\n",
+        escaped(&faultline_report::report::cells::slug(&campaign.name)),
+    );
+    for change in &changes {
+        let word = change.mark.word();
+        out += &Entry {
+            id: &change.id,
+            title: &format!("{}: {} {word}", change.version, change.metric.title),
+            unix_ns: change.unix_ns,
+            category: word,
+            link: &change.report,
+            summary: &change.words,
+        }
+        .xml();
+    }
+    for one in failed {
+        out += &Entry {
+            id: &digest(&["failed", &campaign.plan_digest, &one.version].join("\n")),
+            title: &format!("{}: no result", one.version),
+            unix_ns: one.added_unix_ns,
+            category: "no result",
+            link: "index.html#failed",
+            summary: &one.why,
+        }
+        .xml();
+    }
+    out + "</feed>\n"
+}
+
+struct Entry<'e> {
+    id: &'e str,
+    title: &'e str,
+    unix_ns: i64,
+    category: &'e str,
+    link: &'e str,
+    summary: &'e str,
+}
+
+impl Entry<'_> {
+    fn xml(&self) -> String {
+        let [id, title, category, link, summary] =
+            [self.id, self.title, self.category, self.link, self.summary].map(escaped);
+        let updated = time(self.unix_ns);
+        format!(
+            "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{updated}</updated>\n\
+             <category term=\"{category}\"/>\n<link href=\"{link}\"/>\n<summary>{summary}</summary>\n</entry>\n"
+        )
+    }
+}
+
+/// The result of the newest release; a newer version without a result is named instead.
+pub(crate) fn badge(
+    metric: &Scalar,
+    group: Option<&Group>,
+    index: usize,
+    failed: &[Failed],
+) -> String {
+    let known = |release: &crate::compare::Release| {
+        let judged = release.judged.get(index)?.as_ref()?;
+        Some((
+            release.version.clone(),
+            judged.test.ratio.value,
+            judged.mark,
+        ))
+    };
+    let newest = group.and_then(|group| group.releases.iter().rev().find_map(known));
+    let newer = |one: &&Failed| {
+        let newest = newest.as_ref().map(|(version, ..)| version);
+        newest.is_none_or(|version| by_version(&one.version, version).is_gt())
+    };
+    let newest_failed = failed
+        .iter()
+        .filter(newer)
+        .max_by(|a, b| by_version(&a.version, &b.version));
+    let (message, colour) = match (newest_failed, &newest) {
+        (Some(one), _) => (format!("{}: no result", one.version), WORSE),
+        (None, None) => ("not measured".to_owned(), "#68717d"),
+        (None, Some((version, ratio, mark))) => {
+            let colour = match mark {
+                Mark::Worse | Mark::WorseUntested => WORSE,
+                Mark::Better | Mark::BetterUntested => "#00734f",
+                Mark::Nothing | Mark::Untested | Mark::Unrepeated => "#5a6470",
+            };
+            let word = if mark.word().is_empty() {
+                String::new()
+            } else {
+                format!(" {}", mark.word())
+            };
+            (format!("{version}: {}{word}", signed(*ratio)), colour)
+        }
+    };
+    // Digits of a usual font are 6.6 px wide at 11 px; a little more fits all.
+    let wide = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
+    let (left, right) = (wide(metric.id), wide(&message));
+    let (all, middle) = (left + right, left + right / 2.0);
+    let (id, message) = (escaped(metric.id), escaped(&message));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
+         <title>{id}: {message}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
+         <rect x=\"{left:.1}\" width=\"{right:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
+         <g fill=\"#ffffff\" text-anchor=\"middle\" font-family=\"Verdana, DejaVu Sans, sans-serif\" font-size=\"11\">\n\
+         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{middle:.1}\" y=\"14\">{message}</text>\n</g>\n</svg>\n",
+        left / 2.0
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{groups, tests::runs};
+
+    fn campaign() -> Campaign {
+        Campaign {
+            name: "a <b> & c".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        }
+    }
+
+    #[test]
+    fn feeds_and_badges_have_the_change_and_no_other() {
+        let groups = groups(
+            &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
+            0.05,
+        );
+        let feed = atom(&campaign(), &groups, &[]);
+        assert_eq!(feed.matches("<entry>").count(), 1);
+        assert!(
+            feed.contains("<title>1.2.0: Replay time per slot, p95 worse</title>"),
+            "{feed}"
+        );
+        assert!(feed.contains("a &lt;b&gt; &amp; c"), "{feed}");
+        let whole: Value = serde_json::from_str(&json(&campaign(), &groups, &[]).unwrap()).unwrap();
+        assert_eq!(whole["changes"].as_array().unwrap().len(), 1);
+        assert_eq!(whole["changes"][0]["verdict"], "worse");
+        let release = &whole["groups"][0]["releases"][1];
+        assert_eq!(
+            (
+                &release["version"],
+                &release["metrics"]["replay-p95"]["pairs"]
+            ),
+            (&json!("1.2.0"), &json!(6))
+        );
+        assert!(release["metrics"].get("rss-at-tip").is_none());
+        let index = |id: &str| {
+            releases::metrics()
+                .position(|metric| metric.id == id)
+                .unwrap()
+        };
+        let of = |id: &str| {
+            badge(
+                releases::metrics().nth(index(id)).unwrap(),
+                groups.first(),
+                index(id),
+                &[],
+            )
+        };
+        assert!(
+            of("replay-p95").contains("1.2.0: +8"),
+            "{}",
+            of("replay-p95")
+        );
+        assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
+        assert!(of("catch-up").contains("not measured"));
+    }
+
+    #[test]
+    fn a_version_without_a_result_has_an_entry_and_is_on_the_badges_of_older_ones() {
+        let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
+        let failed = ["1.0.9", "1.2.0"].map(|version| Failed {
+            version: version.to_owned(),
+            why: "it <exits>".to_owned(),
+            added_unix_ns: 1_800_000_000_000_000_000,
+        });
+        let feed = atom(&campaign(), &groups, &failed);
+        assert_eq!(feed.matches("<entry>").count(), 2);
+        assert!(feed.contains("<title>1.2.0: no result</title>"), "{feed}");
+        assert!(feed.contains("it &lt;exits&gt;"), "{feed}");
+        let metric = releases::metrics().next().unwrap();
+        assert!(badge(metric, groups.first(), 0, &failed).contains("1.2.0: no result"));
+        let older = badge(metric, None, 0, &[]);
+        assert!(older.contains("not measured"), "{older}");
+        let whole: Value =
+            serde_json::from_str(&json(&campaign(), &groups, &failed).unwrap()).unwrap();
+        assert_eq!(whole["without_a_result"][1]["release"], "1.2.0");
+    }
+}

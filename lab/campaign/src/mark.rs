@@ -1,0 +1,202 @@
+//! Marks a difference between two releases as worse or better. All of these must hold:
+//!
+//! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
+//!   the release's metrics;
+//! * the ratio is beyond the margin;
+//! * the first round showed it (p < 0.05 unadjusted);
+//! * the second round is beyond the margin in the same direction.
+//!
+//! No test is possible with fewer than three pairs or with equal ratios (as counts of the program
+//! cache are). Pairs that all have the same direction are then reported as such.
+
+use faultline_report::report::Better;
+use faultline_stats::paired::{RatioTest, ratio_test};
+
+const LEVEL: f64 = 0.95;
+pub(crate) const ALPHA: f64 = 0.05;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Nothing,
+    /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
+    Untested,
+    /// Beyond the margin with p < 0.05 in a first round: needs a second round.
+    Unrepeated,
+    /// No test is possible; the ratio is beyond the margin, and every pair is worse.
+    WorseUntested,
+    /// No test is possible; the ratio is beyond the margin, and every pair is better.
+    BetterUntested,
+    Worse,
+    Better,
+}
+
+impl Mark {
+    /// Text of the page's cell; empty without a difference.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Mark::Worse => "worse",
+            Mark::Better => "better",
+            Mark::WorseUntested => "worse in every pair, not tested",
+            Mark::BetterUntested => "better in every pair, not tested",
+            Mark::Nothing | Mark::Untested | Mark::Unrepeated => "",
+        }
+    }
+
+    pub(crate) fn verdict(self) -> &'static str {
+        match self {
+            Mark::Nothing => "nothing shown",
+            Mark::Untested => "not tested",
+            Mark::Unrepeated => "not repeated yet",
+            other => other.word(),
+        }
+    }
+
+    pub(crate) fn of(better: Better, ratio: f64) -> Self {
+        match (better, ratio > 1.0) {
+            (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
+            (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
+            (Better::Neither, _) => Mark::Nothing,
+        }
+    }
+
+    /// [`Mark::Nothing`] within the margin.
+    pub(crate) fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
+        if (ratio - 1.0).abs() > margin {
+            Mark::of(better, ratio)
+        } else {
+            Mark::Nothing
+        }
+    }
+
+    pub(crate) fn untested(self) -> Self {
+        match self {
+            Mark::Worse => Mark::WorseUntested,
+            Mark::Better => Mark::BetterUntested,
+            _ => Mark::Untested,
+        }
+    }
+
+    pub(crate) fn is_worse(self) -> bool {
+        matches!(self, Mark::Worse | Mark::WorseUntested)
+    }
+
+    pub(crate) fn needs_repetition(self) -> bool {
+        matches!(
+            self,
+            Mark::Unrepeated | Mark::WorseUntested | Mark::BetterUntested
+        )
+    }
+}
+
+/// Log ratios of a metric's pairs, those of the first round before those of the second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rounds {
+    logarithms: Vec<f64>,
+    first: usize,
+}
+
+impl Rounds {
+    pub(crate) fn add(&mut self, round: u32, logarithm: f64) {
+        if round == 1 {
+            self.logarithms.insert(self.first, logarithm);
+            self.first += 1;
+        } else {
+            self.logarithms.push(logarithm);
+        }
+    }
+
+    pub(crate) fn all(&self) -> &[f64] {
+        &self.logarithms
+    }
+
+    /// Both rounds; `None` with fewer than two pairs.
+    pub(crate) fn test(&self) -> Option<RatioTest> {
+        ratio_test(&self.logarithms, LEVEL)
+    }
+
+    pub(crate) fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
+        let (first, second) = self.logarithms.split_at(self.first);
+        let all = shown(&self.logarithms, better, margin);
+        if first.is_empty() || second.is_empty() {
+            return match all {
+                Mark::Worse | Mark::Better => Mark::Unrepeated,
+                other => other,
+            };
+        }
+        if !matches!(all, Mark::Worse | Mark::Better) {
+            return all;
+        }
+        // Another metric may have caused the second round: the first round of this one must show a
+        // difference too.
+        let selected = shown(first, better, margin);
+        let again = Mark::beyond(better, mean(second).exp(), margin);
+        let confirmed = again == all && holm.is_some_and(|p| p < ALPHA);
+        if confirmed && (selected == all || selected == all.untested()) {
+            all
+        } else {
+            Mark::Nothing
+        }
+    }
+}
+
+/// Unadjusted.
+fn shown(logarithms: &[f64], better: Better, margin: f64) -> Mark {
+    let Some(test) = ratio_test(logarithms, LEVEL) else {
+        return Mark::Untested;
+    };
+    let direction = Mark::beyond(better, test.ratio.value, margin);
+    let one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
+    match test.p {
+        Some(p) if p < ALPHA => direction,
+        Some(_) => Mark::Nothing,
+        None if one_sided(1.0) || one_sided(-1.0) => direction.untested(),
+        None => Mark::Untested,
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds(ratios: &[&[f64]]) -> Rounds {
+        let mut rounds = Rounds::default();
+        for (round, ratios) in (1..).zip(ratios) {
+            ratios
+                .iter()
+                .for_each(|ratio| rounds.add(round, ratio.ln()));
+        }
+        rounds
+    }
+
+    fn mark(ratios: &[&[f64]]) -> Mark {
+        let rounds = rounds(ratios);
+        let p = rounds.test().and_then(|test| test.p);
+        rounds.mark(Better::Lower, p, 0.05)
+    }
+
+    #[test]
+    fn pairs_that_all_have_one_direction_and_no_variance_are_named_and_never_nothing() {
+        assert_eq!(mark(&[&[2.0; 3], &[2.0; 3]]), Mark::WorseUntested);
+        assert_eq!(mark(&[&[2.0; 3]]), Mark::WorseUntested);
+        assert_eq!(mark(&[&[0.5; 3], &[0.5; 3]]), Mark::BetterUntested);
+        assert_eq!(mark(&[&[1.9, 2.1]]), Mark::WorseUntested, "two pairs");
+        assert_eq!(mark(&[&[0.9, 2.1]]), Mark::Untested, "two directions");
+        assert_eq!(
+            mark(&[&[1.0; 3], &[1.0; 3]]),
+            Mark::Untested,
+            "no difference"
+        );
+        assert_eq!(mark(&[&[1.04; 3]]), Mark::Untested, "within the margin");
+    }
+
+    #[test]
+    fn a_first_round_without_variance_is_confirmed_by_a_second_with_some() {
+        assert_eq!(mark(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Mark::Worse);
+        assert_eq!(mark(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Mark::Worse);
+        assert_eq!(mark(&[&[2.0; 3], &[1.0, 1.01, 0.99]]), Mark::Nothing);
+    }
+}

@@ -1,0 +1,439 @@
+//! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
+//! time.
+
+use crate::changes::{Failed, published};
+use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
+use crate::feed;
+use crate::settings::Campaign;
+use crate::store::{Conditions, Store};
+use faultline_common::files::put;
+use faultline_report::render;
+use faultline_report::report::cells::{
+    estimate, figure, known, missing, percent, section, table, text, without_missing, words,
+};
+use faultline_report::report::model::{
+    Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
+};
+use faultline_report::report::releases;
+use faultline_stats::change::FEWEST;
+use std::collections::BTreeSet;
+
+pub(crate) const FOLDER: &str = "page";
+
+pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
+    let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
+    let (plan, baseline) = (
+        short(&conditions.plan_digest),
+        short(&conditions.baseline_digest),
+    );
+    format!("reports/{plan}-{baseline}/{name}.html")
+}
+
+/// Rewrites the pages, and the verdicts in the database.
+pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
+    let groups = groups(campaign, store)?;
+    store.judge(&compare::rows(&groups))?;
+    let out = campaign.folder.join(FOLDER);
+    let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
+    let failed = failed(store)?;
+    write(
+        "index.html",
+        &render::html::page(&report(campaign, &groups, &failed))?,
+    )?;
+    write("results.json", &feed::json(campaign, &groups, &failed)?)?;
+    write("changes.xml", &feed::atom(campaign, &groups, &failed))?;
+    for (index, scalar) in releases::metrics().enumerate() {
+        write(
+            &format!("badges/{}.svg", scalar.id),
+            &feed::badge(scalar, groups.first(), index, &failed),
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
+    let listed = store.listed()?;
+    let of = |version: &str| listed.iter().find(|one| one.program.version == version);
+    let on_the_list = |version: &str| of(version).is_none_or(|one| !one.removed);
+    let runs: Vec<_> = store
+        .runs()?
+        .into_iter()
+        .filter(|run| on_the_list(&run.release))
+        .collect();
+    let mut groups = compare::groups(&runs, campaign.margin);
+    for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
+        release.name = of(&release.version)
+            .map(|one| one.program.name.clone())
+            .unwrap_or_default();
+    }
+    Ok(groups)
+}
+
+fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
+    let listed = store.listed()?.into_iter().filter(|one| !one.removed);
+    let failed = listed.filter_map(|one| {
+        Some(Failed {
+            version: one.program.version,
+            why: one.error?,
+            added_unix_ns: one.added_unix_ns,
+        })
+    });
+    Ok(failed.collect())
+}
+
+fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
+    let changes = published(groups);
+    let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
+    let margin = percent(campaign.margin);
+    let headline = match (counted, changes.len()) {
+        (0, _) => "No release has a result yet.".to_owned(),
+        (_, 0) => format!("No difference beyond {margin} % is shown."),
+        (_, 1) => format!("One difference beyond {margin} % is shown."),
+        (_, many) => format!("{many} differences beyond {margin} % are shown."),
+    };
+    let standing = match (counted, changes.is_empty()) {
+        (0, _) => VerdictKind::Described,
+        (_, true) => VerdictKind::Inconclusive,
+        (_, false) => VerdictKind::Differs,
+    };
+    let mut sections: Vec<Section> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| of_group(index, group))
+        .collect();
+    sections.extend(groups.first().and_then(trends));
+    sections.extend((counted > 0).then(|| recordings(groups)));
+    sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
+    sections.push(method(campaign));
+    Report {
+        title: campaign.name.clone(),
+        subtitle: format!(
+            "Releases against the pinned baseline {}",
+            campaign.baseline.version
+        ),
+        verdict: Verdict {
+            headline: headline + &ended_early(groups) + &no_result(failed),
+            points: changes.into_iter().map(|change| change.words).collect(),
+            standing,
+        },
+        sections,
+        made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+        ..Report::default()
+    }
+}
+
+fn no_result(failed: &[Failed]) -> String {
+    let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
+    match versions.as_slice() {
+        [] => String::new(),
+        [one] => format!(" {one} has no result."),
+        some => format!(" {} have no result.", some.join(", ")),
+    }
+}
+
+fn ended_early(groups: &[Group]) -> String {
+    let counts: Vec<(usize, usize)> = groups
+        .iter()
+        .take(1)
+        .flat_map(|group| &group.releases)
+        .map(Release::completed)
+        .collect();
+    let early: usize = counts.iter().map(|(completed, of)| of - completed).sum();
+    let all: usize = counts.iter().map(|(_, of)| of).sum();
+    if early == 0 {
+        String::new()
+    } else {
+        format!(" {early} of {all} runs of releases ended early.")
+    }
+}
+
+fn of_group(index: usize, group: &Group) -> Section {
+    let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
+    columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
+    columns.push(("Kernel", ""));
+    let note = format!(
+        "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. Each cell leads to \
+         the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
+        group.conditions.baseline
+    );
+    let (id, title) = match index {
+        0 => ("releases".to_owned(), "Releases".to_owned()),
+        _ => (
+            format!("releases-{}", index + 1),
+            format!("Releases under other conditions ({index})"),
+        ),
+    };
+    let mut listed = table(&id, "Releases against metrics", &columns, &note);
+    for release in group.releases.iter().rev() {
+        listed.rows.push(row(release));
+    }
+    let conditions = format!(
+        "Machine: {}. Baseline: {} (SHA-256 {}). Plan: SHA-256 {}. Rows of other machines, plans or baselines are not compared with these.",
+        group.machine,
+        group.conditions.baseline,
+        group.conditions.baseline_digest,
+        group.conditions.plan_digest
+    );
+    let blocks = vec![
+        Block::Text(conditions),
+        Block::Table(without_missing(listed)),
+    ];
+    section(&id, &title, blocks)
+}
+
+fn row(release: &Release) -> Vec<Cell> {
+    let to = release
+        .runs
+        .last()
+        .map(|run| run.report.clone())
+        .unwrap_or_default();
+    let linked = |cell: Cell, mark: &str| Cell::Linked {
+        cell: Box::new(cell),
+        to: to.clone(),
+        mark: mark.to_owned(),
+    };
+    let (completed, of) = release.completed();
+    let mut cells = vec![
+        linked(words(&release.version), ""),
+        text(Some(release.name.as_str()), "not said"),
+        Cell::Text(format!("{completed} of {of}")),
+    ];
+    cells.extend(release.judged.iter().zip(releases::metrics()).map(
+        |(judged, metric)| match judged {
+            Some(judged) => linked(estimate(percents(judged), 1), judged.mark.word()),
+            None => match WithoutRatio::of(metric, &release.runs) {
+                Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
+                Some(WithoutRatio::Missing) => {
+                    missing("the baseline has values, the release has none")
+                }
+                None => missing("no two pairs of runs have a value above 0"),
+            },
+        },
+    ));
+    let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();
+    cells.push(Cell::Text(
+        kernels.into_iter().collect::<Vec<_>>().join(", "),
+    ));
+    cells
+}
+
+fn percents(judged: &MetricTest) -> [f64; 3] {
+    let ends = judged.test.ratio.ends();
+    ends.map(|ratio| 100.0 * (ratio - 1.0))
+}
+
+fn trends(group: &Group) -> Option<Section> {
+    let mut blocks = Vec::new();
+    for (index, metric) in releases::metrics().enumerate() {
+        let of = |release: &Release| release.judged.get(index).cloned().flatten();
+        if !group.releases.iter().any(|release| of(release).is_some()) {
+            continue;
+        }
+        let bar = |release: &Release| -> Option<Bar> {
+            let [value, low, high] = percents(&of(release)?);
+            Some((value, Some((low, high))))
+        };
+        let category = |release: &Release| {
+            let changed = group
+                .shifts
+                .iter()
+                .find(|one| one.metric == index && one.version == release.version);
+            let word = match (changed, of(release)) {
+                (Some(shift), _) => format!("change: {}", shift.mark.word()),
+                (None, Some(judged)) => judged.mark.word().to_owned(),
+                (None, None) => String::new(),
+            };
+            format!("{} {word}", release.version).trim_end().to_owned()
+        };
+        let bars = Bars {
+            y_label: format!("Against {} (%)", group.conditions.baseline),
+            categories: group.releases.iter().map(category).collect(),
+            series: vec![BarSeries {
+                name: metric.title.to_owned(),
+                values: group.releases.iter().map(bar).collect(),
+            }],
+            log: false,
+        };
+        let caption =
+            "Geometric mean of the ratios of pairs of runs, less 1, with its 95 % interval.";
+        blocks.push(figure(
+            &format!("trend-{}", metric.id),
+            metric.title,
+            caption,
+            Chart::Bars(bars),
+        ));
+    }
+    (!blocks.is_empty()).then(|| section("trends", "Trends", blocks))
+}
+
+fn recordings(groups: &[Group]) -> Section {
+    let columns = [
+        ("Run", ""),
+        ("Round", ""),
+        ("Replicate", ""),
+        ("Outcome", ""),
+        ("Validity", ""),
+        ("Recording", ""),
+        ("SHA-256", ""),
+        ("Kernel", ""),
+        ("Plan", ""),
+        ("Machine", ""),
+    ];
+    let note = "Each row of results.db. Plan: the first digits of its SHA-256.";
+    let mut listed: Table = table("recordings", "Runs and their recordings", &columns, note);
+    for run in groups
+        .iter()
+        .flat_map(|group| &group.releases)
+        .flat_map(|release| &release.runs)
+    {
+        let arm = if run.of_baseline {
+            format!("{} for {}", run.conditions.baseline, run.release)
+        } else {
+            run.release.clone()
+        };
+        listed.rows.push(vec![
+            Cell::Linked {
+                cell: Box::new(Cell::Text(arm)),
+                to: run.report.clone(),
+                mark: String::new(),
+            },
+            known(f64::from(run.round), 0),
+            known(f64::from(run.replicate), 0),
+            words(&run.outcome),
+            words(&run.validity),
+            words(&run.recording),
+            text(run.recording_digest.as_deref(), "no recording"),
+            words(&run.kernel),
+            words(run.conditions.plan_digest.get(..8).unwrap_or_default()),
+            words(&run.machine),
+        ]);
+    }
+    section("recordings", "Recordings", vec![Block::Table(listed)])
+}
+
+fn without_a_result(failed: &[Failed]) -> Section {
+    let columns = [("Release", ""), ("Why", "")];
+    let note = "The next run of the campaign tries again.";
+    let mut listed = table(
+        "failed",
+        "Releases that could not be measured",
+        &columns,
+        note,
+    );
+    listed.rows = failed
+        .iter()
+        .map(|one| vec![words(&one.version), words(&one.why)])
+        .collect();
+    section("failed", "Without a result", vec![Block::Table(listed)])
+}
+
+fn method(campaign: &Campaign) -> Section {
+    let margin = percent(campaign.margin);
+    let texts = [
+        format!(
+            "Each release runs in turns with the baseline {}; what is compared is the ratio of the two runs of a turn, so that drift of the \
+             host cancels. A cell is marked if Student's test of the log ratios, adjusted by Holm over the metrics of the release, has \
+             p < 0.05, the ratio differs by more than {margin} %, and a second round of runs shows the same by itself.",
+            campaign.baseline.version
+        ),
+        format!(
+            "A change in a trend can be marked from {FEWEST} releases on, with two of them or more on each side of it: segments of constant mean of \
+             the log ratios, with a penalty by how far the pairs of one release are apart. A flat history has a mark in fewer than one of 100 cases, \
+             for each metric and each time the pages are renewed; there are {} metrics.",
+            releases::metrics().count()
+        ),
+        "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
+    ];
+    let blocks = texts.into_iter().map(Block::Text).collect();
+    section("method", "Method", blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::runs;
+
+    #[test]
+    fn runs_that_ended_early_are_in_the_headline() {
+        let campaign = Campaign {
+            name: "x".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        };
+        let mut all = runs("1.1.0", 1.0, 1);
+        all.iter_mut()
+            .filter(|run| !run.of_baseline)
+            .for_each(|run| run.outcome = "oom".to_owned());
+        let page_html = report(&campaign, &compare::groups(&all, 0.05), &[])
+            .verdict
+            .headline;
+        assert_eq!(
+            page_html,
+            "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early."
+        );
+    }
+
+    #[test]
+    fn every_row_has_a_cell_for_each_column_and_only_what_is_shown_has_a_mark() {
+        let campaign = Campaign {
+            name: "x".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        };
+        for name in ["", "a build"] {
+            let mut groups = compare::groups(
+                &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
+                0.05,
+            );
+            groups[0].releases[1].name = name.to_owned();
+            let failed = [Failed {
+                version: "1.3.0".to_owned(),
+                why: "it cannot be built".to_owned(),
+                added_unix_ns: 0,
+            }];
+            let report = report(&campaign, &groups, &failed);
+            assert!(report.sections.iter().any(|section| section.id == "failed"));
+            assert_eq!(
+                report.verdict.headline,
+                "One difference beyond 5 % is shown. 1.3.0 has no result."
+            );
+            let tables = report
+                .sections
+                .iter()
+                .flat_map(|section| &section.blocks)
+                .filter_map(|block| match block {
+                    Block::Table(table) => Some(table),
+                    _ => None,
+                });
+            for table in tables {
+                assert!(
+                    table
+                        .rows
+                        .iter()
+                        .all(|row| row.len() == table.columns.len()),
+                    "{table:#?}"
+                );
+                for row in table.rows.iter().filter(|_| table.id == "releases") {
+                    let index = table
+                        .columns
+                        .iter()
+                        .position(|column| column.title == "Replay time per slot, p95");
+                    let marked: Vec<usize> = (0..row.len())
+                        .filter(
+                            |at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()),
+                        )
+                        .collect();
+                    let worse = row[0].inner() == &Cell::Text("1.2.0".to_owned());
+                    assert_eq!(
+                        marked,
+                        if worse {
+                            vec![index.unwrap()]
+                        } else {
+                            Vec::new()
+                        }
+                    );
+                }
+            }
+        }
+    }
+}

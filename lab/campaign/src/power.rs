@@ -1,0 +1,159 @@
+//! The smallest change that a campaign can detect, by simulated releases.
+
+use crate::compare;
+use crate::mark::Rounds;
+use crate::store::RunRow;
+use fastrand::Rng;
+use faultline_report::report::{Better, releases};
+use faultline_stats::summary::mean_and_variance;
+use std::collections::BTreeMap;
+use std::f64::consts::{SQRT_2, TAU};
+
+/// Share of releases in which a detectable change is marked.
+pub(crate) const POWER: f64 = 0.8;
+/// Upper end of the search: a release that takes twice as much.
+const LARGEST_CHANGE: f64 = 1.0;
+const SIMULATED_RELEASES: u32 = 1000;
+const BISECTIONS: u32 = 9;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rule {
+    pub(crate) pairs: usize,
+    pub(crate) metrics: usize,
+    pub(crate) margin: f64,
+}
+
+impl Rule {
+    /// Share of simulated releases that are marked if one metric is larger than the baseline by
+    /// `change`. `noise` is the standard deviation of a run; both are fractions. Holm takes this
+    /// metric's p as the smallest. Deterministic.
+    pub(crate) fn power(&self, change: f64, noise: f64) -> f64 {
+        let mut random = Rng::with_seed(1);
+        let marked = (0..SIMULATED_RELEASES).filter(|_| {
+            let mut rounds = Rounds::default();
+            for round in [1, 2] {
+                for _ in 0..self.pairs {
+                    let pair = change.ln_1p() + SQRT_2 * noise * normal(&mut random);
+                    rounds.add(round, pair);
+                }
+            }
+            self.marks(&rounds)
+        });
+        marked.count() as f64 / f64::from(SIMULATED_RELEASES)
+    }
+
+    fn marks(&self, rounds: &Rounds) -> bool {
+        let p = rounds.test().and_then(|test| test.p);
+        let holm = p.map(|p| (p * self.metrics as f64).min(1.0));
+        let found = rounds.mark(Better::Lower, holm, self.margin);
+        found.is_worse()
+    }
+
+    /// As a fraction; `None` above [`LARGEST_CHANGE`].
+    pub(crate) fn detectable(&self, noise: f64) -> Option<f64> {
+        let is_enough = |change| self.power(change, noise) >= POWER;
+        if !is_enough(LARGEST_CHANGE) {
+            return None;
+        }
+        let (mut low, mut high) = (self.margin, LARGEST_CHANGE);
+        for _ in 0..BISECTIONS {
+            let middle = f64::midpoint(low, high);
+            if is_enough(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(high)
+    }
+}
+
+/// Noise of a run by metric title: the standard deviation of each release's pairs around their own
+/// mean, divided by the square root of two. Needs a release with two pairs.
+pub(crate) fn measured(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
+    let groups = compare::groups(runs, 0.0);
+    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let releases = groups.iter().flat_map(|group| &group.releases);
+    for (metric, judged) in releases.flat_map(|release| release.judged.iter().enumerate()) {
+        let pairs = judged.iter().map(|judged| judged.rounds.all());
+        for pairs in pairs.filter(|pairs| pairs.len() >= 2) {
+            let Some((_, variance)) = mean_and_variance(pairs) else {
+                continue;
+            };
+            let freedom = pairs.len() as f64 - 1.0;
+            let (squares, all) = sums.entry(metric).or_default();
+            *squares += variance * freedom;
+            *all += freedom;
+        }
+    }
+    let titles: Vec<&str> = releases::metrics().map(|metric| metric.title).collect();
+    sums.into_iter()
+        .filter_map(|(metric, (squares, freedom))| {
+            Some((*titles.get(metric)?, (squares / freedom).sqrt() / SQRT_2))
+        })
+        .collect()
+}
+
+/// Box and Muller 1958.
+fn normal(random: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+    radius * (TAU * random.f64()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::runs;
+
+    const RULE: Rule = Rule {
+        pairs: 3,
+        metrics: 11,
+        margin: 0.05,
+    };
+
+    #[test]
+    fn a_mark_shows_more_with_less_noise_and_more_pairs_and_little_that_is_not_there() {
+        let power = |pairs, noise| Rule { pairs, ..RULE }.power(0.08, noise);
+        assert!(power(3, 0.01) > power(3, 0.02) && power(3, 0.02) > power(3, 0.05));
+        assert!(power(6, 0.02) > power(3, 0.02));
+        assert!(RULE.power(0.0, 0.02) < 0.01);
+        let detectable = RULE.detectable(0.02).unwrap();
+        assert!(
+            (RULE.power(detectable, 0.02) - POWER).abs() < 0.05,
+            "{detectable}"
+        );
+        assert_eq!(RULE.detectable(5.0), None);
+        let exact = RULE.detectable(0.0).unwrap();
+        assert!(exact < 0.052, "{exact}: without noise the margin decides");
+    }
+
+    #[test]
+    fn the_noise_of_runs_is_that_of_the_pairs_of_each_release() {
+        let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
+        let noise: BTreeMap<_, _> = measured(&all).into_iter().collect();
+        let p95 = noise["Replay time per slot, p95"];
+        // The pairs scatter by 0.4 %: a step between releases is no noise.
+        assert!(p95 > 0.001 && p95 < 0.004, "{p95}");
+        assert!(
+            !noise.contains_key("Resident memory at the tip"),
+            "{noise:?}"
+        );
+    }
+
+    /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
+    #[test]
+    #[ignore = "prints the table of docs/CAMPAIGN.md"]
+    fn power_of_a_releases_mark() {
+        for pairs in [3, 5, 8] {
+            for noise in [0.01, 0.02, 0.05] {
+                let rule = Rule { pairs, ..RULE };
+                let detectable = rule.detectable(noise).map(|change| 100.0 * change);
+                let [eight, flat] = [0.08, 0.0].map(|change| 100.0 * rule.power(change, noise));
+                println!(
+                    "| {pairs} | {:.0} % | {eight:.0} | {flat:.1} | {detectable:.1?} |",
+                    100.0 * noise
+                );
+            }
+        }
+    }
+}

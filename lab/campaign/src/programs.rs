@@ -1,0 +1,218 @@
+use crate::settings::{BuildCommand, Campaign, Program};
+use crate::store::ListedVersion;
+use anyhow::{Context as _, bail, ensure};
+use faultline_common::output::say;
+use faultline_common::signals::Signals;
+use faultline_record::ran;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const PROGRAMS: &str = "programs";
+const LOG: &str = "get.log";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResolvedProgram {
+    pub(crate) file: PathBuf,
+    pub(crate) digest: String,
+}
+
+/// Finds or builds a version. `None` if a signal asked to stop. Fails if the program differs from
+/// the measured one.
+pub(crate) fn obtain(
+    campaign: &Campaign,
+    program: &Program,
+    listed: Option<&ListedVersion>,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<ResolvedProgram>> {
+    let file = match &program.path {
+        Some(path) => path.clone(),
+        None => match built(
+            campaign,
+            &program.version,
+            listed.is_some_and(|one| one.digest.is_some()),
+            signals,
+        )? {
+            Some(file) => file,
+            None => return Ok(None),
+        },
+    };
+    let obtained = ResolvedProgram {
+        digest: sha256(&file)?,
+        file,
+    };
+    if let Some(listed) = listed {
+        obtained.measured_as(listed)?;
+    }
+    Ok(Some(obtained))
+}
+
+/// Fails if the file differs from the program measured as this version. A missing file does not
+/// differ.
+pub(crate) fn unchanged(
+    campaign: &Campaign,
+    program: &Program,
+    listed: &ListedVersion,
+) -> anyhow::Result<()> {
+    let made = || {
+        campaign
+            .get
+            .as_ref()
+            .map(|get| made(campaign, get, &program.version))
+    };
+    let file = program
+        .path
+        .clone()
+        .or_else(made)
+        .filter(|file| listed.measured && file.is_file());
+    let Some(file) = file else { return Ok(()) };
+    ResolvedProgram {
+        digest: sha256(&file)?,
+        file,
+    }
+    .measured_as(listed)
+}
+
+impl ResolvedProgram {
+    /// Fails if results exist for another digest. Before the first result a wrong program can be
+    /// replaced.
+    fn measured_as(&self, listed: &ListedVersion) -> anyhow::Result<()> {
+        if let Some(known) = listed
+            .digest
+            .as_ref()
+            .filter(|known| listed.measured && **known != self.digest)
+        {
+            bail!(
+                "{}: another program than the one that was measured as {} (SHA-256 {}, was {known}): put it back, or add it as \
+                 another version",
+                self.file.display(),
+                listed.program.version,
+                self.digest
+            );
+        }
+        Ok(())
+    }
+}
+
+fn made(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
+    let folder = campaign.folder.join(PROGRAMS).join(version);
+    folder.join(with(&get.program, version, &folder))
+}
+
+fn with(word: &str, version: &str, folder: &Path) -> String {
+    word.replace("{version}", version)
+        .replace("{folder}", &folder.display().to_string())
+}
+
+/// Builds the version unless `done`; returns its path.
+fn built(
+    campaign: &Campaign,
+    version: &str,
+    done: bool,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<PathBuf>> {
+    let get = campaign.get.as_ref().with_context(|| {
+        format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
+    })?;
+    let folder = campaign.folder.join(PROGRAMS).join(version);
+    let file = made(campaign, get, version);
+    if done && file.is_file() {
+        return Ok(Some(file));
+    }
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let words: Vec<String> = get
+        .command
+        .iter()
+        .map(|word| with(word, version, &folder))
+        .collect();
+    let log = folder.join(LOG);
+    say(&format!(
+        "{version}: {} (its output is in {})",
+        words.join(" "),
+        log.display()
+    ));
+    let output = File::create(&log).with_context(|| log.display().to_string())?;
+    let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else {
+        return Ok(None);
+    };
+    ensure!(
+        status.success(),
+        "{version}: {} has failed ({status}): read {}",
+        words[0],
+        log.display()
+    );
+    ensure!(
+        file.is_file(),
+        "{version}: {} has made no {}: read {}",
+        words[0],
+        file.display(),
+        log.display()
+    );
+    Ok(Some(file))
+}
+
+pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(path)?;
+        let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => digest.update(&buffer[..read]),
+            }
+        }
+        Ok(digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
+    };
+    read().with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FROM_COMMAND, RunRow, Store};
+
+    #[test]
+    fn a_version_is_another_program_until_it_has_results_and_then_never() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut signals = Signals::listen().unwrap();
+        let (campaign, path) = (Campaign::default(), folder.path().join("validator"));
+        let program = Program {
+            version: "2.1.14".into(),
+            name: String::new(),
+            path: Some(path.clone()),
+        };
+        store.add(&program, FROM_COMMAND, 1).unwrap();
+        let mut obtained = |store: &Store, text: &str| {
+            fs::write(&path, text).unwrap();
+            let listed = store.listed().unwrap().remove(0);
+            let found =
+                obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
+            assert_eq!(
+                unchanged(&campaign, &program, &listed).is_ok(),
+                found.is_ok()
+            );
+            found.inspect(|found| store.found("2.1.14", Some(&found.digest), None).unwrap())
+        };
+        let wrong = obtained(&store, "wrong").unwrap();
+        let right = obtained(&store, "right").unwrap();
+        assert_ne!(wrong, right);
+        let row = RunRow {
+            release: "2.1.14".into(),
+            program_digest: right.digest.clone(),
+            ..RunRow::default()
+        };
+        store.add_runs(&[row]).unwrap();
+        let error = obtained(&store, "another").unwrap_err().to_string();
+        assert!(
+            error.contains("another program than the one that was measured as 2.1.14"),
+            "{error}"
+        );
+        assert_eq!(obtained(&store, "right").unwrap(), right);
+    }
+}

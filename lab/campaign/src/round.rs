@@ -1,0 +1,278 @@
+//! The plans of a round: the campaign's plan with each program.
+
+use crate::programs::ResolvedProgram;
+use crate::settings::{self, Campaign};
+use anyhow::bail;
+use faultline_common::args::UsageError;
+use faultline_experiments::plan::{self, Plan};
+use std::path::{Path, PathBuf};
+
+const EXPERIMENTS: &str = "experiments";
+const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
+/// Default; fewer replicates allow no test.
+const REPLICATES: u32 = 3;
+const WORKLOAD: &str = "[workload]";
+
+#[derive(Debug)]
+pub(crate) struct CampaignExperiment {
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+    pub(crate) searches: Option<Search>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Search {
+    pub(crate) of_baseline: bool,
+    /// From 1.
+    pub(crate) replicate: u32,
+}
+
+/// The experiments of a round, in order. A plan with arms is one experiment. A plan that searches
+/// has no arms: it gives one for each program and replicate, alternating their order.
+pub(crate) fn experiments(
+    campaign: &Campaign,
+    version: &str,
+    round: u32,
+    programs: (&ResolvedProgram, &ResolvedProgram),
+) -> anyhow::Result<Vec<CampaignExperiment>> {
+    let file = campaign.plan.display();
+    let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
+        UsageError(format!("{file}: {}", error.to_string().trim_end()))
+    })?;
+    if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
+        bail!(UsageError(format!(
+            "{file}: {key}: the campaign sets it, leave it out"
+        )));
+    }
+    let name = format!("{version}-{round}");
+    let replicates = table.get("replicates").and_then(toml::Value::as_integer);
+    if table.contains_key("search") {
+        let replicates = replicates.and_then(|many| u32::try_from(many).ok());
+        return searches(campaign, &name, replicates.unwrap_or(REPLICATES), programs);
+    }
+    if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
+        bail!(UsageError(format!(
+            "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
+        )));
+    }
+    let more = match replicates {
+        Some(_) => String::new(),
+        None => format!("replicates = {REPLICATES}\n"),
+    };
+    let (baseline, program) = programs;
+    let arms = [
+        arm(&format!("baseline {}", campaign.baseline.version), baseline),
+        arm(version, program),
+    ]
+    .concat();
+    let plan = parsed(
+        campaign,
+        &folder(campaign, programs).join(&name),
+        &more,
+        &format!("{}\n{arms}", campaign.plan_text),
+    )?;
+    Ok(vec![CampaignExperiment {
+        name,
+        plan,
+        searches: None,
+    }])
+}
+
+/// Its name has the digests, so that an experiment with a wrong program is not continued.
+fn folder(
+    campaign: &Campaign,
+    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
+) -> PathBuf {
+    let digests = [&campaign.plan_digest, &baseline.digest, &program.digest];
+    let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
+    campaign.folder.join(EXPERIMENTS).join(short.join("-"))
+}
+
+fn arm(name: &str, program: &ResolvedProgram) -> String {
+    let binary = quoted(&program.file.display().to_string());
+    format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
+}
+
+fn searches(
+    campaign: &Campaign,
+    name: &str,
+    replicates: u32,
+    programs: (&ResolvedProgram, &ResolvedProgram),
+) -> anyhow::Result<Vec<CampaignExperiment>> {
+    let (baseline, program) = programs;
+    let folder = folder(campaign, programs);
+    let mut experiments = Vec::new();
+    for replicate in 1..=replicates {
+        let forwards = replicate % 2 == 1;
+        for of_baseline in [forwards, !forwards] {
+            let (program, arm) = if of_baseline {
+                (baseline, "baseline")
+            } else {
+                (program, "release")
+            };
+            let name = format!("{name}-{replicate}-{arm}");
+            let text = searching(campaign, program)?;
+            let plan = parsed(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
+            experiments.push(CampaignExperiment {
+                name,
+                plan,
+                searches: Some(Search {
+                    of_baseline,
+                    replicate,
+                }),
+            });
+        }
+    }
+    Ok(experiments)
+}
+
+fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<String> {
+    let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
+    let mut lines: Vec<String> = campaign
+        .plan_text
+        .lines()
+        .filter(|line| !is_replicates(line))
+        .map(str::to_owned)
+        .collect();
+    let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
+        let file = campaign.plan.display();
+        bail!(UsageError(format!(
+            "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
+        )));
+    };
+    lines.insert(
+        workload_line + 1,
+        format!("binary = {}", quoted(&program.file.display().to_string())),
+    );
+    Ok(lines.join("\n") + "\n")
+}
+
+fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
+    let text = format!(
+        "folder = {}\n{more}{text}",
+        quoted(&folder.display().to_string())
+    );
+    let added = 1 + more.lines().count();
+    plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
+        // Report line numbers of the plan's own file.
+        mistakes
+            .iter_mut()
+            .for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
+        settings::all(&mistakes).into()
+    })
+}
+
+/// A JSON string is a valid TOML string.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn example() -> Campaign {
+        Campaign::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign"))
+            .unwrap()
+    }
+
+    fn both() -> (ResolvedProgram, ResolvedProgram) {
+        let of = |file: &str, digest: &str| ResolvedProgram {
+            file: file.into(),
+            digest: digest.to_owned(),
+        };
+        (of("/old", "0123456789"), of("/new", "89abcdef01"))
+    }
+
+    #[test]
+    fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
+        let (campaign, (baseline, program)) = (example(), both());
+        let plan = experiments(&campaign, "2.2.0", 2, (&baseline, &program))
+            .unwrap()
+            .remove(0)
+            .plan;
+        let arms: Vec<(&str, &str)> = (plan.arms.iter())
+            .map(|arm| {
+                (
+                    arm.name.as_str(),
+                    arm.binary
+                        .as_ref()
+                        .and_then(|path| path.to_str())
+                        .unwrap_or_default(),
+                )
+            })
+            .collect();
+        assert_eq!(arms, [("baseline 2.1.14", "/old"), ("2.2.0", "/new")]);
+        assert_eq!((plan.replicates, plan.order), (3, plan::Order::Abba));
+        assert!(plan.folder.ends_with(format!(
+            "{}-01234567-89abcdef/2.2.0-2",
+            &campaign.plan_digest[..8]
+        )));
+    }
+
+    #[test]
+    fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
+        let (mut campaign, (baseline, program)) = (example(), both());
+        let mut problem = |text: &str| {
+            campaign.plan_text = text.to_owned();
+            experiments(&campaign, "2.2.0", 1, (&baseline, &program))
+                .err()
+                .unwrap()
+                .to_string()
+        };
+        assert!(
+            problem("name = \"x\"\n[[arm]]\nname = \"y\"\n")
+                .contains("plan.toml: arm: the campaign sets it")
+        );
+        let ordered = problem("name = \"x\"\norder = \"shuffle\"\n");
+        assert!(
+            ordered.contains("plan.toml: order: the campaign sets it"),
+            "{ordered}"
+        );
+        assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
+        assert!(wrong.contains("plan.toml:3: "), "{wrong}");
+    }
+
+    #[test]
+    fn a_plan_that_searches_is_run_by_turns_with_each_program() {
+        let (mut campaign, (baseline, program)) = (example(), both());
+        let searching = "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
+        campaign.plan_text = campaign
+            .plan_text
+            .replace("[workload]", "replicates = 2\n[workload]")
+            .replace("duration = \"2h\"\n", "")
+            + searching;
+        let experiments = experiments(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
+        let shown: Vec<(String, Option<&str>, u32)> = (experiments.iter())
+            .map(|experiment| {
+                (
+                    experiment.name.clone(),
+                    experiment
+                        .plan
+                        .workload
+                        .binary
+                        .as_ref()
+                        .and_then(|path| path.to_str()),
+                    experiment.plan.replicates,
+                )
+            })
+            .collect();
+        let expected = [
+            ("1-baseline", "/old"),
+            ("1-release", "/new"),
+            ("2-release", "/new"),
+            ("2-baseline", "/old"),
+        ];
+        assert_eq!(
+            shown,
+            expected.map(|(name, binary)| (format!("2.2.0-1-{name}"), Some(binary), 1))
+        );
+        assert!(
+            experiments
+                .iter()
+                .all(|experiment| experiment.plan.folder.ends_with(&experiment.name))
+        );
+    }
+}

@@ -1,0 +1,271 @@
+use anyhow::{Context as _, bail};
+use faultline_common::args::UsageError;
+use faultline_experiments::folder::digest;
+use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
+use semver::VersionReq;
+use std::path::{Path, PathBuf};
+use toml::de::DeValue;
+
+pub(crate) const FILE: &str = "campaign.toml";
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Campaign {
+    /// Absolute.
+    pub(crate) folder: PathBuf,
+    pub(crate) name: String,
+    /// Absolute.
+    pub(crate) plan: PathBuf,
+    pub(crate) plan_text: String,
+    /// SHA-256.
+    pub(crate) plan_digest: String,
+    /// Smaller relative differences do not matter.
+    pub(crate) margin: f64,
+    pub(crate) baseline: Program,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) get: Option<BuildCommand>,
+    pub(crate) watch: Option<Watch>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) version: String,
+    pub(crate) name: String,
+    /// Absolute; `None` if it is built.
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BuildCommand {
+    /// Program and arguments, with `{version}` and `{folder}`.
+    pub(crate) command: Vec<String>,
+    /// The built program, relative to the folder, with `{version}`.
+    pub(crate) program: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) range: VersionReq,
+    /// Prints one version a line; `None`: use the index.
+    pub(crate) command: Option<Vec<String>>,
+    pub(crate) package: String,
+    pub(crate) index: String,
+}
+
+impl Campaign {
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
+        let file = folder.join(FILE);
+        let content = std::fs::read_to_string(&file).with_context(|| {
+            format!("{}: a campaign is a folder with this file", file.display())
+        })?;
+        let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top, m| {
+            let campaign = sections(&mut top, &folder, m);
+            top.finish(m);
+            campaign
+        });
+        let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
+            bail!(all(&mistakes))
+        };
+        campaign.plan_text = std::fs::read_to_string(&campaign.plan)
+            .with_context(|| campaign.plan.display().to_string())?;
+        campaign.plan_digest = digest(&campaign.plan_text);
+        Ok(campaign)
+    }
+}
+
+pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
+    UsageError(
+        mistakes
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
+}
+
+fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {
+    let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
+    let mut campaign = Campaign {
+        folder: folder.to_owned(),
+        margin: 0.05,
+        ..Campaign::default()
+    };
+    campaign.name = top.need("name", m, text).unwrap_or_default();
+    campaign.plan = top
+        .take("plan", m, path)
+        .unwrap_or_else(|| folder.join("plan.toml"));
+    top.set("margin", &mut campaign.margin, m, |v| match number(v)? {
+        percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
+    });
+    if !top.has("baseline") {
+        top.lacks(
+            "baseline",
+            "[baseline] is missing: the version that all others are compared with",
+        );
+    }
+    let mut versions = Unique::default();
+    let mut new_program = |t: &mut Table<'_>, m: &mut ConfigErrors<'_>| {
+        let new = program(t, &path, m);
+        let what = format!("version {}", new.version);
+        if !new.version.is_empty() {
+            versions.insert(new.version.clone(), t.line_of("version", m), what, m);
+        }
+        new
+    };
+    top.table("baseline", m, |t, m| campaign.baseline = new_program(t, m));
+    top.tables("program", m, |t, m| {
+        campaign.programs.push(new_program(t, m))
+    });
+    top.table("get", m, |t, m| {
+        let command = t.need("command", m, command).unwrap_or_default();
+        let program = t.need("program", m, text).unwrap_or_default();
+        campaign.get = Some(BuildCommand { command, program });
+    });
+    top.table("watch", m, |t, m| campaign.watch = Some(watch(t, m)));
+    let named = campaign
+        .programs
+        .iter()
+        .chain([&campaign.baseline])
+        .any(|one| one.path.is_none());
+    if campaign.get.is_none() && (named || campaign.watch.is_some()) && m.is_empty() {
+        top.lacks(
+            "get",
+            "[get] is missing: a version without `path` has to be built, by its `command`",
+        );
+    }
+    campaign
+}
+
+fn watch(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Watch {
+    Watch {
+        range: t.need("range", m, range).unwrap_or(VersionReq::STAR),
+        command: t.take("command", m, command),
+        package: t
+            .take("package", m, package)
+            .unwrap_or_else(|| "agave-validator".to_owned()),
+        index: t
+            .take("index", m, index)
+            .unwrap_or_else(|| "https://index.crates.io".to_owned()),
+    }
+}
+
+fn program(
+    t: &mut Table<'_>,
+    path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>,
+    m: &mut ConfigErrors<'_>,
+) -> Program {
+    Program {
+        version: t
+            .need("version", m, |v| version(text(v)?))
+            .unwrap_or_default(),
+        name: t.take("name", m, text).unwrap_or_default(),
+        path: t.take("path", m, path),
+    }
+}
+
+/// A version becomes part of folder and arm names.
+pub(crate) fn version(text: String) -> Result<String, String> {
+    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if begins && text.len() <= 40 && text.chars().all(fit) {
+        return Ok(text);
+    }
+    Err(format!(
+        "{text:?}: a version has up to 40 letters, digits, dots, +, - and _, as in 2.1.14"
+    ))
+}
+
+fn command(v: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let words = several(v, text)?;
+    if words.is_empty() {
+        Err("a program and its arguments are wanted".to_owned())
+    } else {
+        Ok(words)
+    }
+}
+
+fn range(v: &DeValue<'_>) -> Result<VersionReq, String> {
+    let text = text(v)?;
+    VersionReq::parse(&text)
+        .map_err(|error| format!("{text:?}: {error}; a range is as in \">=2.1, <3\""))
+}
+
+fn package(v: &DeValue<'_>) -> Result<String, String> {
+    let text = text(v)?;
+    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if text.len() > 3 && text.chars().all(fit) {
+        Ok(text)
+    } else {
+        Err(format!("{text:?} is no name of a package"))
+    }
+}
+
+fn index(v: &DeValue<'_>) -> Result<String, String> {
+    let text = text(v)?;
+    match text.starts_with("http://") || text.starts_with("https://") {
+        true => Ok(text.trim_end_matches('/').to_owned()),
+        false => Err(format!(
+            "{text:?}: an address with http:// or https:// is wanted"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &str) -> anyhow::Result<Campaign> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), content).unwrap();
+        std::fs::write(folder.path().join("plan.toml"), "name = \"x\"\n").unwrap();
+        Campaign::read(folder.path())
+    }
+
+    const WHOLE: &str = "name = 'agave'\nmargin = 3\n[baseline]\nversion = '2.1.14'\npath = 'a'\n[[program]]\nversion = '2.2.0'\n\
+                         name = 'new'\n[get]\ncommand = ['build', '{version}', '{folder}']\nprogram = '{version}/agave-validator'\n\
+                         [watch]\nrange = '>=2.1'\n";
+
+    #[test]
+    fn a_campaign_is_read_with_its_defaults() {
+        let campaign = read(WHOLE).unwrap();
+        assert_eq!(
+            (campaign.margin, campaign.programs[0].name.as_str()),
+            (0.03, "new")
+        );
+        assert_eq!(campaign.baseline.path, Some(campaign.folder.join("a")));
+        let watch = campaign.watch.unwrap();
+        assert_eq!(
+            (watch.package.as_str(), watch.index.as_str()),
+            ("agave-validator", "https://index.crates.io")
+        );
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        let message =
+            read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
+                .unwrap_err();
+        let message = message.to_string();
+        for (line, words) in [(2, "margn"), (4, "a version has"), (6, "a range is as in")] {
+            assert!(
+                message.contains(&format!(":{line}: ")) && message.contains(words),
+                "{words}: {message}"
+            );
+        }
+        let message = read("name = 'a'\n[baseline]\nversion = '1'\n")
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("[get] is missing"), "{message}");
+    }
+
+    #[test]
+    fn a_version_that_is_given_twice_is_refused_with_both_lines() {
+        for (first, line) in [("2.1.14", 4), ("2.2.0", 7)] {
+            let again = format!("{WHOLE}[[program]]\nversion = '{first}'\n");
+            let message = read(&again).unwrap_err().to_string();
+            let wanted = format!("version {first} is given twice, in lines {line} and 15");
+            assert!(message.contains(&wanted), "{wanted}: {message}");
+        }
+    }
+}

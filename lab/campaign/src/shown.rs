@@ -1,0 +1,158 @@
+use crate::settings::Campaign;
+use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
+use crate::work;
+use crate::{compare, page};
+use faultline_common::output::json;
+use faultline_report::export::{Columns, Values, named, write_columns};
+use faultline_text::{clean, table};
+use serde::Serialize;
+use std::path::Path;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Version {
+    version: String,
+    name: String,
+    source: String,
+    digest: Option<String>,
+    runs: usize,
+    /// `done`, `waits`, `round 2 waits`, `failed`, `removed`, `baseline`.
+    state: String,
+    error: Option<String>,
+}
+
+pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
+    let listed = work::list(campaign, store)?;
+    let mut versions = Vec::new();
+    for one in &listed {
+        versions.push(version(campaign, store, one, &listed)?);
+    }
+    if as_json {
+        return Ok(json(&versions)?);
+    }
+    let heads = ["VERSION", "STATE", "RUNS", "FROM", "PROGRAM", "NAME"];
+    let rows = versions.iter().map(|one| {
+        let digest = one
+            .digest
+            .as_deref()
+            .and_then(|digest| digest.get(..12))
+            .unwrap_or("not there yet");
+        vec![
+            one.version.clone(),
+            one.state.clone(),
+            one.runs.to_string(),
+            one.source.clone(),
+            digest.to_owned(),
+            clean(&one.name),
+        ]
+    });
+    let mut lines = table(&heads, rows.collect());
+    for (one, why) in versions
+        .iter()
+        .filter_map(|one| Some((one, one.error.as_ref()?)))
+    {
+        lines += &format!("{}: {}\n", one.version, clean(why));
+    }
+    Ok(lines)
+}
+
+fn version(
+    campaign: &Campaign,
+    store: &Store,
+    one: &ListedVersion,
+    all: &[ListedVersion],
+) -> anyhow::Result<Version> {
+    let version = &one.program.version;
+    let is_own = |run: &&RunRow| match run.of_baseline {
+        true => run.conditions.baseline == *version,
+        false => run.release == *version,
+    };
+    let runs = store.runs()?.iter().filter(is_own).count();
+    let next = work::next(campaign, store, one, all)?;
+    let state = match next {
+        _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
+        _ if one.removed => "removed".to_owned(),
+        _ if one.error.is_some() => "failed".to_owned(),
+        None => "done".to_owned(),
+        Some(1) => "waits".to_owned(),
+        Some(round) => format!("round {round} waits"),
+    };
+    Ok(Version {
+        version: version.clone(),
+        name: one.program.name.clone(),
+        source: one.source.clone(),
+        digest: one.digest.clone(),
+        runs,
+        state,
+        error: one.error.clone(),
+    })
+}
+
+/// Writes one row for each run and metric; returns their number. Fails if the file exists.
+pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
+    anyhow::ensure!(
+        out.symlink_metadata().is_err(),
+        "{}: exists already",
+        out.display()
+    );
+    let verdicts = compare::rows(&page::groups(campaign, store)?);
+    let runs = store.runs()?;
+    let rows: Vec<ResultRow<'_>> = runs
+        .iter()
+        .flat_map(|run| run.values.iter().map(move |value| (run, value)))
+        .collect();
+    write_columns(out, "result", columns(&rows, &verdicts))?;
+    Ok(rows.len())
+}
+
+/// A run and the value of one metric.
+type ResultRow<'r> = (&'r RunRow, &'r (String, f64));
+
+fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
+    let text = |of: fn(&RunRow) -> &str| {
+        Values::Text(
+            rows.iter()
+                .map(|(run, _)| Some(of(run).to_owned()))
+                .collect(),
+        )
+    };
+    let whole = |of: fn(&RunRow) -> i64| {
+        Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
+    };
+    let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
+    let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
+    let values = rows.iter().map(|(_, (_, value))| Some(*value));
+    let verdicts = rows.iter().map(|row| verdict(row, verdicts));
+    named([
+        ("release", text(|run| &run.release)),
+        ("arm", text(|run| run.arm())),
+        ("round", whole(|run| i64::from(run.round))),
+        ("replicate", whole(|run| i64::from(run.replicate))),
+        ("began_unix_ns", whole(|run| run.began_unix_ns)),
+        ("outcome", text(|run| &run.outcome)),
+        ("validity", text(|run| &run.validity)),
+        ("machine", text(|run| &run.machine)),
+        ("kernel", text(|run| &run.kernel)),
+        ("plan_digest", text(|run| &run.conditions.plan_digest)),
+        ("baseline", text(|run| &run.conditions.baseline)),
+        (
+            "baseline_digest",
+            text(|run| &run.conditions.baseline_digest),
+        ),
+        ("program_digest", text(|run| &run.program_digest)),
+        ("recording", text(|run| &run.recording)),
+        ("recording_digest", Values::Text(digests.collect())),
+        ("metric", Values::Text(metrics.collect())),
+        ("value", Values::Real(values.collect())),
+        ("verdict", Values::Text(verdicts.collect())),
+    ])
+}
+
+fn verdict((run, (metric, _)): &ResultRow<'_>, verdicts: &[VerdictRow]) -> Option<String> {
+    let same = |row: &&VerdictRow| {
+        row.conditions == run.conditions
+            && row.machine == run.machine
+            && row.release == run.release
+            && row.metric == *metric
+    };
+    verdicts.iter().find(same).map(|row| row.verdict.clone())
+}

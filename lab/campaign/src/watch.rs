@@ -1,0 +1,211 @@
+//! Published versions, from Cargo's sparse index or from a command that prints them.
+
+use crate::settings::{self, Campaign, Watch};
+use anyhow::{Context as _, anyhow, ensure};
+use faultline_common::signals::Signals;
+use faultline_common::{http, tls};
+use faultline_record::ran;
+use semver::Version;
+use serde::Deserialize;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+use ureq::config::Config;
+
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
+/// In bytes.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_OUTPUT: &str = "watch.out";
+const OUTPUT_LOG: &str = "watch.log";
+
+/// Within the range, oldest first. `None` if a signal asked to stop.
+pub(crate) fn published(
+    campaign: &Campaign,
+    watch: &Watch,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<Vec<String>>> {
+    let versions = match &watch.command {
+        Some(command) => match printed(campaign, command, signals)? {
+            Some(text) => words(&text),
+            None => return Ok(None),
+        },
+        None => listed(&releases(watch)?)?,
+    };
+    Ok(Some(matching(watch, &versions)))
+}
+
+/// Removes a leading `v`.
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace()
+        .map(|word| word.trim_start_matches('v').to_owned())
+        .collect()
+}
+
+fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
+    let mut versions: Vec<Version> = versions
+        .iter()
+        .filter_map(|version| Version::parse(version).ok())
+        .collect();
+    versions.retain(|version| watch.range.matches(version));
+    versions.sort();
+    versions.dedup();
+    // Skip versions that cannot be folder names.
+    versions
+        .iter()
+        .filter_map(|version| settings::version(version.to_string()).ok())
+        .collect()
+}
+
+fn printed(
+    campaign: &Campaign,
+    command: &[String],
+    signals: &mut Signals,
+) -> anyhow::Result<Option<String>> {
+    let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
+    let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    let outputs = (&made(&path)?, &made(&log)?);
+    let Some(status) = ran(
+        command,
+        &campaign.folder,
+        outputs,
+        Some(COMMAND_TIMEOUT),
+        signals,
+    )?
+    else {
+        return Ok(None);
+    };
+    ensure!(
+        status.success(),
+        "[watch] command has failed ({status}): read {}",
+        log.display()
+    );
+    std::fs::read_to_string(&path)
+        .map(Some)
+        .with_context(|| path.display().to_string())
+}
+
+fn releases(watch: &Watch) -> anyhow::Result<String> {
+    let name = watch.package.to_lowercase();
+    let (one, two) = (
+        name.get(..2).unwrap_or_default(),
+        name.get(2..4).unwrap_or_default(),
+    );
+    let url = format!("{}/{one}/{two}/{name}", watch.index);
+    let config = Config::builder()
+        .timeout_global(Some(INDEX_TIMEOUT))
+        .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+    let config = match url.starts_with("https:") {
+        true => config.tls_config(tls::client_config(None)?).build(),
+        false => config.build(),
+    };
+    let mut answer = http::agent(config)
+        .get(&url)
+        .call()
+        .map_err(|error| anyhow!("{url}: {}", http::reason(&error)))?;
+    answer
+        .body_mut()
+        .with_config()
+        .limit(MAX_ANSWER_BYTES)
+        .read_to_string()
+        .with_context(|| url)
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    vers: String,
+    #[serde(default)]
+    yanked: bool,
+}
+
+/// Versions that were not yanked.
+fn listed(text: &str) -> anyhow::Result<Vec<String>> {
+    let mut versions = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let entry: Entry = serde_json::from_str(line)
+            .context("the index has a line that is no version of a package")?;
+        if !entry.yanked {
+            versions.push(entry.vers);
+        }
+    }
+    Ok(versions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semver::VersionReq;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    const INDEX: &str = "{\"name\":\"agave-validator\",\"vers\":\"2.1.9\",\"yanked\":false}\n\
+                         {\"name\":\"agave-validator\",\"vers\":\"2.1.14\",\"yanked\":false}\n\
+                         {\"name\":\"agave-validator\",\"vers\":\"2.1.15\",\"yanked\":true}\n\
+                         {\"name\":\"agave-validator\",\"vers\":\"3.0.0-beta.1\",\"yanked\":false}\n\
+                         {\"name\":\"agave-validator\",\"vers\":\"2.2.0\",\"yanked\":false}\n";
+
+    fn watch(index: &str, command: Option<Vec<String>>) -> Watch {
+        let range = VersionReq::parse(">=2.1.10").unwrap();
+        Watch {
+            range,
+            command,
+            package: "agave-validator".to_owned(),
+            index: index.to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_index_is_asked_and_what_is_withdrawn_or_not_in_the_range_is_left_out() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", server.local_addr().unwrap());
+        let releases = std::thread::scope(|scope| {
+            let served = scope.spawn(|| {
+                let (mut stream, _) = server.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let first = lines.next().unwrap().unwrap();
+                while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{INDEX}",
+                    INDEX.len()
+                )
+                .unwrap();
+                first
+            });
+            let (watch, campaign) = (watch(&address, None), Campaign::default());
+            let found = published(&campaign, &watch, &mut Signals::listen().unwrap()).unwrap();
+            assert_eq!(found.unwrap(), ["2.1.14", "2.2.0"]);
+            served.join().unwrap()
+        });
+        assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");
+    }
+
+    #[test]
+    fn without_a_network_it_says_which_address_and_lines_that_are_none_are_refused() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", server.local_addr().unwrap());
+        drop(server);
+        let published_lines = published(
+            &Campaign::default(),
+            &watch(&address, None),
+            &mut Signals::listen().unwrap(),
+        );
+        assert!(
+            published_lines
+                .unwrap_err()
+                .to_string()
+                .contains("/ag/av/agave-validator")
+        );
+        assert!(
+            listed("<html>")
+                .unwrap_err()
+                .to_string()
+                .contains("no version")
+        );
+        let printed = words(&format!(
+            "v2.1.14 2.2.0\nlatest 2.2.0 2.2.1-{}\n",
+            "x".repeat(40)
+        ));
+        assert_eq!(matching(&watch("", None), &printed), ["2.1.14", "2.2.0"]);
+    }
+}

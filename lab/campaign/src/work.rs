@@ -1,0 +1,319 @@
+//! Runs the plan for each version without a result. Every step can be repeated: a build without a
+//! stored digest is done again, an experiment continues from its journal, and a round's rows are
+//! one transaction.
+
+use crate::collected::{Round, RoundOutcome, collected};
+use crate::compare;
+use crate::programs::{self, ResolvedProgram};
+use crate::settings::{Campaign, Program};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store};
+use crate::{page, round, watch};
+use anyhow::Context as _;
+use faultline_common::clock;
+use faultline_common::output::say;
+use faultline_common::signals::Signals;
+use faultline_experiments::args::Launching;
+use faultline_experiments::command::advance;
+use faultline_experiments::runner::Over;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// The second round confirms the findings of the first.
+const ROUNDS: u32 = 2;
+
+/// Limit of repetitions because of damaged recordings, per version and `campaign run`.
+const REPEATS: u32 = 2;
+
+const SIGNAL: &str = "a signal asked to";
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaunchOptions {
+    pub(crate) launcher: Launching,
+    pub(crate) i_vote: bool,
+}
+
+enum VersionOutcome {
+    Done,
+    /// Not done, and no other version can be run now.
+    Stopped(String),
+    Failed(String),
+}
+
+/// Makes the list match `campaign.toml`.
+pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
+    let known = store.listed()?;
+    for program in &campaign.programs {
+        let same = known.iter().find(|one| one.program == *program);
+        if !same.is_some_and(|one| one.source == FROM_FILE && !one.removed) {
+            store.add(program, FROM_FILE, now())?;
+        }
+    }
+    for one in known
+        .iter()
+        .filter(|one| one.source == FROM_FILE && !one.removed)
+    {
+        let mut named = campaign.programs.iter().chain([&campaign.baseline]);
+        if !named.any(|program| program.version == one.program.version) {
+            store.remove(&one.program.version)?;
+        }
+    }
+    store.listed()
+}
+
+pub(crate) fn run(
+    campaign: &Campaign,
+    store: &mut Store,
+    starting: LaunchOptions,
+) -> anyhow::Result<Result<(), String>> {
+    let mut signals = Signals::listen().context("signals cannot be heard")?;
+    list(campaign, store)?;
+    if check_requests(campaign, store, &mut signals)?.is_none() {
+        return Ok(Err(SIGNAL.to_owned()));
+    }
+    let Some(baseline) = baseline(campaign, store, &mut signals)? else {
+        return Ok(Err(SIGNAL.to_owned()));
+    };
+    round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
+    page::renew(campaign, store)?;
+    let conditions = conditions(campaign, &baseline);
+    let mut failed = Vec::new();
+    for one in list(campaign, store)?
+        .into_iter()
+        .filter(|one| !one.removed && !is_baseline(campaign, one))
+    {
+        let version = one.program.version.clone();
+        if stopped(&mut signals)? {
+            return Ok(Err(SIGNAL.to_owned()));
+        }
+        match run_version(
+            campaign,
+            store,
+            (&one, &baseline, &conditions),
+            starting,
+            &mut signals,
+        )? {
+            VersionOutcome::Done => store.found(&version, None, None)?,
+            VersionOutcome::Stopped(why) => return Ok(Err(why)),
+            VersionOutcome::Failed(why) => {
+                say(&format!("{version}: {why}"));
+                store.found(&version, None, Some(&why))?;
+                failed.push(version);
+            }
+        }
+        page::renew(campaign, store)?;
+    }
+    Ok(if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("without a result: {}", failed.join(", ")))
+    })
+}
+
+/// A pinned baseline is not under test.
+pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
+    one.source == BASELINE || one.program.version == campaign.baseline.version
+}
+
+pub(crate) const BASELINE: &str = "baseline";
+
+pub(crate) fn conditions(campaign: &Campaign, baseline: &ResolvedProgram) -> Conditions {
+    Conditions {
+        plan_digest: campaign.plan_digest.clone(),
+        baseline: campaign.baseline.version.clone(),
+        baseline_digest: baseline.digest.clone(),
+    }
+}
+
+/// Adds published versions; reports a missing network. `None` if a signal asked to stop.
+fn check_requests(
+    campaign: &Campaign,
+    store: &Store,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<()>> {
+    let Some(watched) = &campaign.watch else {
+        return Ok(Some(()));
+    };
+    let versions = match watch::published(campaign, watched, signals) {
+        Ok(Some(versions)) => versions,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            say(&format!(
+                "new versions are not known: {error:#}; continuing with those of the list"
+            ));
+            return Ok(Some(()));
+        }
+    };
+    let known = store.listed()?;
+    for version in versions {
+        if !known.iter().any(|one| one.program.version == version) {
+            say(&format!("{version} was published, and is added"));
+            store.add(
+                &Program {
+                    version,
+                    ..Program::default()
+                },
+                FROM_WATCH,
+                now(),
+            )?;
+        }
+    }
+    Ok(Some(()))
+}
+
+/// An experiment handles signals while it runs; this handles those between experiments.
+fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
+    Ok(signals
+        .wait(None, Duration::ZERO)?
+        .iter()
+        .any(|signal| signal.stops().is_some()))
+}
+
+fn baseline(
+    campaign: &Campaign,
+    store: &Store,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<ResolvedProgram>> {
+    let listed = store.listed()?;
+    let version = &campaign.baseline.version;
+    let same = listed.iter().find(|one| one.program.version == *version);
+    let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
+    let Some(obtained) = obtained else {
+        return Ok(None);
+    };
+    if same.is_none() {
+        store.add(&campaign.baseline, BASELINE, now())?;
+    }
+    store.found(version, Some(&obtained.digest), None)?;
+    store.name_baseline(version, &obtained.digest)?;
+    Ok(Some(obtained))
+}
+
+fn run_version(
+    campaign: &Campaign,
+    store: &mut Store,
+    (one, baseline, conditions): (&ListedVersion, &ResolvedProgram, &Conditions),
+    starting: LaunchOptions,
+    signals: &mut Signals,
+) -> anyhow::Result<VersionOutcome> {
+    let version = &one.program.version;
+    // A finished version obtains no program, so its file may have changed.
+    if let Err(error) = programs::unchanged(campaign, &one.program, one) {
+        return Ok(VersionOutcome::Failed(format!("{error:#}")));
+    }
+    let mut repeats = 0;
+    while let Some(round) = next_round(campaign, store, version, conditions)? {
+        // The first round makes the digest final.
+        let listed = store.listed()?;
+        let same = listed.iter().find(|one| one.program.version == *version);
+        let program = match programs::obtain(campaign, &one.program, same, signals) {
+            Ok(Some(program)) => program,
+            Ok(None) => return Ok(VersionOutcome::Stopped(SIGNAL.to_owned())),
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
+        };
+        store.found(version, Some(&program.digest), None)?;
+        let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
+        for experiment in &experiments {
+            if stopped(signals)? {
+                return Ok(VersionOutcome::Stopped(SIGNAL.to_owned()));
+            }
+            say(&format!(
+                "{version}: round {round}, in {}",
+                experiment.plan.folder.display()
+            ));
+            match advance(experiment.plan.clone(), starting.launcher, starting.i_vote) {
+                Ok(Over::Finished) => {}
+                Ok(Over::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
+                Ok(Over::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
+                Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
+            }
+        }
+        let finished = Round {
+            version,
+            round,
+            program: &program,
+            conditions,
+        };
+        match collected(campaign, &finished, &experiments, baseline) {
+            Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
+                repeats += 1;
+                say(&format!("{version}: {why}; its pair is repeated"));
+            }
+            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
+                return Ok(VersionOutcome::Failed(why));
+            }
+            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
+        }
+    }
+    Ok(VersionOutcome::Done)
+}
+
+pub(crate) fn next(
+    campaign: &Campaign,
+    store: &Store,
+    one: &ListedVersion,
+    all: &[ListedVersion],
+) -> anyhow::Result<Option<u32>> {
+    let version = &campaign.baseline.version;
+    let baseline = all.iter().find(|one| one.program.version == *version);
+    let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
+        return Ok(Some(1));
+    };
+    let baseline = ResolvedProgram {
+        file: PathBuf::new(),
+        digest,
+    };
+    let conditions = conditions(campaign, &baseline);
+    next_round(campaign, store, &one.program.version, &conditions)
+}
+
+/// A round with void runs, the first round, or a second one if the first found a difference. `None`
+/// if nothing is left.
+fn next_round(
+    campaign: &Campaign,
+    store: &Store,
+    version: &str,
+    conditions: &Conditions,
+) -> anyhow::Result<Option<u32>> {
+    let runs = store.runs()?;
+    let of_version = || {
+        runs.iter()
+            .filter(|run| run.release == *version && run.conditions == *conditions)
+    };
+    if let Some(void) = of_version().find(|run| run.is_void()) {
+        return Ok(Some(void.round));
+    }
+    let Some(newest) = of_version().max_by_key(|run| run.round) else {
+        return Ok(Some(1));
+    };
+    let (round, machine) = (newest.round, newest.machine.clone());
+    if round >= ROUNDS {
+        return Ok(None);
+    }
+    let groups = compare::groups(&runs, campaign.margin);
+    let group = groups
+        .iter()
+        .find(|group| group.conditions == *conditions && group.machine == machine);
+    let release = group.and_then(|group| {
+        group
+            .releases
+            .iter()
+            .find(|release| release.version == version)
+    });
+    let found = |release: &compare::Release| {
+        release
+            .judged
+            .iter()
+            .flatten()
+            .any(|one| one.mark.needs_repetition())
+    };
+    Ok(release.is_some_and(found).then_some(round + 1))
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since: Duration = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

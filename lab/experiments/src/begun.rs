@@ -1,0 +1,49 @@
+use crate::folder::{self, Folder};
+use crate::journal::{self, JournalState};
+use crate::plan::{self, Plan};
+use crate::plan_command;
+use anyhow::{Context, bail};
+use faultline_common::args::UsageError;
+use std::path::Path;
+
+/// By folder or plan.
+pub fn find(path: &Path) -> anyhow::Result<Folder> {
+    let file_name = || path.display().to_string();
+    if std::fs::metadata(path).with_context(file_name)?.is_dir() {
+        return Ok(Folder::new(
+            &std::path::absolute(path).with_context(file_name)?,
+        ));
+    }
+    Ok(Folder::new(&plan_command::read(path)?.folder))
+}
+
+/// Fails if the plan was changed since.
+pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+    let standing = JournalState::of(&journal::read(&folder.journal())?);
+    let begun = standing.begun.as_ref().with_context(|| {
+        format!(
+            "{}: nothing was begun here: use `faultline experiment run`",
+            folder.path().display()
+        )
+    })?;
+    let copy = folder.plan();
+    let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
+    if folder::digest(&text) != begun.plan {
+        bail!(
+            "{}: this is not the plan that the experiment was begun with any more: put it back",
+            copy.display()
+        );
+    }
+    let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
+        let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        UsageError(file_name.join("\n"))
+    })?;
+    // The folder may have been moved.
+    Ok((
+        Plan {
+            folder: folder.path().to_owned(),
+            ..plan
+        },
+        standing,
+    ))
+}

@@ -1,0 +1,110 @@
+use super::facts::Stake;
+use super::keypair::public_key;
+use crate::plan::{Cluster, Kind, Plan, Workload};
+use faultline_common::rpc::{RetryPolicy, Rpc};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Public nodes limit requests.
+const TRIES: RetryPolicy = RetryPolicy {
+    most: 3,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(10),
+};
+
+pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
+    ask_with(plan, TRIES)
+}
+
+fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
+    if plan.workload.kind != Kind::Validator {
+        return BTreeMap::new();
+    }
+    let mut answer = None;
+    let mut stakes = BTreeMap::new();
+    for lane in &plan.lanes {
+        let stake = match (&lane.identity, node_url(&plan.workload)) {
+            (None, _) => Err("the plan names no identity".to_owned()),
+            (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
+            (Some(file), Some(url)) => public_key(file).and_then(|identity| {
+                let genesis = plan.workload.cluster.and_then(Cluster::genesis_hash);
+                let accounts = answer.get_or_insert_with(|| vote_accounts(url, genesis, tries));
+                match accounts {
+                    Ok(accounts) => Ok(accounts.of(&identity)),
+                    Err(why) => Err(why.clone()),
+                }
+            }),
+        };
+        stakes.insert(lane.name.clone(), stake.unwrap_or_else(Stake::Unknown));
+    }
+    stakes
+}
+
+fn node_url(workload: &Workload) -> Option<&str> {
+    let named = workload.cluster_rpc.as_deref();
+    named.or_else(|| workload.cluster?.rpc())
+}
+
+#[derive(Debug, Deserialize)]
+struct VoteAccounts {
+    current: Vec<VoteAccount>,
+    delinquent: Vec<VoteAccount>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VoteAccount {
+    node_pubkey: String,
+    activated_stake: u64,
+}
+
+impl VoteAccounts {
+    /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
+    fn of(&self, identity: &str) -> Stake {
+        let own = |account: &&VoteAccount| account.node_pubkey == identity;
+        let stake = (self.current.iter().chain(&self.delinquent))
+            .filter(own)
+            .fold(0_u64, |sum, account| {
+                sum.saturating_add(account.activated_stake)
+            });
+        match stake {
+            0 if self.current.iter().any(|account| own(&account)) => Stake::Votes,
+            stake => Stake::Known(stake),
+        }
+    }
+}
+
+/// Errors only include host and port: the rest may be a key.
+fn vote_accounts(
+    url: &str,
+    genesis: Option<&str>,
+    tries: RetryPolicy,
+) -> Result<VoteAccounts, String> {
+    let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
+    if let Some(genesis) = genesis {
+        let found: String = result(&rpc, "getGenesisHash")?;
+        if found != genesis {
+            return Err(format!(
+                "the node is of another cluster: its genesis hash is {found}, not {genesis}"
+            ));
+        }
+    }
+    let accounts: VoteAccounts = result(&rpc, "getVoteAccounts")?;
+    if accounts.current.is_empty() && accounts.delinquent.is_empty() {
+        return Err("the node knows no vote account of its cluster".to_owned());
+    }
+    Ok(accounts)
+}
+
+fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
+    let result = rpc
+        .ask(method, &json!([]))
+        .map_err(|error| error.to_string())?;
+    result.ok_or_else(|| format!("{method}: the result is null"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+mod changed;
+mod dry_run;
+mod launcher;
+mod stop;
+mod void;
+
+pub use launcher::{facts, launcher};
+pub use void::{VoidRun, void};
+
+use super::begun::{begun, find};
+use super::folder::Folder;
+use super::journal::{self, JournalState};
+use super::lock::{self, Holder, Lock};
+use super::runner::{Over, Real, Runner};
+use super::schedule::schedule;
+use super::{plan_command, report, status, targets};
+use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs, StopArgs};
+use crate::plan::Plan;
+use anyhow::{Context, bail};
+use faultline_common::clock;
+use faultline_common::files::TempFile;
+use faultline_common::output::{print, say};
+use faultline_isolation::folders::{self, Init, Purpose};
+use faultline_kernel::HostRoot;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// From SIGTERM to SIGKILL for leftovers of a killed runner.
+const SWEEP_GRACE: Duration = Duration::from_secs(30);
+
+pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
+    match &args.what {
+        Experiment::Init(args) => init(args),
+        Experiment::Plan(args) => {
+            let (printed, code) = plan_command::plan(args, facts(args.launcher))?;
+            print(&printed).map(|()| code)
+        }
+        Experiment::Run(args) => run_plan(args),
+        Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
+        Experiment::Resume(args) => resume(args),
+        Experiment::Stop(args) => stop(args),
+        Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
+    }
+}
+
+fn init(args: &InitArgs) -> anyhow::Result<u8> {
+    let now = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    for folder in &args.folders {
+        let _guard = match folder.is_dir() {
+            true => Some(folders::lock_folder(
+                folder,
+                Purpose::Work,
+                &HostRoot::default(),
+            )?),
+            false => None,
+        };
+        let words = match folders::init(folder, now)? {
+            Init::Made => "made, and marked",
+            Init::Marked => "marked",
+            Init::Already => "was marked before",
+        };
+        say(&format!("{}: {words}: runs may clear it", folder.display()));
+    }
+    Ok(0)
+}
+
+fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
+    let plan = plan_command::read(&args.plan)?;
+    if args.dry_run {
+        return dry_run::dry_run(&plan);
+    }
+    ended(begin(plan, args.launcher, args.i_vote)?)
+}
+
+fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
+    let folder = Folder::new(&plan.folder);
+    std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
+    let _lock = Lock::take(&folder.lock())?;
+    remove_unlocked(&folder)?;
+    let launcher = launcher(which)?;
+    launcher::refuse(&plan, &*launcher, i_vote)?;
+    let _folders = lock::folders(&plan)?;
+    keep(&folder.plan(), plan.text.as_bytes())?;
+    let turns = schedule(&plan);
+    let mut system = Real::new(launcher)?;
+    Runner::begin(plan, turns, &mut system)?.run()
+}
+
+/// Runs a plan from its beginning, or continues it.
+pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
+    let folder = Folder::new(&plan.folder);
+    let journal = folder.journal();
+    let lines = if journal.exists() {
+        journal::read(&journal)?
+    } else {
+        Vec::new()
+    };
+    if JournalState::of(&lines).begun.is_none() {
+        return begin(plan, which, i_vote);
+    }
+    let (plan, standing) = begun(&folder)?;
+    go_on(plan, &standing)
+}
+
+/// Refuses an existing experiment; removes remains without a first journal line.
+fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
+    let path = folder.journal();
+    if !path.exists() {
+        return Ok(());
+    }
+    if JournalState::of(&journal::read(&path)?).begun.is_some() {
+        let folder = folder.path().display();
+        bail!(
+            "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
+        );
+    }
+    std::fs::remove_file(&path).with_context(|| path.display().to_string())
+}
+
+fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        let part = TempFile::create(path)?;
+        part.file().write_all(bytes)?;
+        part.file().sync_all()?;
+        part.finish(path)
+    };
+    write().with_context(|| path.display().to_string())
+}
+
+fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    if args.experiment.is_file() {
+        changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
+    }
+    if standing.finished {
+        let _lock = Lock::take(&folder.lock())?;
+        say("this experiment is finished");
+        return Ok(0);
+    }
+    ended(go_on(plan, &standing)?)
+}
+
+fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
+    let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
+    if standing.finished {
+        return Ok(Over::Finished);
+    }
+    let _folders = lock::folders(&plan)?;
+    let name = standing
+        .begun
+        .as_ref()
+        .map(|begun| begun.launcher.clone())
+        .unwrap_or_default();
+    let mut system = Real::new(launcher::named(&name)?)?;
+    Runner::resume(plan, &mut system)?.run()
+}
+
+fn ended(over: Over) -> anyhow::Result<u8> {
+    match over {
+        Over::Finished => {
+            say("the experiment is finished");
+            Ok(0)
+        }
+        Over::Stopped(why) | Over::GaveUp(why) => bail!("the experiment has stopped: {why}"),
+    }
+}
+
+fn stop(args: &StopArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    let path = folder.lock();
+    if let Holder::Process(pid) = lock::holder(&path)? {
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid =
+            pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        // Only a held lock guarantees that the pid is its holder's.
+        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(&path)?) {
+            pidfd_send_signal(&process, Signal::TERM)
+                .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
+            say(&format!(
+                "process {} was asked to stop; it ends what runs first",
+                pid.as_raw_nonzero()
+            ));
+        }
+        stop::wait(&path)?;
+    }
+    // A killed runner leaves its processes behind.
+    let _lock = Lock::take(&path)?;
+    let name = standing
+        .begun
+        .map(|begun| begun.launcher)
+        .unwrap_or_default();
+    let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    swept
+        .iter()
+        .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+    if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
+        say(&format!(
+            "warning: the targets file still lists a recorder: {error:#}"
+        ));
+    }
+    // It may have finished meanwhile.
+    let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
+    let (next, shown) = if finished {
+        ("report", "shows its results")
+    } else {
+        ("resume", "continues")
+    };
+    let over = if finished {
+        "the experiment is finished; "
+    } else {
+        ""
+    };
+    say(&format!(
+        "nothing runs; {over}`faultline experiment {next} {}` {shown}",
+        folder.path().display()
+    ));
+    Ok(0)
+}

@@ -1,0 +1,70 @@
+use crate::args::Launching;
+use crate::check::{self, LauncherFacts};
+use crate::plan::{Plan, Severity};
+use crate::plan_command;
+use anyhow::bail;
+use faultline_common::output::say;
+use faultline_isolation::{CgroupRoots, Direct, Launcher, Systemd};
+use faultline_kernel::HostRoot;
+use std::path::Path;
+
+/// Exists if systemd is PID 1.
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// Fails with a remedy if it does not work here.
+pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
+    match which {
+        Launching::Systemd => systemd(),
+        Launching::Direct => direct(),
+        Launching::Auto if Path::new(SYSTEMD).is_dir() => systemd(),
+        Launching::Auto => direct(),
+    }
+}
+
+pub(super) fn named(name: &str) -> anyhow::Result<Box<dyn Launcher>> {
+    launcher(if name == "systemd" {
+        Launching::Systemd
+    } else {
+        Launching::Direct
+    })
+}
+
+fn systemd() -> anyhow::Result<Box<dyn Launcher>> {
+    Ok(Box::new(Systemd::connect(&HostRoot::default())?))
+}
+
+fn direct() -> anyhow::Result<Box<dyn Launcher>> {
+    Ok(Box::new(Direct::new(&CgroupRoots::default())?))
+}
+
+pub fn facts(which: Launching) -> Result<LauncherFacts, String> {
+    let launcher = launcher(which).map_err(|error| format!("{error:#}"))?;
+    Ok(of(&*launcher))
+}
+
+fn of(launcher: &dyn Launcher) -> LauncherFacts {
+    LauncherFacts {
+        name: launcher.name().to_owned(),
+        can: launcher.can().clone(),
+    }
+}
+
+/// Prints all findings.
+pub(super) fn refuse(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
+    let facts = check::gather(plan, Ok(of(launcher)));
+    let found = check::findings(plan, &facts, i_vote);
+    let refused = found
+        .iter()
+        .filter(|finding| finding.severity == Severity::Refuse)
+        .count();
+    for finding in found
+        .iter()
+        .filter(|finding| finding.severity != Severity::Ignore)
+    {
+        say(&plan_command::finding(finding));
+    }
+    if refused > 0 {
+        bail!("the plan cannot be run as it is: {refused} of its problems forbid it");
+    }
+    Ok(())
+}

@@ -1,0 +1,467 @@
+mod arms;
+mod search;
+mod whole;
+mod workload;
+
+use super::{
+    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder,
+    ReportRules, Rule, Severity, Stop, Workload,
+};
+use faultline_isolation::CpuSet;
+use faultline_report::report::{SCALARS, scalar};
+use faultline_settings::{
+    ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::DeValue;
+
+const LARGEST: u64 = 1 << 20;
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
+    let alone = |what: String| {
+        vec![ConfigError {
+            file: Some(file.to_owned()),
+            ..ConfigError::new(what)
+        }]
+    };
+    let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
+    match std::fs::metadata(file) {
+        Ok(meta) if !meta.is_file() => {
+            return Err(alone("is no file: name the plan's own file".to_owned()));
+        }
+        Ok(meta) if meta.len() > LARGEST => {
+            return Err(alone("is larger than 1 MiB, so it is no plan".to_owned()));
+        }
+        _ => {}
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| alone(error.to_string()))?;
+    parse(&text, &absolute)
+}
+
+/// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
+/// Returns all mistakes.
+pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
+    let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
+        let (plan, places) = sections(&mut top, &base, m);
+        top.finish(m);
+        let plan = Plan {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            ..plan
+        };
+        // Consequences of mistakes are not reported.
+        if m.is_empty() {
+            whole::check(&plan, &places, m);
+            search::check(&plan, places.search, m);
+        }
+        plan
+    });
+    plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+}
+
+struct Base(PathBuf);
+
+impl Base {
+    /// Absolute, without `.`; `..` is resolved lexically.
+    fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
+        text(value).map(|text| self.join(&text))
+    }
+
+    /// Without a slash, a name for `PATH`.
+    fn program(&self, text: &str) -> PathBuf {
+        if text.contains('/') && !text.starts_with('{') {
+            self.join(text)
+        } else {
+            PathBuf::from(text)
+        }
+    }
+
+    fn join(&self, text: &str) -> PathBuf {
+        let mut path = PathBuf::new();
+        for part in self.0.join(text).components() {
+            match part {
+                std::path::Component::CurDir => {}
+                std::path::Component::ParentDir => drop(path.pop()),
+                other => path.push(other),
+            }
+        }
+        path
+    }
+}
+
+#[derive(Default)]
+struct Places {
+    arms: Vec<Option<usize>>,
+    lanes: Vec<Option<usize>>,
+    workload: Option<usize>,
+    how: Option<usize>,
+    counted_from: Option<usize>,
+    first_transaction_within: Option<usize>,
+    search: Option<usize>,
+}
+
+fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan, Places) {
+    let mut plan = general(top, base, m);
+    let mut places = Places::default();
+    if !top.has("workload") {
+        top.lacks("workload", "[workload] is missing: what is run");
+    }
+    let mut single = None;
+    let apart = top.has("lane");
+    top.table("workload", m, |t, m| {
+        places.workload = t.line(m);
+        plan.workload = workload::workload(t, base, m);
+        single = workload::single_lane(t, base, m);
+        if single.is_none() && !apart {
+            t.lacks(
+                "ledger",
+                "workload.ledger is missing: the folder that a run works in",
+            );
+        }
+    });
+    plan.stop = stops(plan.workload.kind);
+    workload::lanes(top, base, single, (&mut plan.lanes, &mut places), m);
+    begin(top, &mut plan, (base, &mut places), m);
+    let searches = top.has("search");
+    top.table("stop", m, |t, m| {
+        places.counted_from = t.line_of("counted_from", m);
+        places.first_transaction_within = t.line_of("first_transaction_within", m);
+        if searches && t.has("duration") {
+            m.push(
+                t.line_of("duration", m),
+                "stop.duration: a search ends by itself; say search.most instead",
+            );
+        }
+        stop(t, &mut plan.stop, m);
+    });
+    top.table("host", m, |t, m| host(t, &mut plan.host, m));
+    top.table("recorder", m, |t, m| plan.recorder = recorder(t, base, m));
+    top.table("report", m, |t, m| {
+        plan.report.primary = t.take("primary", m, |v| metric(text(v)?));
+        plan.report.margin = t.take("margin", m, |v| percent(number(v)?));
+    });
+    (plan.arms, places.arms) = arms::arms(top, base, m);
+    concurrent(top, &mut plan, m);
+    places.search = top.line_of("search", m);
+    if searches {
+        places.arms = vec![places.search];
+    }
+    search::search(top, &mut plan, m);
+    (plan, places)
+}
+
+/// The keys before all sections.
+fn general(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Plan {
+    let mut plan = empty();
+    plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
+    plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
+    let replicates = top.take("replicates", m, |v| within(v, 1..=1000));
+    top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
+    top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
+    order(top, &mut plan, m);
+    // Only balanced in pairs.
+    let pairs = plan.order == Order::Abba && !top.has("concurrent");
+    let usual = if top.has("search") { 1 } else { 3 };
+    plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
+    plan
+}
+
+fn empty() -> Plan {
+    Plan {
+        file: PathBuf::new(),
+        text: String::new(),
+        name: String::new(),
+        folder: PathBuf::new(),
+        replicates: 3,
+        order: Order::Abba,
+        seed: 1,
+        attempts: 3,
+        workload: Workload {
+            kind: Kind::Validator,
+            command: Vec::new(),
+            user: None,
+            working_folder: None,
+            environment: Default::default(),
+            open_files: None,
+            binary: None,
+            cache_variable: "AGAVE_PROGRAM_CACHE_ENTRIES".to_owned(),
+            cluster: None,
+            cluster_rpc: None,
+            entrypoints: Vec::new(),
+            known_validators: Vec::new(),
+        },
+        begin: Begin::AsIs,
+        page_cache: PageCache::DropFiles,
+        stop: stops(Kind::Validator),
+        host: HostRules {
+            cool_down: 5 * MINUTE,
+            patience: 30 * MINUTE,
+            busy_cpus: Rule {
+                bound: 2.0,
+                severity: Severity::Warn,
+            },
+            free_disk: Rule {
+                bound: 100 << 30,
+                severity: Severity::Refuse,
+            },
+            swap: Severity::Warn,
+            huge_pages: Severity::Warn,
+            governor: Severity::Warn,
+            leftovers: Severity::Refuse,
+        },
+        recorder: Recorder::default(),
+        arms: Vec::<Arm>::new(),
+        lanes: Vec::<Lane>::new(),
+        concurrent: None,
+        report: ReportRules::default(),
+        search: None,
+    }
+}
+
+fn stops(kind: Kind) -> Stop {
+    let follows = kind == Kind::Validator;
+    Stop {
+        duration: 12 * HOUR,
+        counted_from: if follows {
+            CountedFrom::FirstTransaction
+        } else {
+            CountedFrom::Start
+        },
+        first_transaction_within: follows.then_some(6 * HOUR),
+        no_progress_for: follows.then_some(30 * MINUTE),
+        at_tip_within: None,
+        grace: 2 * MINUTE,
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.len() <= 40 && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?}: a name has 1 to 40 lower-case letters, digits and dashes, as in \"ram-mainnet\""
+    ))
+}
+
+fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
+    let words = [
+        ("abba", Order::Abba),
+        ("latin-square", Order::LatinSquare),
+        ("random", Order::Random),
+        ("sequential", Order::Sequential),
+    ];
+    let line = top.line_of("order", m);
+    let given = top.take("order", m, |v| choice(v, &words));
+    // Reports a mistake only once.
+    let forced = top
+        .take("force_order", m, flag)
+        .unwrap_or(top.has("force_order"));
+    plan.order = given.unwrap_or(plan.order);
+    if plan.order == Order::Sequential && !forced {
+        m.push(
+            line,
+            "order: with \"sequential\" whatever changes with time looks like a difference between arms; choose \
+             another order, or say force_order = true",
+        );
+    }
+    if top.has("concurrent") {
+        for key in ["order", "force_order", "seed"] {
+            if top.has(key) {
+                m.push(
+                    top.line_of(key, m),
+                    format!(
+                        "{key}: means nothing where all arms run at the same time; leave it out"
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn begin(
+    top: &mut Table<'_>,
+    plan: &mut Plan,
+    (base, places): (&Base, &mut Places),
+    m: &mut ConfigErrors<'_>,
+) {
+    if !top.has("begin") {
+        top.lacks(
+            "begin",
+            "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
+        );
+    }
+    top.table("begin", m, |t, m| {
+        places.how = t.line_of("how", m);
+        let how = [("download", 0), ("restore", 1), ("as-is", 2)];
+        let how = t.need("how", m, |v| choice(v, &how));
+        let from = t.take("from", m, |v| base.path(v));
+        plan.begin = match (how, from) {
+            (Some(1), Some(from)) => Begin::Restore { from },
+            (Some(1), None) if !t.has("from") => {
+                t.lacks(
+                    "from",
+                    "begin: from is missing: the folder whose snapshots are copied before each run",
+                );
+                Begin::AsIs
+            }
+            (Some(0 | 2), Some(_)) => {
+                t.refuse("from is for how = \"restore\" only; leave it out", m);
+                Begin::AsIs
+            }
+            (Some(0), None) => Begin::Download,
+            _ => Begin::AsIs,
+        };
+        let words = [
+            ("drop-files", PageCache::DropFiles),
+            ("drop-all", PageCache::DropAll),
+            ("leave", PageCache::Leave),
+        ];
+        t.set("page_cache", &mut plan.page_cache, m, |v| choice(v, &words));
+    });
+}
+
+fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut ConfigErrors<'_>) {
+    t.set("duration", &mut stop.duration, m, |v| {
+        at_least(time(v)?, Duration::from_secs(1))
+    });
+    let words = [
+        ("first-transaction", CountedFrom::FirstTransaction),
+        ("start", CountedFrom::Start),
+    ];
+    t.set("counted_from", &mut stop.counted_from, m, |v| {
+        choice(v, &words)
+    });
+    t.set(
+        "first_transaction_within",
+        &mut stop.first_transaction_within,
+        m,
+        rule_time,
+    );
+    t.set("no_progress_for", &mut stop.no_progress_for, m, rule_time);
+    t.set("at_tip_within", &mut stop.at_tip_within, m, rule_time);
+    t.set("grace", &mut stop.grace, m, time);
+}
+
+fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
+    match value.as_str() {
+        Some("never") => Ok(None),
+        _ => at_least(time(value)?, Duration::from_secs(1)).map(Some),
+    }
+}
+
+fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut ConfigErrors<'_>) {
+    t.set("cool_down", &mut rules.cool_down, m, time);
+    t.set("patience", &mut rules.patience, m, time);
+    t.table("busy_cpus", m, |t, m| {
+        t.set("at_most", &mut rules.busy_cpus.bound, m, number);
+        t.set("otherwise", &mut rules.busy_cpus.severity, m, severity);
+    });
+    t.table("free_disk", m, |t, m| {
+        t.set("at_least", &mut rules.free_disk.bound, m, size);
+        t.set("otherwise", &mut rules.free_disk.severity, m, severity);
+    });
+    t.set("swap", &mut rules.swap, m, severity);
+    t.set("huge_pages", &mut rules.huge_pages, m, severity);
+    t.set("governor", &mut rules.governor, m, severity);
+    t.set("leftovers", &mut rules.leftovers, m, severity);
+}
+
+fn recorder(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Recorder {
+    Recorder {
+        program: t.take("program", m, |v| text(v).map(|text| base.program(&text))),
+        config: t.take("config", m, |v| base.path(v)),
+        interval: t.take("interval", m, |v| {
+            at_least(time(v)?, Duration::from_millis(100))
+        }),
+        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
+        targets: t.take("targets", m, |v| targets(base.path(v)?)),
+    }
+}
+
+fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
+    choice(
+        value,
+        &[
+            ("ignore", Severity::Ignore),
+            ("warn", Severity::Warn),
+            ("refuse", Severity::Refuse),
+        ],
+    )
+}
+
+fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
+    let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
+    // An invalid arm may lack its name.
+    let sound = m.is_empty();
+    top.table("concurrent", m, |t, m| {
+        let twice = t.take("twice", m, |v| {
+            let wanted = text(v)?;
+            let known = || {
+                arms.iter()
+                    .map(|name| format!("{name:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let arm_index = arms.iter().position(|arm| *arm == wanted);
+            arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
+                format!(
+                    "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
+                    known()
+                )
+            })
+        });
+        let shared_device = t
+            .take("shared_device", m, severity)
+            .unwrap_or(Severity::Refuse);
+        plan.concurrent = Some(Concurrent {
+            twice: twice.unwrap_or(0),
+            shared_device,
+        });
+    });
+}
+
+fn at_least(time: Duration, least: Duration) -> Result<Duration, String> {
+    if time < least {
+        Err(format!("{time:?} is shorter than {least:?}"))
+    } else {
+        Ok(time)
+    }
+}
+
+fn metric(text: String) -> Result<String, String> {
+    if scalar(&text).is_some() {
+        return Ok(text);
+    }
+    let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
+    Err(format!(
+        "{text:?} is no metric; there are {}",
+        known.join(", ")
+    ))
+}
+
+fn targets(file: PathBuf) -> Result<PathBuf, String> {
+    let ending = file.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
+        return Ok(file);
+    }
+    Err(format!(
+        "{}: Prometheus reads targets only from files that end in .json, .yml or .yaml",
+        file.display()
+    ))
+}
+
+fn percent(number: f64) -> Result<f64, String> {
+    if number > 0.0 && number < 100.0 {
+        Ok(number / 100.0)
+    } else {
+        Err(format!("{number} is not between 0 and 100"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

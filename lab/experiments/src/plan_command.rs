@@ -1,0 +1,140 @@
+//! `faultline experiment plan`: checks a plan before it runs.
+
+mod estimate;
+mod text;
+
+pub use estimate::{Estimate, estimate};
+pub use text::finding;
+
+use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
+use super::plan::{self, Arm, Plan, Search, Severity};
+use super::schedule::{Turn, schedule};
+use crate::args::PlanArgs;
+use faultline_common::args::UsageError;
+use faultline_common::output::json;
+use faultline_isolation::Limits;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+pub fn read(file: &Path) -> anyhow::Result<Plan> {
+    plan::load(file).map_err(|mistakes| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        let head = match lines.len() {
+            1 => "the plan has a mistake".to_owned(),
+            some => format!("the plan has {some} mistakes"),
+        };
+        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
+    })
+}
+
+/// The exit code is 1 if the plan is refused.
+pub fn plan(
+    args: &PlanArgs,
+    launcher: Result<LauncherFacts, String>,
+) -> anyhow::Result<(String, u8)> {
+    let plan = read(&args.plan)?;
+    let facts = check::gather(&plan, launcher);
+    let outlook = Outlook::new(&plan, &facts, args.i_vote);
+    let printed = if args.json {
+        json(&outlook)?
+    } else {
+        text::page(&outlook)
+    };
+    Ok((printed, u8::from(!outlook.may_run)))
+}
+
+#[derive(Debug, Serialize)]
+pub struct Outlook {
+    pub name: String,
+    pub plan: PathBuf,
+    pub folder: PathBuf,
+    /// Absent if no cgroups can be made.
+    pub launcher: Option<String>,
+    pub may_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchOutlook>,
+    pub arms: Vec<ArmOutlook>,
+    pub turns: Vec<Turn>,
+    pub estimate: Estimate,
+    pub disk: Vec<SpaceNeed>,
+    /// Worst first.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ArmOutlook {
+    pub name: String,
+    /// Without the CPUs of lanes.
+    pub limits: Limits,
+    pub cache_entries: Option<u32>,
+    pub binary: Option<PathBuf>,
+    pub arguments: Vec<String>,
+    /// Names only: values may be secrets.
+    pub variables: Vec<String>,
+}
+
+/// In bytes, seconds and percent.
+#[derive(Debug, Serialize)]
+pub struct SearchOutlook {
+    pub from: u64,
+    pub width_percent: f64,
+    pub settle_seconds: u64,
+    pub dwell_seconds: u64,
+    pub most_seconds: u64,
+    pub horizon_seconds: u64,
+}
+
+impl SearchOutlook {
+    fn new(search: &Search) -> Self {
+        SearchOutlook {
+            from: search.from,
+            width_percent: 100.0 * search.width,
+            settle_seconds: search.settle.as_secs(),
+            dwell_seconds: search.dwell.as_secs(),
+            most_seconds: search.most.as_secs(),
+            horizon_seconds: search.horizon.as_secs(),
+        }
+    }
+}
+
+impl ArmOutlook {
+    fn new(arm: &Arm) -> Self {
+        ArmOutlook {
+            name: arm.name.clone(),
+            limits: arm.limits(&plan::Lane::default()),
+            cache_entries: arm.cache_entries,
+            binary: arm.binary.clone(),
+            arguments: arm.arguments.clone(),
+            variables: arm.environment.keys().cloned().collect(),
+        }
+    }
+}
+
+impl Outlook {
+    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
+        let findings = check::findings(plan, facts, i_vote);
+        let turns = schedule(plan);
+        Outlook {
+            name: plan.name.clone(),
+            plan: plan.file.clone(),
+            folder: plan.folder.clone(),
+            launcher: facts
+                .launcher
+                .as_ref()
+                .ok()
+                .map(|launcher| launcher.name.clone()),
+            may_run: findings
+                .iter()
+                .all(|finding| finding.severity < Severity::Refuse),
+            search: plan.search.as_ref().map(SearchOutlook::new),
+            arms: plan.arms.iter().map(ArmOutlook::new).collect(),
+            estimate: estimate(plan, turns.len()),
+            turns,
+            disk: check::needs(plan, facts),
+            findings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

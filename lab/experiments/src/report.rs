@@ -1,0 +1,264 @@
+//! Combines the journal with the recordings of the runs that count. Works at any time and changes
+//! nothing.
+
+mod context;
+mod from_experiment;
+mod headline;
+mod schedule;
+mod search;
+mod section;
+
+use super::folder::Folder;
+use super::journal::{self, JournalState};
+use super::outcome::{Ending, Validity};
+use super::plan::{self, Kind, Plan};
+use super::replay;
+use super::schedule::Scheduled;
+use super::search::Answer;
+use crate::args::ExperimentReportArgs;
+use anyhow::{Context as _, anyhow};
+use faultline_common::files::put;
+use faultline_report::render;
+use faultline_report::report::{self, DEFAULT, Options, SCALARS, model};
+use faultline_report::run::{self, Run};
+use faultline_text::clean;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub const REPORT: &str = "report";
+
+/// The slots of each replay.
+const SLOTS: &str = "slots";
+
+#[derive(Debug)]
+pub struct Experiment {
+    pub folder: Folder,
+    pub plan: Plan,
+    pub standing: JournalState,
+}
+
+#[derive(Debug)]
+pub struct Counted<'e> {
+    pub scheduled: &'e Scheduled,
+    pub turn: u32,
+    pub attempt: u32,
+    pub ending: &'e Ending,
+}
+
+impl Counted<'_> {
+    /// `512G, run 2`.
+    pub(crate) fn name(&self) -> String {
+        let twin = if self.scheduled.second { " (A/A)" } else { "" };
+        format!(
+            "{}{twin}, run {}",
+            self.scheduled.arm, self.scheduled.replicate
+        )
+    }
+}
+
+pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
+    let experiment = Experiment::read(&args.experiment)?;
+    let (report, slots) = experiment.report()?;
+    // It contains nothing else.
+    let force = args.force || args.out.is_none();
+    let out: PathBuf = args
+        .out
+        .clone()
+        .unwrap_or_else(|| experiment.folder.path().join(REPORT));
+    let written = render::write(&report, &out, force)?;
+    if !out
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"))
+    {
+        for (name, text) in slots {
+            put(
+                &out,
+                &out.join(SLOTS).join(format!("{name}.csv")),
+                &text,
+                force,
+            )?;
+        }
+    }
+    Ok(format!(
+        "{}\n{}\n",
+        clean(&report.verdict.headline),
+        written.page.display()
+    ))
+}
+
+impl Experiment {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let folder = super::begun::find(path)?;
+        let lines = journal::read(&folder.journal())?;
+        let standing = JournalState::of(&lines);
+        let file = standing
+            .begun
+            .as_ref()
+            .map_or_else(|| folder.plan(), |begun| begun.file.clone());
+        let text = fs::read_to_string(folder.plan())
+            .with_context(|| folder.plan().display().to_string())?;
+        let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;
+        Ok(Experiment {
+            folder,
+            plan,
+            standing,
+        })
+    }
+
+    pub fn counted(&self) -> Vec<Counted<'_>> {
+        let counted = self.standing.counted().into_iter();
+        let turn = |scheduled: &Scheduled| {
+            self.standing
+                .turn_of(scheduled.run)
+                .map_or(0, |turn| turn.number)
+        };
+        counted
+            .map(|(scheduled, attempt, ending)| Counted {
+                turn: turn(scheduled),
+                scheduled,
+                attempt,
+                ending,
+            })
+            .collect()
+    }
+
+    /// Also returns the slots of each replay as CSV.
+    pub fn report(&self) -> anyhow::Result<(model::Report, Vec<(String, String)>)> {
+        let options = self.options()?;
+        let counted = self.counted();
+        let mut unread = Vec::new();
+        let (mut runs, mut slots) = (Vec::new(), Vec::new());
+        for one in &counted {
+            if matches!(one.ending.validity, Validity::Invalid(_)) {
+                continue;
+            }
+            let run = self.run(one, &mut unread);
+            if !run.replayed.slots.is_empty() {
+                slots.push((self.name(one), replay::csv(&run.replayed)));
+            }
+            runs.push(run);
+        }
+        let searches = search::searches(self, &runs);
+        let context = context::context(self, &counted, &searches, unread);
+        Ok((report::build_with_context(&runs, &options, context), slots))
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
+        let primary = report::scalar(name).ok_or_else(|| {
+            let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
+            anyhow!(
+                "primary = {name:?} in the plan's [report]: no such metric; there are {}",
+                known.join(", ")
+            )
+        })?;
+        let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
+        Ok(Options {
+            primary,
+            margin,
+            ..Options::default()
+        })
+    }
+
+    pub fn recording(&self, one: &Counted<'_>) -> PathBuf {
+        self.folder.recording(one.scheduled, one.attempt)
+    }
+
+    pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
+        let newest = self
+            .standing
+            .newest(self.standing.turn_of(one.scheduled.run)?)?;
+        newest
+            .runs
+            .get(&one.scheduled.run)?
+            .searched
+            .answer
+            .as_ref()
+    }
+
+    /// `None` if the recording cannot be read.
+    pub fn load(&self, one: &Counted<'_>) -> Option<Run> {
+        let mut unread = Vec::new();
+        let run = self.run(one, &mut unread);
+        unread.is_empty().then_some(run)
+    }
+
+    fn name(&self, one: &Counted<'_>) -> String {
+        let folder = self.folder.run(one.scheduled, one.attempt);
+        let name = folder
+            .parent()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| format!("{:03}", one.scheduled.run))
+    }
+
+    /// Without a readable recording, still with its outcome.
+    fn run(&self, one: &Counted<'_>, unread: &mut Vec<String>) -> Run {
+        let path = self.folder.recording(one.scheduled, one.attempt);
+        let mut run = run::load(&path).unwrap_or_else(|error| {
+            unread.push(format!("run {}: {error}", one.scheduled.run));
+            Run::default()
+        });
+        run.predict_cache(&path);
+        if self.plan.workload.kind == Kind::Replay {
+            let log = self
+                .folder
+                .run(one.scheduled, one.attempt)
+                .join(super::folder::OUTPUT);
+            match replay::read(&log) {
+                Ok(replayed) => run.replayed = replayed,
+                Err(error) => unread.push(format!(
+                    "run {}: {}: {error}",
+                    one.scheduled.run,
+                    log.display()
+                )),
+            }
+        }
+        // All recordings have the same file name.
+        run.file = path
+            .strip_prefix(self.folder.path())
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        run.labels = labels(&self.plan.name, one, run.labels);
+        let arm = self
+            .plan
+            .arms
+            .iter()
+            .find(|arm| arm.name == one.scheduled.arm);
+        run.from_experiment = Some(from_experiment::of_ending(
+            one.ending,
+            arm,
+            self.plan.workload.kind,
+        ));
+        run
+    }
+}
+
+/// The journal overrides the recording.
+fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut labels = vec![
+        ("experiment".to_owned(), name.to_owned()),
+        ("arm".to_owned(), one.scheduled.arm.clone()),
+        ("run".to_owned(), one.scheduled.replicate.to_string()),
+        ("turn".to_owned(), one.turn.to_string()),
+        ("lane".to_owned(), one.scheduled.lane.clone()),
+    ];
+    if one.scheduled.second {
+        labels.push(("second".to_owned(), "1".to_owned()));
+    }
+    let more = recorded
+        .into_iter()
+        .filter(|(key, _)| key != "second" && !labels.iter().any(|(known, _)| known == key));
+    let more: Vec<(String, String)> = more.collect();
+    labels.extend(more);
+    labels
+}
+
+fn all(path: &Path, mistakes: &[plan::ConfigError]) -> anyhow::Error {
+    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    anyhow!("{}: {}", path.display(), mistakes.join("\n"))
+}
+
+#[cfg(test)]
+mod tests;

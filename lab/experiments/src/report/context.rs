@@ -1,0 +1,173 @@
+use super::headline::{self, invalid, runs};
+use super::search::{self, Search};
+use super::{Counted, Experiment, section};
+use crate::lock::{self, Holder};
+use crate::outcome::{Outcome, Validity};
+use faultline_report::report::ReportContext;
+use faultline_report::report::groups::by_key;
+use faultline_report::report::model::Caveat;
+
+const NAMED: usize = 8;
+const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
+     Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
+     A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
+     A run that lasted too long: neither stop the runner nor suspend the host.";
+
+pub(crate) fn context<'e>(
+    experiment: &'e Experiment,
+    counted: &[Counted<'e>],
+    searches: &[Search<'e>],
+    unread: Vec<String>,
+) -> ReportContext {
+    let (tallies, kind) = (
+        headline::tallies(experiment, counted),
+        experiment.plan.workload.kind,
+    );
+    ReportContext {
+        title: format!("Experiment {}", experiment.plan.name),
+        before: headline::unfinished(&tallies),
+        headline: joined(search::headline(searches), headline::ends(&tallies, kind)),
+        points: headline::points(&tallies, kind),
+        caveats: caveats(experiment, counted, unread),
+        sections: search::section(searches)
+            .into_iter()
+            .chain([section::section(experiment, counted)])
+            .collect(),
+        arms: experiment
+            .plan
+            .arms
+            .iter()
+            .map(|arm| arm.name.clone())
+            .collect(),
+    }
+}
+
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    let both: Vec<String> = one.into_iter().chain(other).collect();
+    (!both.is_empty()).then(|| both.join(" "))
+}
+
+fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    caveats.extend(unfinished(experiment, counted));
+    if !unread.is_empty() {
+        let unread = unread.join("; ");
+        caveats.push(Caveat::new(
+            format!("Recordings or logs that cannot be read: {unread}. Of these runs only the outcome is known."),
+            "Try sqlite3 FILE .recover, or repeat the experiment.",
+        ));
+    }
+    caveats.extend(invalid_or_unproven(counted));
+    let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
+    let early: Vec<String> = counted.iter().filter(early).map(Counted::name).collect();
+    if !early.is_empty() && early.len() < counted.len() {
+        let early = listed(&early);
+        caveats.push(Caveat::new(
+            format!(
+                "Ended before their time: {early}. Their averages are over the time until then."
+            ),
+            "Read the averages of these runs together with their outcome.",
+        ));
+    }
+    for (warning, runs) in by_key(counted.iter().flat_map(warnings)) {
+        caveats.push(Caveat::new(
+            format!("{}: {warning}", listed(&runs)),
+            "Fix the cause of the warnings, and run again.",
+        ));
+    }
+    caveats
+}
+
+fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
+    let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
+    for one in counted {
+        match &one.ending.validity {
+            Validity::Valid => {}
+            Validity::Invalid(why) => invalid.push((why.clone(), one.name())),
+            Validity::Unproven(why) => unproven.push((why.clone(), one.name())),
+        }
+    }
+    let invalid = by_key(invalid).into_iter().map(|(why, runs)| {
+        let runs = listed(&runs);
+        Caveat::new(
+            format!("Left out, since it did not try what its arm says: {runs}: {why}."),
+            "Fix the cause, and run these again in a new experiment.",
+        )
+    });
+    let unproven = by_key(unproven).into_iter().map(|(why, runs)| {
+        let runs = listed(&runs);
+        Caveat::new(
+            format!("Not proven to be what its arm says: {runs}: {why}."),
+            UNPROVEN_REMEDY,
+        )
+    });
+    invalid.chain(unproven).collect()
+}
+
+fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
+    let warning = |note: &String| {
+        note.strip_prefix("warning: ")
+            .map(|warning| (warning.to_owned(), one.name()))
+    };
+    one.ending.notes.iter().filter_map(warning).collect()
+}
+
+fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<Caveat> {
+    let all: usize = experiment
+        .standing
+        .turns
+        .iter()
+        .map(|turn| turn.runs.len())
+        .sum();
+    if counted.len() >= all {
+        return None;
+    }
+    let mut arms = Vec::new();
+    for arm in &experiment.plan.arms {
+        let planned = experiment.standing.turns.iter().flat_map(|turn| &turn.runs);
+        let planned = planned
+            .filter(|scheduled| scheduled.arm == arm.name)
+            .count();
+        let there = counted
+            .iter()
+            .filter(|one| one.scheduled.arm == arm.name)
+            .count();
+        if there < planned {
+            arms.push(format!("{} {there} of {planned}", arm.name));
+        }
+    }
+    let why = experiment
+        .standing
+        .stopped
+        .as_ref()
+        .map_or_else(String::new, |why| format!(" It was stopped: {why}."));
+    // In any other state, nothing runs.
+    let remedy = match lock::holder(&experiment.folder.lock()) {
+        Ok(Holder::Process(_)) => "It is being run: report again later.",
+        _ => "Go on with faultline experiment resume, and report again.",
+    };
+    let what = format!(
+        "The experiment is not finished: {} of {} count so far ({}).{why}",
+        counted.len(),
+        runs(all),
+        arms.join(", ")
+    );
+    Some(Caveat::new(what, remedy))
+}
+
+fn listed(runs: &[String]) -> String {
+    match runs.get(NAMED..) {
+        Some(more) if !more.is_empty() => {
+            format!(
+                "{} and {} more",
+                runs.iter()
+                    .take(NAMED)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join("; "),
+                more.len()
+            )
+        }
+        _ => runs.join("; "),
+    }
+}

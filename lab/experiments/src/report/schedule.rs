@@ -1,0 +1,152 @@
+use super::Experiment;
+use super::from_experiment::words;
+use crate::journal::{Attempt, RunAttempt};
+use crate::schedule::{Scheduled, Turn};
+use faultline_report::report::cells::{count, duration, known, missing, table};
+use faultline_report::report::model::{Cell, Table};
+use faultline_text::moment;
+
+const MOST: usize = 1000;
+
+/// With the attempt that counts, or the newest.
+pub(crate) fn schedule(experiment: &Experiment) -> Table {
+    let columns = [
+        ("Run", ""),
+        ("Turn", ""),
+        ("Arm", ""),
+        ("Replicate", ""),
+        ("Lane", ""),
+        ("Begun", ""),
+        ("Ended", ""),
+        ("Took", ""),
+        ("Attempts", ""),
+        ("Outcome", ""),
+    ];
+    let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
+                clearing, restoring, cooling) to the last line about it.";
+    let mut listed = table("schedule", "The schedule as it happened", &columns, note);
+    let all = experiment
+        .standing
+        .turns
+        .iter()
+        .flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)));
+    listed.rows = all
+        .take(MOST)
+        .map(|(turn, scheduled)| row(experiment, turn, scheduled))
+        .collect();
+    listed
+}
+
+fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
+    let attempts = experiment
+        .standing
+        .attempts
+        .get(&turn.number)
+        .map_or(&[][..], Vec::as_slice);
+    let newest = attempts.last();
+    let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let begun = newest.map(|newest| begun(newest, tried));
+    let ended = tried.and_then(|tried| tried.ended.as_ref());
+    let outcome = match (newest, ended) {
+        (_, Some((ending, _))) => words(&ending.outcome, experiment.plan.workload.kind),
+        (Some(_), None) => "no end is written down: it runs, or was cut off".to_owned(),
+        (None, _) => "not begun".to_owned(),
+    };
+    let not_begun = || missing("not begun");
+    let no_end = || missing("no end is written down");
+    vec![
+        known(f64::from(scheduled.run), 0),
+        known(f64::from(turn.number), 0),
+        Cell::Text(format!(
+            "{}{}",
+            scheduled.arm,
+            if scheduled.second { " (A/A)" } else { "" }
+        )),
+        known(f64::from(scheduled.replicate), 0),
+        Cell::Text(scheduled.lane.clone()),
+        begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
+        ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
+        begun.zip(ended).map_or_else(no_end, |(begun, (_, ended))| {
+            Cell::Text(duration(ended.saturating_sub(begun) as f64 / 1e9))
+        }),
+        count(attempts.len()),
+        Cell::Text(outcome),
+    ]
+}
+
+fn begun(attempt: &Attempt, tried: Option<&RunAttempt>) -> i64 {
+    tried
+        .and_then(|tried| tried.steps.first())
+        .map_or(attempt.unix_ns, |(_, begun)| *begun)
+}
+
+/// Attempts that do not count.
+pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
+    let columns = [
+        ("Run", ""),
+        ("Attempt", ""),
+        ("Begun", ""),
+        ("Ended", ""),
+        ("Why it does not count", ""),
+    ];
+    let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
+    let mut listed = table("attempts", "Attempts that do not count", &columns, note);
+    for turn in &experiment.standing.turns {
+        let attempts = experiment
+            .standing
+            .attempts
+            .get(&turn.number)
+            .map_or(&[][..], Vec::as_slice);
+        for attempt in attempts {
+            let counts = turn
+                .runs
+                .iter()
+                .all(|scheduled| attempt.result(scheduled.run).is_some());
+            if counts {
+                continue;
+            }
+            for scheduled in &turn.runs {
+                listed.rows.extend(
+                    attempt
+                        .runs
+                        .get(&scheduled.run)
+                        .map(|tried| attempt_row(experiment, scheduled, attempt, tried)),
+                );
+            }
+        }
+    }
+    listed.rows.truncate(MOST);
+    (!listed.rows.is_empty()).then_some(listed)
+}
+
+fn attempt_row(
+    experiment: &Experiment,
+    scheduled: &Scheduled,
+    attempt: &Attempt,
+    tried: &RunAttempt,
+) -> Vec<Cell> {
+    let why = match &tried.ended {
+        Some((ending, _)) if ending.outcome.is_result() => {
+            format!(
+                "another run of the turn has no result; this one {}",
+                words(&ending.outcome, experiment.plan.workload.kind)
+            )
+        }
+        Some((ending, _)) => words(&ending.outcome, experiment.plan.workload.kind),
+        None => "no end is written down: it runs, or was cut off".to_owned(),
+    };
+    let ended = tried
+        .ended
+        .as_ref()
+        .map(|(_, ended)| Cell::Text(moment(*ended)));
+    vec![
+        Cell::Text(format!(
+            "{} ({}, run {})",
+            scheduled.run, scheduled.arm, scheduled.replicate
+        )),
+        known(f64::from(attempt.number), 0),
+        Cell::Text(moment(begun(attempt, Some(tried)))),
+        ended.unwrap_or_else(|| missing("no end is written down")),
+        Cell::Text(why),
+    ]
+}

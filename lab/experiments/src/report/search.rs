@@ -1,0 +1,331 @@
+mod words;
+
+pub(crate) use words::headline;
+
+use super::Experiment;
+use crate::journal::SearchLog;
+use crate::plan::{self, Cluster};
+use crate::schedule::Scheduled;
+use crate::search::{Evidence, Line, Verdict};
+use faultline_report::report::cells::{
+    self, figure, known, number, table, text, without_missing, words,
+};
+use faultline_report::report::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
+use faultline_report::run::{Run, Signal};
+use faultline_stats::summary::mean;
+use faultline_text::moment;
+use std::collections::BTreeMap;
+
+const MOST: usize = 1000;
+const MIB: f64 = 1_048_576.0;
+/// Of the public clusters.
+const EPOCH: u64 = 432_000;
+
+/// The search of the newest attempt at a run.
+pub(crate) struct Search<'e> {
+    scheduled: &'e Scheduled,
+    rules: &'e plan::Search,
+    searched: &'e SearchLog,
+    /// Earlier searches that were cut off.
+    cut_off: usize,
+    cluster: Option<Cluster>,
+    /// First and last one processed meanwhile.
+    slots: Option<(u64, u64)>,
+    only: bool,
+}
+
+struct Dwell<'e> {
+    headroom: Option<u64>,
+    confirms: bool,
+    verdict: Verdict,
+    evidence: &'e Evidence,
+    unix_ns: i64,
+}
+
+pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
+    let (plan, standing) = (&experiment.plan, &experiment.standing);
+    let Some(rules) = &plan.search else {
+        return Vec::new();
+    };
+    let scheduled: Vec<&'e Scheduled> = standing.turns.iter().flat_map(|turn| &turn.runs).collect();
+    let of = |one: &'e Scheduled| {
+        let newest = standing
+            .attempts
+            .get(&standing.turn_of(one.run)?.number)?
+            .last()?;
+        let searched = &newest.runs.get(&one.run)?.searched;
+        let run = runs
+            .iter()
+            .find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
+        Some(Search {
+            scheduled: one,
+            rules,
+            searched,
+            cut_off: standing.searches_cut_off(one.run),
+            cluster: plan.workload.cluster,
+            slots: run.and_then(slots),
+            only: scheduled.len() == 1,
+        })
+    };
+    scheduled.iter().copied().filter_map(of).collect()
+}
+
+fn slots(run: &Run) -> Option<(u64, u64)> {
+    let mut known = run.signal(Signal::Processed).iter().flatten();
+    let first = *known.next()?;
+    Some((
+        first as u64,
+        known.next_back().copied().unwrap_or(first) as u64,
+    ))
+}
+
+pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
+    let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
+    (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
+}
+
+impl<'e> Search<'e> {
+    fn dwells(&self) -> impl Iterator<Item = Dwell<'e>> {
+        self.searched
+            .lines
+            .iter()
+            .filter_map(|(line, unix_ns)| match line {
+                Line::Limit { .. } => None,
+                Line::Dwell {
+                    headroom,
+                    confirms,
+                    verdict,
+                    evidence,
+                } => Some(Dwell {
+                    headroom: *headroom,
+                    confirms: *confirms,
+                    verdict: *verdict,
+                    evidence,
+                    unix_ns: *unix_ns,
+                }),
+            })
+    }
+
+    /// From the first dwell to the last line.
+    fn hours(&self) -> Option<f64> {
+        let first = self.dwells().next()?;
+        let (_, last) = self.searched.lines.last()?;
+        Some((last.saturating_sub(first.unix_ns) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
+    }
+
+    /// Includes the replicate if there are several.
+    fn id(&self, id: &str) -> String {
+        if self.only {
+            id.to_owned()
+        } else {
+            format!("{id}-{}", self.scheduled.replicate)
+        }
+    }
+
+    fn title(&self, title: &str) -> String {
+        if self.only {
+            title.to_owned()
+        } else {
+            format!("{title}: search {}", self.scheduled.replicate)
+        }
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut blocks: Vec<Block> = self.paragraphs().into_iter().map(Block::Text).collect();
+        blocks.extend(self.figures());
+        blocks.extend((self.dwells().next().is_some()).then(|| Block::Table(self.table())));
+        blocks
+    }
+
+    fn figures(&self) -> Vec<Block> {
+        let behind = |evidence: &Evidence| evidence.behind_most.map(|slots| slots as f64);
+        let refaults = |evidence: &Evidence| evidence.refaults;
+        let replay = |evidence: &Evidence| evidence.replay_p95_us.map(|us| us / 1e3);
+        [
+            self.curve(
+                "search-behind",
+                "Headroom against slots behind",
+                "Most slots behind",
+                &behind,
+            ),
+            self.curve(
+                "search-refaults",
+                "Headroom against refaults",
+                "Refaults (/s)",
+                &refaults,
+            ),
+            self.curve(
+                "search-replay",
+                "Headroom against replay time",
+                "Replay time, p95 (ms)",
+                &replay,
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn curve(
+        &self,
+        id: &str,
+        title: &str,
+        label: &str,
+        of: &dyn Fn(&Evidence) -> Option<f64>,
+    ) -> Option<Block> {
+        let line = |name: &str, verdict: Verdict| {
+            let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+            for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
+                if let Some((headroom, value)) = dwell.headroom.zip(of(dwell.evidence)) {
+                    by_headroom.entry(headroom).or_default().push(value);
+                }
+            }
+            let point = |(headroom, values): (u64, Vec<f64>)| {
+                let mean = mean(&values).unwrap_or_default();
+                let ends = values.iter().fold((mean, mean), |(low, high), one| {
+                    (low.min(*one), high.max(*one))
+                });
+                (headroom as f64 / MIB, (mean, Some(ends)))
+            };
+            let points: Vec<_> = by_headroom.into_iter().map(point).collect();
+            Curve {
+                name: name.to_owned(),
+                points,
+                ..Curve::default()
+            }
+        };
+        let series: Vec<Curve> = [
+            line("kept up", Verdict::KeptUp),
+            line("failed", Verdict::Failed),
+        ]
+        .into_iter()
+        .filter(|curve| !curve.points.is_empty())
+        .collect();
+        if series.is_empty() {
+            return None;
+        }
+        let mut usual: Vec<f64> = self
+            .dwells()
+            .filter(Dwell::is_reference)
+            .filter_map(|one| of(one.evidence))
+            .collect();
+        usual.sort_unstable_by(f64::total_cmp);
+        let usual = usual
+            .get(usual.len() / 2)
+            .map_or_else(String::new, |value| {
+                format!(
+                    " Without a limit it was {} (median of the references).",
+                    faultline_text::number(*value, 1)
+                )
+            });
+        let caption = format!(
+            "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
+        );
+        let (x_label, y_label) = (
+            "Headroom over what cannot be reclaimed (MiB)".to_owned(),
+            label.to_owned(),
+        );
+        let chart = Chart::Curves(Curves {
+            x_label,
+            y_label,
+            series,
+            ..Curves::default()
+        });
+        Some(figure(&self.id(id), &self.title(title), &caption, chart))
+    }
+
+    fn table(&self) -> Table {
+        let columns = [
+            ("Dwell", ""),
+            ("Over at", ""),
+            ("What for", ""),
+            ("Headroom", "MiB"),
+            ("Verdict", ""),
+            ("Why", ""),
+            ("Lasted", "s"),
+            ("Behind, most", "slots"),
+            ("Behind, first eighth", "slots"),
+            ("Behind, last eighth", "slots"),
+            ("Replay p95", "ms"),
+            ("Refaults", "/s"),
+            ("Replay waited for a CPU", "%"),
+            ("Cluster", "slots/s"),
+            ("Stalled for memory", "%"),
+            ("Unreclaimable", "MiB"),
+            ("Memory", "MiB"),
+        ];
+        let note = "In their order. Headroom: the limit less what cannot be reclaimed. A reference has no limit. Kept up: near the tip \
+                    all through, no farther behind at its end, and replay at most 1.2 times as slow as in the references. Void: it \
+                    shows nothing, and is repeated. Replay waited for a CPU: in the busiest eighth. Stalled: all tasks, the most in \
+                    10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
+        let mut listed = table(&self.id("dwells"), &self.title("Dwells"), &columns, note);
+        listed.rows = self
+            .dwells()
+            .take(MOST)
+            .zip(1..)
+            .map(|(dwell, row_number)| dwell.row(row_number))
+            .collect();
+        without_missing(listed)
+    }
+}
+
+impl Dwell<'_> {
+    fn is_reference(&self) -> bool {
+        self.headroom.is_none() && self.verdict == Verdict::KeptUp
+    }
+
+    fn row(&self, row_number: u32) -> Vec<Cell> {
+        let Evidence {
+            seconds,
+            behind_most,
+            behind_first,
+            behind_last,
+            replay_p95_us,
+            refaults,
+            ..
+        } = self.evidence;
+        let Evidence {
+            waited,
+            cluster,
+            memory_full,
+            unreclaimable,
+            memory,
+            why,
+            ..
+        } = self.evidence;
+        let not = "not read";
+        let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+        let what = match (self.headroom, self.confirms) {
+            (None, _) => "reference",
+            (Some(_), false) => "to try",
+            (Some(_), true) => "to confirm",
+        };
+        let verdict = match self.verdict {
+            Verdict::KeptUp => "kept up",
+            Verdict::Failed => "failed",
+            Verdict::Void => "void",
+        };
+        vec![
+            known(f64::from(row_number), 0),
+            Cell::Text(moment(self.unix_ns)),
+            words(what),
+            number(mib(self.headroom), 1, "no limit"),
+            words(verdict),
+            text(Some(&why.join("; ")), "all held"),
+            number(Some(*seconds), 1, not),
+            number(behind_most.map(|slots| slots as f64), 0, not),
+            number(*behind_first, 1, not),
+            number(*behind_last, 1, not),
+            number(replay_p95_us.map(|us| us / 1e3), 1, not),
+            number(*refaults, 1, not),
+            number(waited.map(|share| 100.0 * share), 1, not),
+            number(*cluster, 2, not),
+            number(*memory_full, 1, not),
+            number(mib(*unreclaimable), 1, not),
+            number(mib(*memory), 1, not),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+use super::*;
+use crate::folder::Folder;
+use crate::journal::{Entry, JournalState, Line as Written};
+use crate::outcome::{Ending, Outcome as Ended, Validity};
+use crate::schedule::Turn;
+use crate::search::{Answer, Confirmed, Memory, Outcome};
+use faultline_isolation::Evidence as Kernel;
+use faultline_report::render;
+use std::path::{Path, PathBuf};
+
+const GIB: u64 = 1 << 30;
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/search/golden.txt");
+
+fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
+    let short = headroom.map_or(0.0, |gib| (24.0 - gib).max(0.0));
+    let why = match verdict {
+        Verdict::KeptUp => Vec::new(),
+        Verdict::Failed => vec!["it was 45 slots behind".to_owned()],
+        Verdict::Void => {
+            vec!["the cluster made 1.20 slots a second, in the references 2.50".to_owned()]
+        }
+    };
+    let evidence = Evidence {
+        replayed: 0,
+        seconds: if confirms { 960.0 } else { 480.0 },
+        behind_most: Some(if verdict == Verdict::Failed { 45 } else { 2 }),
+        behind_first: Some(0.5),
+        behind_last: Some(0.6),
+        replay_p95_us: Some(210_000.0 + 9_000.0 * short),
+        refaults: Some(4.0 + 150.0 * short),
+        waited: Some(0.012),
+        cluster: Some(2.5),
+        memory_full: None,
+        unreclaimable: Some(388 * GIB),
+        memory: headroom.map(|gib| 388 * GIB + (gib * GIB as f64) as u64),
+        why,
+    };
+    let headroom = headroom.map(|gib| (gib * GIB as f64) as u64);
+    Line::Dwell {
+        headroom,
+        confirms,
+        verdict,
+        evidence: Box::new(evidence),
+    }
+}
+
+/// A short search as the journal has it.
+fn lines() -> Vec<Line> {
+    let probe = |headroom, verdict| dwell(Some(headroom), false, verdict);
+    let mut lines = vec![
+        dwell(None, false, Verdict::KeptUp),
+        dwell(None, false, Verdict::KeptUp),
+    ];
+    lines.extend([48.0, 44.2, 40.6].map(|headroom| probe(headroom, Verdict::KeptUp)));
+    lines.push(Line::Limit {
+        headroom: Some(30 * GIB),
+        why: "to try".to_owned(),
+    });
+    lines.extend([
+        probe(30.0, Verdict::Void),
+        probe(30.0, Verdict::KeptUp),
+        probe(22.0, Verdict::Failed),
+    ]);
+    for _ in 0..3 {
+        lines.push(dwell(Some(26.0), true, Verdict::KeptUp));
+        lines.push(dwell(Some(24.0), true, Verdict::Failed));
+    }
+    lines
+}
+
+fn answer(outcome: Outcome) -> Answer {
+    Answer {
+        outcome,
+        confirmed: Some(Confirmed {
+            high: 26 * GIB,
+            low: 24 * GIB,
+            high_kept_up: 3,
+            high_failed: 0,
+            low_kept_up: 0,
+            low_failed: 3,
+        }),
+        start: 388 * GIB,
+        unreclaimable: Some(397 * GIB),
+        highest: Some(398 * GIB),
+        grows: Some(1.9 * GIB as f64),
+        settles: Some(false),
+        memory: [1.0, 12.0, 24.0]
+            .map(|hours| Memory {
+                hours,
+                bytes: (414 * GIB) + (hours * 1.9) as u64 * GIB,
+            })
+            .to_vec(),
+    }
+}
+
+fn found() -> Outcome {
+    Outcome::Found {
+        low: 24 * GIB,
+        middle: 25 * GIB,
+        high: 26 * GIB,
+    }
+}
+
+/// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
+fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experiment {
+    written(folder, before, lines(), answer)
+}
+
+/// The same, of these lines.
+fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answer>) -> Experiment {
+    let text = format!(
+        "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
+         cluster = \"testnet\"\n[begin]\nhow = \"as-is\"\n[search]\nwhat = \"memory\"\nfrom = \"48G\"\n",
+        folder.display().to_string()
+    );
+    let plan = plan::parse(&text, &folder.join("plan.toml")).expect("a plan");
+    let mut entries = vec![planned()];
+    if before > 0 {
+        entries.extend(attempt(1, lines().into_iter().take(before).collect()));
+    }
+    entries.extend(attempt(2, newest));
+    if let Some(answer) = answer {
+        entries.extend(completed(2, answer));
+    }
+    let lines: Vec<Written> = (1_i64..)
+        .zip(entries)
+        .map(|(at, entry)| Written {
+            unix_ns: 1_800_000_000_000_000_000 + at * 1_440_000_000_000,
+            entry,
+        })
+        .collect();
+    Experiment {
+        folder: Folder::new(folder),
+        plan,
+        standing: JournalState::of(&lines),
+    }
+}
+
+fn planned() -> Entry {
+    let run = Scheduled {
+        run: 1,
+        arm: "search".to_owned(),
+        replicate: 1,
+        lane: "here".to_owned(),
+        second: false,
+    };
+    Entry::Planned {
+        name: "least".to_owned(),
+        plan: "abc".to_owned(),
+        file: PathBuf::new(),
+        seed: 1,
+        launcher: "cgroup v1".to_owned(),
+        turns: vec![Turn {
+            number: 1,
+            runs: vec![run],
+        }],
+    }
+}
+
+fn attempt(attempt: u32, lines: Vec<Line>) -> impl Iterator<Item = Entry> {
+    let begun = Entry::TurnBegun { turn: 1, attempt };
+    let search = move |line| Entry::Search {
+        run: 1,
+        attempt,
+        line,
+    };
+    std::iter::once(begun).chain(lines.into_iter().map(search))
+}
+
+fn completed(attempt: u32, answer: Answer) -> [Entry; 2] {
+    let ending = Ending {
+        outcome: Ended::Completed,
+        validity: Validity::Valid,
+        evidence: Kernel::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    };
+    [
+        Entry::SearchAnswer {
+            run: 1,
+            attempt,
+            answer: Box::new(answer),
+        },
+        Entry::RunEnded {
+            run: 1,
+            attempt,
+            ending: Box::new(ending),
+        },
+    ]
+}
+
+#[track_caller]
+fn first(outcome: Outcome) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = experiment(folder.path(), 0, Some(answer(outcome)));
+    headline(&searches(&experiment, &[])).expect("something was searched")
+}
+
+#[test]
+fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
+    assert_eq!(
+        first(found()),
+        "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB."
+    );
+    let Outcome::Found { low, middle, high } = found() else {
+        panic!("an interval")
+    };
+    assert_eq!(
+        first(Outcome::Unconfirmed { low, middle, high }),
+        "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB. \
+         Not confirmed: 8 h 0 min were over before both ends of the range had been tried again."
+    );
+    let start = "Its start alone needs 388 GiB.";
+    let cases = [
+        (
+            Outcome::Noisy,
+            "Noisy: equal dwells ended too differently, so there is no size.",
+        ),
+        (
+            Outcome::NeverFailed { lowest: 3 * GIB },
+            "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
+        ),
+        (
+            Outcome::AboveStart,
+            "The first headroom, 48.0 GiB, was too small to keep up: the least is above it.",
+        ),
+        (
+            Outcome::OutOfTime,
+            "Out of time: 8 h 0 min were over before the range was narrow enough, so there is no size.",
+        ),
+        (
+            Outcome::Inconclusive {
+                why: "5 dwells in a row show nothing".to_owned(),
+            },
+            "Inconclusive: 5 dwells in a row show nothing. There is no size.",
+        ),
+    ];
+    for (outcome, expected) in cases {
+        assert_eq!(first(outcome), format!("{expected} {start}"));
+    }
+}
+
+#[test]
+fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unfinished = experiment(folder.path(), 4, None);
+    let searches = searches(&unfinished, &[]);
+    assert!(headline(&searches).is_some_and(|sentence| sentence.contains("there is no answer")));
+    let Some(section) = section(&searches) else {
+        panic!("no chapter")
+    };
+    let sentence = |words: &str| {
+        section
+            .blocks
+            .iter()
+            .any(|block| matches!(block, Block::Text(text) if text.contains(words)))
+    };
+    assert!(
+        sentence(
+            "A search before this one was cut off, by `stop` or with its runner; this one began anew"
+        ),
+        "{section:#?}"
+    );
+    assert!(!sentence("The least headroom"), "{section:#?}");
+}
+
+#[test]
+fn a_validator_that_ended_in_a_dwell_is_said_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lines = lines();
+    if let Some(Line::Dwell { evidence, .. }) = lines.last_mut() {
+        evidence.why = vec![crate::search::ENDED.to_owned()];
+    }
+    let experiment = written(folder.path(), 0, lines, None);
+    assert_eq!(
+        headline(&searches(&experiment, &[])).as_deref(),
+        Some(
+            "The validator ended by itself in a dwell with a headroom of 24.0 GiB, before the search was over: there is no answer."
+        )
+    );
+}
+
+#[test]
+fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sentence = |untried: usize| {
+        let mut lines = lines();
+        let low = lines.iter_mut().filter_map(|line| match line {
+            Line::Dwell {
+                confirms: true,
+                verdict: Verdict::Failed,
+                evidence,
+                ..
+            } => Some(evidence),
+            _ => None,
+        });
+        low.take(untried)
+            .for_each(|evidence| evidence.seconds = 0.0);
+        let experiment = written(folder.path(), 0, lines, Some(answer(found())));
+        let searches = searches(&experiment, &[]);
+        searches[0].paragraphs()[1].clone()
+    };
+    let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
+    let low = "24.0 GiB was not tried then, and counts as too small";
+    assert!(
+        sentence(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")),
+        "{}",
+        sentence(0)
+    );
+    assert!(
+        sentence(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")),
+        "{}",
+        sentence(1)
+    );
+    assert!(
+        sentence(3).contains(&format!("{high}. {low}")),
+        "{}",
+        sentence(3)
+    );
+}
+
+#[test]
+fn a_plan_with_arms_has_no_such_chapter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut experiment = experiment(folder.path(), 0, Some(answer(found())));
+    experiment.plan.search = None;
+    assert!(section(&searches(&experiment, &[])).is_none());
+    assert!(headline(&searches(&experiment, &[])).is_none());
+}
+
+/// Renew it with `FAULTLINE_RENEW=1`, and read the difference.
+#[test]
+fn the_chapter_reads_as_the_stored_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = experiment(folder.path(), 4, Some(answer(found())));
+    let (report, _) = experiment.report().expect("a report");
+    let out = folder.path().join("page");
+    let page = render::write(&report, &out, true).expect("a page").page;
+    let text = std::fs::read_to_string(out.join("report.md")).expect("its text");
+    let (_, after) = text
+        .split_once("## The least memory")
+        .unwrap_or_else(|| panic!("no chapter: {text}"));
+    let chapter = format!(
+        "## The least memory{}\n",
+        after.split("\n## ").next().unwrap_or(after).trim_end()
+    );
+    if std::env::var_os("FAULTLINE_RENEW").is_some() {
+        std::fs::write(GOLDEN, &chapter).expect("written");
+        // To look at.
+        let page_file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
+        std::fs::copy(page, page_file).expect("copied");
+    }
+    assert_eq!(chapter, std::fs::read_to_string(GOLDEN).unwrap_or_default());
+    assert!(
+        report
+            .verdict
+            .headline
+            .starts_with("Keeps up with 422 to 424 GiB"),
+        "{}",
+        report.verdict.headline
+    );
+}

@@ -1,0 +1,216 @@
+use super::from_experiment::words;
+use super::{Counted, Experiment, schedule};
+use crate::outcome::{Outcome, Validity};
+use crate::plan::{Kind, Order, Plan};
+use faultline_report::report::cells::{
+    self, GIB, count, known, number, table, text, without_missing,
+};
+use faultline_report::report::model::{Block, Cell, Section, Table};
+
+pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
+    let mut blocks = vec![
+        Block::Text(origin(experiment)),
+        Block::Table(arms(&experiment.plan, counted)),
+    ];
+    if experiment.plan.search.is_some() {
+        // A search has one arm without settings.
+        blocks.truncate(1);
+    }
+    if !counted.is_empty() {
+        blocks.push(Block::Table(by_run(experiment, counted)));
+    }
+    blocks.push(Block::Table(schedule::schedule(experiment)));
+    blocks.extend(schedule::attempts(experiment).map(Block::Table));
+    blocks.extend(notes(counted).map(Block::Table));
+    cells::section("experiment", "The experiment", blocks)
+}
+
+fn origin(experiment: &Experiment) -> String {
+    let Experiment { plan, standing, .. } = experiment;
+    let runs: usize = standing.turns.iter().map(|turn| turn.runs.len()).sum();
+    let order = match plan.order {
+        Order::Abba => "forwards and backwards in turn".to_owned(),
+        Order::LatinSquare => "each replicate beginning with the next arm".to_owned(),
+        Order::Random => {
+            format!("drawn by lot with seed {}", standing.begun.as_ref().map_or(plan.seed, |begun| begun.seed))
+        }
+        Order::Sequential => {
+            "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
+        }
+    };
+    let mut sentences = match (&plan.search, runs) {
+        (None, _) => format!(
+            "{runs} runs of {} arms were planned, order: {order}.",
+            plan.arms.len()
+        ),
+        (Some(_), 1) => "One run was planned, which searches the least memory.".to_owned(),
+        (Some(_), _) => format!(
+            "{runs} runs were planned, one after the other; each searches the least memory."
+        ),
+    };
+    if let Some(twice) = plan
+        .concurrent
+        .and_then(|concurrent| plan.arms.get(concurrent.twice))
+    {
+        sentences.push_str(&format!(
+            " The runs of a turn are made at the same time; {} runs twice in each.",
+            twice.name
+        ));
+    }
+    if let Some(begun) = &standing.begun {
+        sentences.push_str(&format!(
+            " Groups were made by {}; the plan's SHA-256 is {}.",
+            begun.launcher, begun.plan
+        ));
+    }
+    if standing.runner_starts > 1 {
+        sentences.push_str(&format!(
+            " The runner was started {} times.",
+            standing.runner_starts
+        ));
+    }
+    if plan.workload.kind == Kind::Replay {
+        sentences.push_str(
+            " The folder slots next to this page has what each run's log says about every slot.",
+        );
+    }
+    sentences.push_str(if standing.finished {
+        " It is finished."
+    } else {
+        " It is not finished."
+    });
+    sentences
+}
+
+fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
+    let columns = [
+        ("Arm", ""),
+        ("Memory limit", "GiB"),
+        ("Cache entries", ""),
+        ("Count", "runs"),
+        ("Ran to the end", "runs"),
+        ("OOM-killed", "runs"),
+        ("Ended by itself", "runs"),
+        ("Foreign signal", "runs"),
+        ("Ended by a rule", "runs"),
+        ("Left out", "runs"),
+    ];
+    let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
+                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. A OOM kill is a \
+                result and not repeated.";
+    let mut listed = table("arms", "What became of each arm", &columns, note);
+    for arm in &plan.arms {
+        let of = |which: fn(&Counted<'_>) -> bool| {
+            let runs = counted.iter().filter(|one| one.scheduled.arm == arm.name);
+            count(runs.filter(|one| which(one)).count())
+        };
+        listed.rows.push(vec![
+            Cell::Text(arm.name.clone()),
+            number(
+                arm.memory_max.map(|limit| limit as f64 / GIB),
+                3,
+                "no limit in the plan",
+            ),
+            number(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
+            of(|_| true),
+            of(|one| one.ending.outcome == Outcome::Completed),
+            of(|one| one.ending.outcome == Outcome::OutOfMemory),
+            of(|one| matches!(one.ending.outcome, Outcome::Exited { .. })),
+            of(|one| matches!(one.ending.outcome, Outcome::Killed { .. })),
+            of(|one| super::headline::by_a_rule(&one.ending.outcome)),
+            of(super::headline::invalid),
+        ]);
+    }
+    without_missing(listed)
+}
+
+fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
+    let columns = [
+        ("Run", ""),
+        ("Number", ""),
+        ("Turn", ""),
+        ("Attempt", ""),
+        ("Lane", ""),
+        ("Outcome", ""),
+        ("As its arm says", ""),
+        ("Memory at most", "GiB"),
+        ("Memory limit", "GiB"),
+        ("OOM kills", ""),
+        ("Page cache left", "GiB"),
+        ("Waited for I/O", "s"),
+        ("Evidence", ""),
+    ];
+    let note = "From the group's own files, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
+                version 1 their like), and what systemd says where it made the group. Page cache left: what was still charged to the group \
+                then. Waited for I/O: some task of the group, by the \
+                kernel's pressure stall information. GiB is 2^30 bytes.";
+    let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
+    listed.rows = counted.iter().map(|one| run_row(experiment, one)).collect();
+    without_missing(listed)
+}
+
+fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
+    let evidence = &one.ending.evidence;
+    let gib = |bytes: Option<u64>| {
+        number(
+            bytes.map(|bytes| bytes as f64 / GIB),
+            3,
+            "not reported by the kernel",
+        )
+    };
+    let limit = experiment
+        .plan
+        .arms
+        .iter()
+        .find(|arm| arm.name == one.scheduled.arm)
+        .and_then(|arm| arm.memory_max);
+    let validity = match &one.ending.validity {
+        Validity::Valid => "yes".to_owned(),
+        Validity::Unproven(why) => format!("not proven: {why}"),
+        Validity::Invalid(why) => format!("no, left out: {why}"),
+    };
+    let kills = evidence
+        .memory_events
+        .get("oom_kill")
+        .map(|count| *count as f64);
+    let from_experiment =
+        super::from_experiment::of_ending(one.ending, None, experiment.plan.workload.kind);
+    vec![
+        Cell::Text(one.name()),
+        known(f64::from(one.scheduled.run), 0),
+        known(f64::from(one.turn), 0),
+        known(f64::from(one.attempt), 0),
+        Cell::Text(one.scheduled.lane.clone()),
+        Cell::Text(words(&one.ending.outcome, experiment.plan.workload.kind)),
+        Cell::Text(validity),
+        gib(evidence.memory_peak),
+        number(
+            limit.map(|limit| limit as f64 / GIB),
+            3,
+            "no limit in the plan",
+        ),
+        number(kills, 0, "not reported by the kernel"),
+        gib(evidence.file),
+        number(from_experiment.io_some, 1, "not reported by the kernel"),
+        text(Some(&from_experiment.evidence), "none"),
+    ]
+}
+
+fn notes(counted: &[Counted<'_>]) -> Option<Table> {
+    let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
+    let mut listed = table(
+        "notes",
+        "What the runner noted",
+        &[("Run", ""), ("Note", "")],
+        note,
+    );
+    for one in counted {
+        listed.rows.extend(
+            one.ending
+                .notes
+                .iter()
+                .map(|note| vec![Cell::Text(one.name()), Cell::Text(note.clone())]),
+        );
+    }
+    (!listed.rows.is_empty()).then_some(listed)
+}

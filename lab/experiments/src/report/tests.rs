@@ -1,0 +1,503 @@
+use super::*;
+use crate::journal::{Entry, Line, Step};
+use crate::outcome::Outcome;
+use crate::schedule::Turn;
+use faultline_isolation::Evidence;
+use faultline_report::report::model::{Block, Cell, Report, Table};
+use faultline_report::run::{Replayed, ReplayedSlot};
+use std::collections::BTreeMap;
+
+/// An experiment with two arms of memory and what is written down of it.
+fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
+    let text = format!(
+        "name = \"ram\"\nfolder = {:?}\nreplicates = 2\norder = \"abba\"\n[workload]\nkind = \"validator\"\n\
+         command = [\"/bin/true\"]\nledger = \"/x/ledger\"\n[begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n\
+         [[arm]]\nname = \"small\"\nmemory_max = \"1480M\"\n[[arm]]\nname = \"large\"\nmemory_max = \"1800M\"\n",
+        folder.display().to_string()
+    );
+    let plan = plan::parse(&text, &folder.join("plan.toml"));
+    let plan = plan.unwrap_or_else(|mistakes| panic!("{}", all(Path::new("plan"), &mistakes)));
+    let run = |run, arm: &str, replicate| Scheduled {
+        run,
+        arm: arm.to_owned(),
+        replicate,
+        lane: "here".to_owned(),
+        second: false,
+    };
+    let runs = [
+        run(1, "small", 1),
+        run(2, "large", 1),
+        run(3, "large", 2),
+        run(4, "small", 2),
+    ];
+    let turns = runs
+        .into_iter()
+        .zip(1..)
+        .map(|(run, number)| Turn {
+            number,
+            runs: vec![run],
+        })
+        .collect();
+    let planned = Entry::Planned {
+        name: "ram".to_owned(),
+        plan: "abc".to_owned(),
+        file: PathBuf::new(),
+        seed: 1,
+        launcher: "cgroup v1".to_owned(),
+        turns,
+    };
+    let lines: Vec<Line> = std::iter::once(planned)
+        .chain([Entry::Runner {
+            pid: 1,
+            boot: "b".to_owned(),
+        }])
+        .chain(lines)
+        .zip(1_i64..)
+        .map(|(entry, at)| Line {
+            unix_ns: 1_800_000_000_000_000_000 + at * 60_000_000_000,
+            entry,
+        })
+        .collect();
+    Experiment {
+        folder: Folder::new(folder),
+        plan,
+        standing: JournalState::of(&lines),
+    }
+}
+
+/// The lines of one attempt.
+fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<Entry> {
+    let oom = outcome == Outcome::OutOfMemory;
+    let evidence = Evidence {
+        memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(oom))]),
+        memory_peak: Some(1480 << 20),
+        ..Evidence::default()
+    };
+    let notes = vec![
+        "warning: swap is on".to_owned(),
+        "0.2 % of the ledger was left in the page cache".to_owned(),
+    ];
+    let ending = Box::new(Ending {
+        outcome,
+        validity,
+        evidence,
+        notes,
+        stopped_unix_ns: None,
+    });
+    vec![
+        Entry::TurnBegun { turn: run, attempt },
+        Entry::Step {
+            run,
+            attempt,
+            step: Step::Host,
+        },
+        Entry::RunEnded {
+            run,
+            attempt,
+            ending,
+        },
+    ]
+}
+
+fn table<'r>(report: &'r model::Report, id: &str) -> Option<&'r Table> {
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .find_map(|block| match block {
+            Block::Table(table) if table.id == id => Some(table),
+            _ => None,
+        })
+}
+
+/// The cells of a column, as words.
+fn column(table: &Table, title: &str) -> Vec<String> {
+    let found = table
+        .columns
+        .iter()
+        .position(|column| column.title == title);
+    let found = found.unwrap_or_else(|| panic!("{} has no column {title}", table.id));
+    let word = |cell: &Cell| match cell.inner() {
+        Cell::Text(words) => words.clone(),
+        Cell::Number { value, .. } => value.to_string(),
+        Cell::Missing(why) => format!("({why})"),
+        Cell::Estimate { value, .. } => value.to_string(),
+        Cell::Linked { .. } => String::new(),
+    };
+    table.rows.iter().map(|row| word(&row[found])).collect()
+}
+
+#[test]
+fn arms_that_were_killed_every_time_are_in_the_verdict_although_nothing_of_them_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        tried(1, 1, Outcome::OutOfMemory, Validity::Valid),
+        tried(2, 1, Outcome::Completed, Validity::Valid),
+        tried(3, 1, Outcome::Completed, Validity::Valid),
+        tried(4, 1, Outcome::OutOfMemory, Validity::Valid),
+        vec![Entry::Finished],
+    ];
+    let experiment = experiment(folder.path(), lines.concat());
+    let (report, slots) = experiment.report().unwrap();
+    assert_eq!(
+        report.verdict.headline,
+        "OOM-killed: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs)."
+    );
+    assert!(
+        report.verdict.points[0]
+            .starts_with("small did not run its whole time in any of its 2 runs"),
+        "{:#?}",
+        report.verdict
+    );
+    assert!(slots.is_empty());
+    let limits = table(&report, "limits").unwrap();
+    assert_eq!(column(limits, "Failed"), ["2", "0"], "{limits:#?}");
+    let runs = table(&report, "runs").unwrap();
+    // Read once nothing lives any more, it is 0 whatever it was.
+    assert!(
+        !runs
+            .columns
+            .iter()
+            .any(|column| column.title.contains("nonymous")),
+        "{:?}",
+        runs.columns
+    );
+    assert_eq!(column(runs, "OOM kills"), ["1", "0", "0", "1"]);
+    assert_eq!(column(runs, "Memory at most")[0], "1.4453125");
+    let caveats: Vec<&str> = report
+        .caveats
+        .iter()
+        .map(|caveat| caveat.what.as_str())
+        .collect();
+    assert!(
+        caveats
+            .iter()
+            .any(|what| what.starts_with("Recordings or logs that cannot be read: run 1")),
+        "{caveats:#?}"
+    );
+    assert!(
+        caveats
+            .iter()
+            .any(|what| what.ends_with("large, run 2; small, run 2: swap is on")),
+        "{caveats:#?}"
+    );
+    assert!(
+        caveats
+            .iter()
+            .any(|what| what.starts_with("Ended before their time: small, run 1")),
+        "{caveats:#?}"
+    );
+}
+
+#[test]
+fn half_of_an_experiment_is_reported_and_what_is_missing_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let failed = Outcome::Failed {
+        why: "no room".to_owned(),
+    };
+    let lines = [
+        tried(1, 1, failed, Validity::Valid),
+        tried(1, 2, Outcome::Completed, Validity::Valid),
+        tried(
+            2,
+            1,
+            Outcome::Interrupted {
+                why: "ctrl-C".to_owned(),
+            },
+            Validity::Valid,
+        ),
+        vec![Entry::Stopped {
+            why: "ctrl-C".to_owned(),
+        }],
+    ];
+    let experiment = experiment(folder.path(), lines.concat());
+    let (report, _) = experiment.report().unwrap();
+    let schedule = table(&report, "schedule").unwrap();
+    assert_eq!(
+        column(schedule, "Outcome"),
+        [
+            "ran its whole time",
+            "interrupted: ctrl-C",
+            "not begun",
+            "not begun"
+        ],
+        "{schedule:#?}"
+    );
+    assert_eq!(column(schedule, "Attempts"), ["2", "1", "0", "0"]);
+    let attempts = table(&report, "attempts").unwrap();
+    assert_eq!(
+        column(attempts, "Why it does not count"),
+        ["failed: no room", "interrupted: ctrl-C"]
+    );
+    let shown = &report.caveats[0].what;
+    assert_eq!(
+        shown,
+        "The experiment is not finished: 1 of 4 runs count so far (small 1 of 2, large 0 of 2). It was stopped: ctrl-C."
+    );
+    assert!(
+        report
+            .verdict
+            .points
+            .iter()
+            .any(|point| point == "large has no run that counts yet."),
+        "{:#?}",
+        report.verdict
+    );
+}
+
+#[test]
+fn runs_that_did_not_try_their_arm_are_left_out_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        tried(
+            1,
+            1,
+            Outcome::Completed,
+            Validity::Invalid("the cache held 460 entries".to_owned()),
+        ),
+        tried(
+            2,
+            1,
+            Outcome::Completed,
+            Validity::Unproven("it never filled".to_owned()),
+        ),
+    ];
+    let experiment = experiment(folder.path(), lines.concat());
+    let (report, _) = experiment.report().unwrap();
+    assert_eq!(report.runs.len(), 1);
+    let caveats: Vec<&str> = report
+        .caveats
+        .iter()
+        .map(|caveat| caveat.what.as_str())
+        .collect();
+    let left_out = "Left out, since it did not try what its arm says: small, run 1: the cache held 460 entries.";
+    assert!(caveats.contains(&left_out), "{caveats:#?}");
+    assert!(
+        caveats
+            .iter()
+            .any(|what| what.contains("large, run 1: it never filled")),
+        "{caveats:#?}"
+    );
+    assert_eq!(
+        column(table(&report, "arms").unwrap(), "Left out"),
+        ["1", "0"]
+    );
+}
+
+#[test]
+fn an_experiment_of_which_nothing_counts_says_so_and_still_has_its_chapter() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = experiment(folder.path(), Vec::new());
+    let (report, _) = experiment.report().unwrap();
+    assert_eq!(
+        report.verdict.headline,
+        "Not finished: 0 of 4 runs count so far. There is no run to report."
+    );
+    assert_eq!(report.sections.len(), 1);
+    assert_eq!(
+        column(table(&report, "schedule").unwrap(), "Outcome"),
+        ["not begun"; 4]
+    );
+    render::write(&report, &folder.path().join("out"), false).unwrap();
+}
+
+#[test]
+fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
+    let ending = |outcome| Ending {
+        outcome,
+        validity: Validity::Valid,
+        evidence: Evidence::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    };
+    let kept_up = |outcome, kind| from_experiment::of_ending(&ending(outcome), None, kind).kept_up;
+    for outcome in [
+        Outcome::OutOfMemory,
+        Outcome::NeverExecuted,
+        Outcome::NoProgress,
+        Outcome::NotAtTip,
+    ] {
+        assert_eq!(
+            kept_up(outcome.clone(), Kind::Validator),
+            Some(false),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(
+        kept_up(Outcome::Exited { code: 1 }, Kind::Validator),
+        Some(false)
+    );
+    // Nobody knows what a foreign signal says of the arm; what a run at its full time did is in its recording.
+    assert_eq!(
+        kept_up(Outcome::Killed { signal: 9 }, Kind::Validator),
+        None
+    );
+    assert_eq!(kept_up(Outcome::Completed, Kind::Validator), None);
+    assert_eq!(kept_up(Outcome::Completed, Kind::Replay), Some(true));
+}
+
+#[test]
+fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
+    let report = report_of_four_replays();
+    let paired = table(&report, "paired").unwrap();
+    assert_eq!(
+        column(paired, "Runs"),
+        [
+            "1024, run 1 against 512, run 1",
+            "1024, run 2 against 512, run 2"
+        ],
+        "{paired:#?}"
+    );
+    let differences = column(paired, "Mean difference");
+    assert!(
+        differences[0].starts_with("-2") && differences[1].starts_with("-3"),
+        "{differences:?}"
+    );
+    assert_eq!(
+        column(table(&report, "paired-counts").unwrap(), "Mean difference"),
+        ["-19", "-20"]
+    );
+}
+
+#[test]
+fn the_pairs_of_replays_are_also_compared_together() {
+    let report = report_of_four_replays();
+    let together = table(&report, "paired-together").unwrap();
+    assert_eq!(column(together, "What")[0], "Replay time");
+    assert_eq!(
+        (
+            column(together, "Pairs")[0].as_str(),
+            column(together, "Difference")[1].as_str()
+        ),
+        ("2", "-19.5")
+    );
+    let primary = table(&report, "primary").unwrap();
+    assert_eq!(
+        (
+            column(primary, "Reference mean"),
+            column(primary, "Other mean")
+        ),
+        (vec!["105".to_owned()], vec!["7.5".to_owned()])
+    );
+}
+
+fn report_of_four_replays() -> Report {
+    let replay = |arm: &str, replicate: u32, ms: f64, misses: u64| {
+        let slots = (1..=200).map(|slot| ReplayedSlot {
+            slot,
+            elapsed_ms: (slot > 1).then(|| ms + f64::from((slot as u32 * 7919) % 13) / 10.0),
+            contents: Some(slot * 31),
+            misses: Some(misses + slot % 3),
+            ..ReplayedSlot::default()
+        });
+        let labels = [
+            ("arm", arm.to_owned()),
+            ("run", replicate.to_string()),
+            ("experiment", "e".to_owned()),
+        ];
+        Run {
+            file: format!("{arm}-{replicate}.fltl"),
+            labels: labels.map(|(key, value)| (key.to_owned(), value)).to_vec(),
+            replayed: Replayed {
+                slots: slots.collect(),
+                program_cache_us: Some(misses * 1000),
+                left_out: 0,
+            },
+            ..Run::default()
+        }
+    };
+    let runs = [
+        replay("512", 1, 10.0, 20),
+        replay("1024", 1, 8.0, 1),
+        replay("512", 2, 12.0, 22),
+        replay("1024", 2, 9.0, 2),
+    ];
+    let options = Options {
+        primary: report::scalar("cache-time").unwrap(),
+        ..Options::default()
+    };
+    report::build(&runs, &options)
+}
+
+#[test]
+fn two_real_replays_are_paired_slot_by_slot() {
+    let replay = |entries: &str| {
+        let log = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../faultline/tests/fixtures/replay-{entries}.log"));
+        let labels = [("experiment", "e"), ("arm", entries), ("run", "1")];
+        Run {
+            labels: labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
+            replayed: replay::read(&log).unwrap(),
+            ..Run::default()
+        }
+    };
+    let report = report::build(&[replay("512"), replay("1024")], &Options::default());
+    let counts = table(&report, "paired-counts").unwrap();
+    // Of 40 slots the last has no counts; 1,378 misses against 637, 918 evictions against none.
+    assert_eq!(column(counts, "Slots of both"), ["39"; 4]);
+    assert_eq!(
+        column(counts, "Mean difference")[0],
+        (f64::from(637 - 1378) / 39.0).to_string()
+    );
+    assert_eq!(
+        column(counts, "Mean difference")[2],
+        (-918.0 / 39.0).to_string()
+    );
+    assert_eq!(
+        column(table(&report, "paired").unwrap(), "Slots of both"),
+        ["40"]
+    );
+}
+
+#[test]
+fn every_beginning_of_a_journal_can_be_reported_and_counts_no_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        tried(
+            1,
+            1,
+            Outcome::Interrupted {
+                why: "power".to_owned(),
+            },
+            Validity::Valid,
+        ),
+        tried(1, 2, Outcome::OutOfMemory, Validity::Valid),
+        tried(2, 1, Outcome::Completed, Validity::Valid),
+        tried(
+            3,
+            1,
+            Outcome::Exited { code: 1 },
+            Validity::Unproven("few points".to_owned()),
+        ),
+        vec![
+            Entry::Stopped {
+                why: "stop".to_owned(),
+            },
+            Entry::Runner {
+                pid: 2,
+                boot: "c".to_owned(),
+            },
+        ],
+        tried(4, 1, Outcome::Killed { signal: 9 }, Validity::Valid),
+        vec![Entry::Finished],
+    ];
+    let lines = lines.concat();
+    for end in 0..=lines.len() {
+        let experiment = experiment(folder.path(), lines[..end].to_vec());
+        let (report, _) = experiment.report().unwrap();
+        render::write(&report, &folder.path().join(format!("out-{end}")), false).unwrap();
+        let listed = table(&report, "runs").map_or(0, |runs| runs.rows.len());
+        assert_eq!(
+            (report.runs.len(), listed),
+            (experiment.counted().len(), experiment.counted().len()),
+            "{end}"
+        );
+        let missing = report
+            .caveats
+            .iter()
+            .any(|caveat| caveat.what.starts_with("The experiment is not finished"));
+        assert_eq!(missing, experiment.counted().len() < 4, "{end}");
+    }
+}

@@ -1,0 +1,269 @@
+mod cool;
+mod observer;
+mod recorder;
+
+use super::job::owner;
+use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
+use crate::check::program_files;
+use crate::folder::{Folder, OUTPUT};
+use crate::host::{self, HostFinding};
+use crate::judge::cache;
+use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
+use crate::replay;
+use crate::targets::{self, Target};
+use crate::watch::Now;
+use anyhow::Context;
+use faultline_common::clock;
+use faultline_common::output::say;
+use faultline_common::signals::Signals;
+use faultline_isolation::{Launcher, cold, folders};
+use faultline_kernel::HostRoot;
+use faultline_record::recorder::progress;
+use faultline_recording::{Progress, Recording, TickRow};
+use faultline_text::{bytes, count};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+const PIECE: Duration = Duration::from_millis(900);
+const NAMED: usize = 3;
+
+pub struct Real {
+    launcher: Box<dyn Launcher>,
+    signals: Signals,
+    stop_request: Option<StopRequest>,
+    root: HostRoot,
+}
+
+impl Real {
+    /// From here on, signals do not end this program.
+    pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
+        let signals = Signals::listen().context("signals cannot be heard")?;
+        Ok(Real {
+            launcher,
+            signals,
+            stop_request: None,
+            root: HostRoot::default(),
+        })
+    }
+}
+
+impl System for Real {
+    fn now(&self) -> Now {
+        let since = clock::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            uptime: clock::uptime(),
+            unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn boot(&self) -> String {
+        faultline_isolation::host::boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        let Ok(received) = self.signals.wait(None, at_most.min(PIECE)) else {
+            std::thread::sleep(at_most.min(PIECE));
+            return;
+        };
+        for signal in received {
+            // A closed terminal does not stop an experiment.
+            if let Some(name) = signal.stops() {
+                let force = self.stop_request.is_some();
+                let by = self
+                    .stop_request
+                    .take()
+                    .map_or_else(|| name.to_owned(), |stop_request| stop_request.by);
+                say(if force {
+                    "ending by force"
+                } else {
+                    "ending what runs; once more, and it is ended by force"
+                });
+                self.stop_request = Some(StopRequest { by, force });
+            }
+        }
+    }
+
+    fn stop_request(&self) -> Option<StopRequest> {
+        self.stop_request.clone()
+    }
+
+    fn print(&mut self, words: &str) {
+        say(words);
+    }
+
+    fn launcher(&self) -> &dyn Launcher {
+        &*self.launcher
+    }
+
+    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
+        let looks = plan.host.busy_cpus.severity != Severity::Ignore;
+        let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
+        let before = used.map(|used| (used, clock::uptime()));
+        while before
+            .as_ref()
+            .is_some_and(|(_, at)| clock::uptime() < *at + PIECE)
+            && self.stop_request.is_none()
+        {
+            self.wait(PIECE);
+        }
+        let busy = before.and_then(|(before, at)| {
+            let after = faultline_isolation::host::cpu_use(&self.root)?;
+            before.busy_until(&after, clock::uptime().saturating_sub(at))
+        });
+        let groups = self.launcher.leftovers(scope)?;
+        let folder = Folder::new(&plan.folder);
+        Ok(host::remarks(
+            &plan.host,
+            &host::host_state(plan, &self.root, folder.path(), busy, groups),
+        ))
+    }
+
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+        let owner = owner(plan.workload.user.as_deref())?;
+        let mut lines = Vec::new();
+        for folder in lane.folders() {
+            if !folder.exists() {
+                let init = format!("`faultline experiment init {}` makes it", folder.display());
+                anyhow::bail!("{}: there is no such folder; {init}", folder.display());
+            }
+            let cleared = folders::clear(folder, &self.root)?;
+            // `init` may have made it as root.
+            if let Some(owner) = owner {
+                folders::hand_over(folder, owner)?;
+            }
+            lines.push(format!(
+                "cleared {}: {}",
+                folder.display(),
+                cleared_in_words(&cleared)
+            ));
+        }
+        Ok(lines)
+    }
+
+    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>> {
+        let owner = owner(plan.workload.user.as_deref())?;
+        let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
+        let not_copied = named("; not copied: ", &restored.left);
+        Ok(vec![format!(
+            "restored {} files, {}{not_copied}",
+            count(restored.files),
+            bytes(restored.bytes)
+        )])
+    }
+
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
+        let mut warm: Vec<&Path> = lane.folders().collect();
+        if let Begin::Restore { from } = &plan.begin {
+            warm.push(from);
+        }
+        if plan.page_cache == PageCache::DropAll {
+            cold::drop_all(&self.root)?;
+        }
+        let dropped = cold::drop_files(&warm)?;
+        let lines = format!(
+            "dropped {} files, {}, from the page cache{}",
+            count(dropped.files),
+            bytes(dropped.bytes),
+            named("; left alone: ", &dropped.left)
+        );
+        let mut cooled = cool::cooled(lines, cold::residency(&warm));
+        // Otherwise only the first run is charged for reading the programs.
+        if plan.page_cache == PageCache::DropFiles {
+            let warmed = program_files(plan)
+                .into_iter()
+                .map(|file| cool::program(&file, cold::warm_file(&file)));
+            cooled.lines.extend(warmed.flatten());
+        }
+        Ok(cooled)
+    }
+
+    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
+        Ok(Box::new(recorder::Daemon::start(&*self.launcher, order)?))
+    }
+
+    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
+        Box::new(observer::RunObserver::new(
+            self.root.clone(),
+            pid,
+            recording.to_owned(),
+        ))
+    }
+
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+        if targets.is_empty() {
+            targets::empty(file)
+        } else {
+            targets::write(file, targets)
+        }
+    }
+
+    fn progress(&mut self, recording: &Path) -> Option<Progress> {
+        progress(recording).ok()
+    }
+
+    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals> {
+        let seen = cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
+        if seen.points > 0 {
+            return Ok(seen);
+        }
+        // A replay exits before it has pushed its points; its log has them too.
+        Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
+    }
+
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+        Ok(Recording::open(recording)?.ticks()?)
+    }
+
+    fn free_bytes(&self, folder: &Path) -> Option<u64> {
+        let space = rustix::fs::statvfs(folder).ok()?;
+        space.f_bavail.checked_mul(space.f_frsize)
+    }
+}
+
+fn cleared_in_words(cleared: &folders::Cleared) -> String {
+    let retained_names = named("; kept ", &cleared.retained);
+    format!(
+        "{} files, {}{retained_names}",
+        count(cleared.files),
+        bytes(cleared.bytes)
+    )
+}
+
+fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
+    let named: Vec<String> = all
+        .iter()
+        .take(NAMED)
+        .map(|retained_names| format!("{} ({})", retained_names.path.display(), retained_names.why))
+        .collect();
+    match (named.is_empty(), all.len().saturating_sub(NAMED)) {
+        (true, _) => String::new(),
+        (false, 0) => format!("{what}{}", named.join(", ")),
+        (false, more) => format!("{what}{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
+        let retained_names = |name: &str| folders::RetainedEntry {
+            path: name.into(),
+            why: "is a socket",
+        };
+        assert_eq!(named("; not copied: ", &[]), "");
+        assert_eq!(
+            named("; not copied: ", &[retained_names("a")]),
+            "; not copied: a (is a socket)"
+        );
+        let all = ["a", "b", "c", "d", "e"].map(retained_names);
+        assert!(
+            named("; kept ", &all).ends_with("c (is a socket) and 2 more"),
+            "{}",
+            named("; kept ", &all)
+        );
+    }
+}

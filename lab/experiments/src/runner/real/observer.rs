@@ -1,0 +1,218 @@
+//! Reads memory and threads from the kernel, and the distance to the tip from the recording.
+
+use crate::runner::system::Observer;
+use crate::search::{Reading, Replayed};
+use faultline_agave::threads::{pool, purpose};
+use faultline_common::clock;
+use faultline_kernel::headroom::CgroupUsage;
+use faultline_kernel::parse::pid_schedstat;
+use faultline_kernel::{CgroupFiles, HostRoot, Limit, locate};
+use faultline_recording::Recording;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Interval of reads of the recording, which is opened each time.
+const RECORDED: Duration = Duration::from_millis(500);
+/// Validity of a tick.
+const FRESH: Duration = Duration::from_secs(3);
+const LISTED: Duration = Duration::from_secs(5);
+/// Prefix of the purpose of replay pools.
+const REPLAY: &str = "replay";
+
+pub(super) struct RunObserver {
+    root: HostRoot,
+    pid: u32,
+    recording: PathBuf,
+    /// Its files, and whether their pressure is of this cgroup alone.
+    cgroup: Option<(CgroupFiles, bool)>,
+    buffer: Vec<u8>,
+    threads: Replaying,
+    recorded: Recorded,
+}
+
+#[derive(Default)]
+struct Recorded {
+    sampled_at: Option<Duration>,
+    /// The newest tick, and when it was first seen.
+    tick: Option<(i64, Duration)>,
+    pid: Option<u32>,
+    behind: Option<u64>,
+    tip: Option<u64>,
+    last_point: i64,
+}
+
+#[derive(Default)]
+struct Replaying {
+    pid: u32,
+    listed: Option<Duration>,
+    /// By thread: time waited and time run.
+    each: BTreeMap<u32, (Duration, Duration)>,
+    /// Includes ended threads.
+    total: Option<(Duration, Duration)>,
+}
+
+impl RunObserver {
+    /// The cgroup of this process.
+    pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
+        RunObserver {
+            root,
+            pid,
+            recording,
+            cgroup: None,
+            buffer: Vec::new(),
+            threads: Replaying::default(),
+            recorded: Recorded::default(),
+        }
+    }
+
+    fn memory(&mut self, reading: &mut Reading) {
+        if self.cgroup.is_none() {
+            let found = locate(&self.root, self.pid)
+                .ok()
+                .filter(|found| found.memory.is_ok());
+            // On cgroup v1, its v2 group may be shared with this program.
+            let shared = locate(&self.root, std::process::id())
+                .ok()
+                .and_then(|own| own.unified.ok());
+            self.cgroup = found.map(|found| {
+                let own = found
+                    .unified
+                    .as_ref()
+                    .is_ok_and(|unified| shared.is_none_or(|shared| shared != *unified));
+                (CgroupFiles::new(&found), own)
+            });
+        }
+        let Some((files, own)) = &mut self.cgroup else {
+            return;
+        };
+        let sample = files.sample(&mut self.buffer);
+        let stat = sample.memory_stat.ok();
+        reading.memory = sample.memory_usage.ok();
+        // v1 only has the hard limit.
+        reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
+            Ok(Limit::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        };
+        reading.unreclaimable = reading
+            .memory
+            .zip(stat.as_ref())
+            .and_then(|(usage, stat)| CgroupUsage::new(usage, stat))
+            .map(|usage| usage.unreclaimable());
+        reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
+        reading.stalled = sample
+            .memory_pressure
+            .ok()
+            .filter(|_| *own)
+            .and_then(|pressure| pressure.full);
+    }
+
+    fn recording(&mut self, at: Duration, reading: &mut Reading) {
+        let newest = &mut self.recorded;
+        if newest
+            .sampled_at
+            .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= RECORDED)
+        {
+            newest.sampled_at = Some(at);
+            // If unreadable, the last data stays valid until it is too old.
+            if let Ok(live) = Recording::open(&self.recording)
+                .and_then(|recording| recording.live(newest.last_point))
+            {
+                let tick = live.tick.map(|tick| tick.id);
+                if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
+                    newest.tick = tick.map(|tick| (tick, at));
+                }
+                (newest.pid, newest.behind, newest.tip) = (live.pid, live.slots_behind, live.tip);
+                newest.last_point = live.last_point;
+                reading.replays = live
+                    .replays
+                    .iter()
+                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us))
+                    .collect();
+            }
+        }
+        if newest
+            .tick
+            .is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH)
+        {
+            (reading.fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
+        }
+    }
+}
+
+/// To the clock of the readings, which shows `at` now.
+fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
+    let since = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let ago = since.saturating_sub(Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0)));
+    Replayed {
+        at: at.saturating_sub(ago),
+        us,
+    }
+}
+
+impl Observer for RunObserver {
+    fn read(&mut self, at: Duration) -> Reading {
+        let mut reading = Reading {
+            at,
+            ..Reading::default()
+        };
+        self.memory(&mut reading);
+        self.recording(at, &mut reading);
+        if let Some((waited, ran)) =
+            self.threads
+                .read(&self.root, self.recorded.pid.unwrap_or(self.pid), at)
+        {
+            (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));
+        }
+        reading
+    }
+}
+
+impl Replaying {
+    /// Total time waited for a CPU, and run.
+    fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
+        let folder = root.procfs.join(pid.to_string()).join("task");
+        if self.pid != pid
+            || self
+                .listed
+                .is_none_or(|listed| at.saturating_sub(listed) >= LISTED)
+        {
+            (self.pid, self.listed) = (pid, Some(at));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let listed: Vec<u32> = entries
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .collect();
+            self.each.retain(|tid, _| listed.contains(tid));
+            for tid in listed {
+                let replays = |comm: Vec<u8>| {
+                    purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY))
+                };
+                if !self.each.contains_key(&tid)
+                    && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)
+                    && let Some(first) = schedstat(&folder, tid)
+                {
+                    self.each.insert(tid, first);
+                    self.total.get_or_insert_default();
+                }
+            }
+        }
+        for (tid, last) in &mut self.each {
+            let (Some(now), Some(total)) = (schedstat(&folder, *tid), &mut self.total) else {
+                continue;
+            };
+            total.0 += now.0.saturating_sub(last.0);
+            total.1 += now.1.saturating_sub(last.1);
+            *last = now;
+        }
+        self.total.filter(|_| !self.each.is_empty())
+    }
+}
+
+fn schedstat(folder: &std::path::Path, tid: u32) -> Option<(Duration, Duration)> {
+    let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
+    let stat = pid_schedstat::parse(&text).ok()?;
+    Some((stat.run_queue_delay?, stat.on_cpu?))
+}

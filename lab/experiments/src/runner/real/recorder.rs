@@ -1,0 +1,241 @@
+use crate::check::recorder_cpus;
+use crate::folder::{RECORDER_LOG, RECORDING};
+use crate::runner::job::gated;
+use crate::runner::system::{Order, Recorder};
+use anyhow::{Context, anyhow, bail};
+use faultline_common::http;
+use faultline_common::output::say;
+use faultline_isolation::{End, Job, Launched, Launcher, Limits};
+use faultline_record::recorder::{
+    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+};
+use faultline_text::time;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::path::PathBuf;
+use std::time::Duration;
+use ureq::config::Config;
+
+/// Polls in two seconds.
+const LOOKS_UNTOLD: u32 = 40;
+/// Timeout, because setting a mark delays polls.
+const MARKED: Duration = Duration::from_millis(500);
+/// The end of a daemon's warning that the plan's check already gave.
+const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
+
+pub(super) struct Daemon {
+    launched: Box<dyn Launched>,
+    log: Log,
+    ready: ReadyFile,
+    recording: PathBuf,
+    interval: Duration,
+    addresses: Addresses,
+}
+
+impl Daemon {
+    /// On return it listens and has its target. Fails if it has exited.
+    pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
+        let settings = &order.plan.recorder;
+        let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
+        let (output, recording) = (
+            order.folder.join(RECORDER_LOG),
+            order.folder.join(RECORDING),
+        );
+        let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
+        let followed = order
+            .pid
+            .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
+        let task = Task {
+            target: followed,
+            out: &recording,
+            cache_entries: order.cache_entries,
+            labels: &order.labels,
+            interval: Some(interval),
+            config: settings.config.as_deref(),
+            free_ports: true,
+        };
+        // Affinity: not every launcher supports a cgroup limit.
+        let mut command = gated(
+            launcher,
+            None,
+            recorder_cpus(order.plan, &allowed()).as_ref(),
+        )?;
+        command.push(program.into());
+        command.extend(task.arguments());
+        let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+        let job = Job {
+            name: order.name.clone(),
+            command,
+            environment: path
+                .into_iter()
+                .chain([("FAULTLINE_LOG".into(), "info".into())])
+                .collect(),
+            user: None,
+            folder: None,
+            output: output.clone(),
+            limits: Limits::default(),
+            open_files: None,
+            gate: None,
+            longest: None,
+            grace: POLL_EVERY * POLLS_TO_END,
+        };
+        let ready = ReadyFile::of(&recording)?;
+        let launched = launcher.launch(&job)?;
+        let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
+        let addresses = Addresses {
+            metrics: String::new(),
+            ingest: None,
+        };
+        let mut daemon = Daemon {
+            launched,
+            log,
+            ready,
+            recording,
+            interval,
+            addresses,
+        };
+        daemon.wait_until_ready(order.pid.is_some())?;
+        Ok(daemon)
+    }
+
+    fn wait_until_ready(&mut self, follows: bool) -> anyhow::Result<()> {
+        for _ in 0..POLLS_TO_START {
+            let ready = self.ready.read()?;
+            let seen = progress(&self.recording).ok();
+            let recorded =
+                seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
+            if let (Some(ready), true) = (ready, recorded) {
+                self.addresses = ready.addresses();
+                return Ok(());
+            }
+            if let Some((end, words)) = self.ended()? {
+                bail!(
+                    "{PROGRAM} ended before it recorded{}",
+                    describe_end(end, &words)
+                );
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+        bail!(
+            "{PROGRAM} does not record after half a minute{}",
+            behind(&self.log.last_complaint())
+        )
+    }
+
+    /// Long waits are reported.
+    fn wait(
+        &mut self,
+        (looks, what): (u32, &str),
+        mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        for attempt in 0..looks {
+            if until(self)? {
+                return Ok(true);
+            }
+            if attempt == LOOKS_UNTOLD {
+                let longest = time(POLL_EVERY * looks);
+                say(&format!(
+                    "waiting for {PROGRAM} {what}, for {longest} at most"
+                ));
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+        Ok(false)
+    }
+}
+
+/// Empty if unknown.
+fn allowed() -> Vec<u32> {
+    let Ok(set) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
+}
+
+fn behind(complaint: &str) -> String {
+    if complaint.is_empty() {
+        String::new()
+    } else {
+        format!(": {complaint}")
+    }
+}
+
+fn in_a_query(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => {
+                char::from(byte).to_string()
+            }
+            b' ' => "+".to_owned(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+impl Recorder for Daemon {
+    fn ingest(&self) -> Option<String> {
+        self.addresses.ingest.clone()
+    }
+
+    fn metrics(&self) -> String {
+        self.addresses.metrics.clone()
+    }
+
+    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
+        Ok(self
+            .launched
+            .ended()?
+            .map(|end| (end, self.log.last_complaint())))
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        let mut all = self.log.complaints();
+        all.retain(|complaint| !complaint.ends_with(KNOWN));
+        all
+    }
+
+    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
+        let url = format!(
+            "http://{}/mark?name={}&kind={kind}",
+            self.addresses.metrics,
+            in_a_query(name)
+        );
+        // A page with TLS or a password accepts no mark.
+        let config = Config::builder().timeout_global(Some(MARKED)).proxy(None);
+        http::agent(config.build())
+            .post(&url)
+            .send_empty()
+            .map(drop)
+            .map_err(|error| anyhow!("{}", http::reason(&error)))
+    }
+
+    fn wait_for_end_event(&mut self) {
+        let until = (polls_to_write(self.interval), "to write the end of the run");
+        let seen = self.wait(until, |daemon| {
+            let seen = progress(&daemon.recording).ok();
+            // Without a process, no end can be seen.
+            Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
+        });
+        // A recording without this event is better than none.
+        let _ = seen;
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        if self.ended()?.is_none() {
+            self.launched.ask_to_end()?;
+        }
+        let ended = self.wait((POLLS_TO_END, "to end"), |daemon| {
+            Ok(daemon.ended()?.is_some())
+        })?;
+        let words = self.log.last_complaint();
+        let evidence = self.launched.close()?;
+        match evidence.end {
+            Some(End::Code(0)) if ended => Ok(()),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
+            _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
+        }
+    }
+}

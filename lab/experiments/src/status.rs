@@ -1,0 +1,256 @@
+mod search;
+mod text;
+
+pub use search::{Dwells, SearchStatus};
+
+use super::begun::{begun, find};
+use super::folder::Folder;
+use super::journal::{Attempt, JournalState, Step};
+use super::lock::{self, Holder};
+use super::outcome::{Outcome, Validity};
+use super::plan::Plan;
+use super::schedule::{Scheduled, Turn};
+use super::watch::{Now, Watch};
+use crate::args::StatusArgs;
+use faultline_common::clock;
+use faultline_common::output::json;
+use faultline_record::recorder::{DEFAULT_INTERVAL, progress};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum State {
+    Running {
+        /// If already written.
+        pid: Option<u32>,
+    },
+    /// A signal suspended its runner.
+    Suspended {
+        pid: u32,
+    },
+    Stopped {
+        why: String,
+    },
+    /// Its runner was killed, or the host went down.
+    CutOff,
+    /// All turns are done.
+    Finished,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    pub name: String,
+    pub folder: PathBuf,
+    pub state: State,
+    pub done: usize,
+    pub of: usize,
+    /// Share of the turns, including the current one's progress.
+    pub percent: f64,
+    /// `None` without a runner.
+    pub seconds_left: Option<u64>,
+    pub runs: Vec<RunStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunStatus {
+    #[serde(flatten)]
+    pub scheduled: Scheduled,
+    pub turn: u32,
+    pub attempts: u32,
+    pub step: Option<Step>,
+    #[serde(rename = "course")]
+    pub phase_words: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchStatus>,
+    pub outcome: Option<Outcome>,
+    /// `None` until it has ended.
+    pub validity: Option<Validity>,
+    pub began_unix_ns: Option<i64>,
+    pub ended_unix_ns: Option<i64>,
+}
+
+pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    let holder = lock::holder(&folder.lock())?;
+    let now = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut status = Status::of(&plan, &standing, &folder, holder, now);
+    if let State::Running { pid: Some(pid) } = status.state
+        && lock::is_suspended(pid)
+    {
+        (status.state, status.seconds_left) = (State::Suspended { pid }, None);
+    }
+    if args.json {
+        Ok(json(&status)?)
+    } else {
+        Ok(text::page(&status, now))
+    }
+}
+
+impl Status {
+    pub fn of(
+        plan: &Plan,
+        standing: &JournalState,
+        folder: &Folder,
+        holder: Holder,
+        now: Duration,
+    ) -> Self {
+        let state = match (holder, &standing.stopped) {
+            (Holder::Process(pid), _) => State::Running { pid },
+            _ if standing.finished => State::Finished,
+            (Holder::Free, Some(why)) => State::Stopped { why: why.clone() },
+            (Holder::Free, None) => State::CutOff,
+        };
+        let alive = matches!(state, State::Running { .. });
+        let mut runs = Vec::new();
+        for turn in &standing.turns {
+            for scheduled in &turn.runs {
+                runs.push(run(
+                    plan,
+                    standing,
+                    folder,
+                    (turn, scheduled),
+                    alive.then_some(now),
+                ));
+            }
+        }
+        let left = alive.then(|| left(plan, standing, now));
+        let (turns, done) = (
+            standing.turns.len(),
+            standing
+                .turns
+                .iter()
+                .filter(|turn| standing.is_done(turn))
+                .count(),
+        );
+        let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
+        let current = current(standing, now)
+            .filter(|_| alive)
+            .map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
+        Status {
+            name: plan.name.clone(),
+            folder: folder.path().to_owned(),
+            state,
+            done: standing.counted().len(),
+            of: runs.len(),
+            percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
+            seconds_left: left.map(|left| left.as_secs()),
+            runs,
+        }
+    }
+}
+
+fn run(
+    plan: &Plan,
+    standing: &JournalState,
+    folder: &Folder,
+    (turn, scheduled): (&Turn, &Scheduled),
+    alive: Option<Duration>,
+) -> RunStatus {
+    let newest = standing.newest(turn);
+    let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let ended = tried.and_then(|tried| tried.ended.as_ref());
+    let steps = tried.map_or(&[][..], |tried| &tried.steps);
+    let now = alive.filter(|_| ended.is_none());
+    let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
+    let phase_words = now
+        .zip(newest)
+        .zip(watched)
+        .map(|((now, newest), (_, began))| {
+            phase_words(plan, folder, scheduled, newest, (*began, now))
+        });
+    RunStatus {
+        scheduled: scheduled.clone(),
+        turn: turn.number,
+        attempts: newest.map_or(0, |newest| newest.number),
+        step: now.and(steps.last()).map(|(step, _)| *step),
+        phase_words,
+        search: plan.search.as_ref().zip(tried).map(|(rules, tried)| {
+            SearchStatus::of(
+                rules,
+                &tried.searched,
+                standing.searches_cut_off(scheduled.run),
+                now,
+            )
+        }),
+        outcome: ended.map(|(ending, _)| ending.outcome.clone()),
+        validity: ended.map(|(ending, _)| ending.validity.clone()),
+        began_unix_ns: steps.first().map(|(_, at)| *at),
+        ended_unix_ns: ended.map(|(_, at)| *at),
+    }
+}
+
+fn phase_words(
+    plan: &Plan,
+    folder: &Folder,
+    scheduled: &Scheduled,
+    newest: &Attempt,
+    (began_unix_ns, now): (i64, Duration),
+) -> String {
+    // Jumps of the wall clock do not matter.
+    let at = |unix_ns: i64| Now {
+        uptime: since_1970(unix_ns),
+        unix_ns,
+    };
+    let mut watch = Watch::begin(
+        plan,
+        plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL),
+        at(began_unix_ns),
+    );
+    let seen = progress(&folder.recording(scheduled, newest.number)).ok();
+    watch.sample(
+        at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)),
+        seen.as_ref(),
+    );
+    watch.phase_words()
+}
+
+fn since_1970(unix_ns: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
+}
+
+fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
+    let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
+    let newest = standing.newest(turn)?;
+    let over =
+        newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
+    (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
+}
+
+/// The average, or the plan's duration.
+fn usual(plan: &Plan, standing: &JournalState) -> Duration {
+    let length = |turn: &&Turn| {
+        let newest = standing.newest(turn)?;
+        let end = newest
+            .runs
+            .values()
+            .filter_map(|run| Some(run.ended.as_ref()?.1))
+            .max()?;
+        Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
+    };
+    let lengths: Vec<Duration> = standing
+        .turns
+        .iter()
+        .filter(|turn| standing.is_done(turn))
+        .filter_map(|t| length(&t))
+        .collect();
+    match u32::try_from(lengths.len()) {
+        Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
+        _ => plan.host.cool_down.saturating_add(plan.stop.duration),
+    }
+}
+
+/// Of all unfinished turns.
+fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
+    let open = standing
+        .turns
+        .iter()
+        .filter(|turn| !standing.is_done(turn))
+        .count();
+    let all = usual(plan, standing).saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
+    all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
+}

@@ -1,0 +1,158 @@
+//! The Prometheus target file (`file_sd_configs`).
+
+use super::folder::{self, Folder};
+use super::plan::Plan;
+use super::schedule::Scheduled;
+use anyhow::Context;
+use faultline_common::files::TempFile;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Prometheus may run as another user.
+const MODE: u32 = 0o644;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Target {
+    /// One `HOST:PORT`.
+    targets: [String; 1],
+    /// Added to every scraped series.
+    labels: BTreeMap<&'static str, String>,
+}
+
+impl Target {
+    /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
+    /// arm; otherwise sums would mix runs.
+    pub fn new(experiment: &str, run: &Scheduled, attempt: u32, address: String) -> Self {
+        let second = if run.second { ", second" } else { "" };
+        let again = if attempt > 1 {
+            format!(", attempt {attempt}")
+        } else {
+            String::new()
+        };
+        let labels = BTreeMap::from([
+            (
+                "instance",
+                format!("{experiment}/{}", folder::name_of(run, attempt)),
+            ),
+            ("experiment", experiment.to_owned()),
+            ("arm", run.arm.clone()),
+            ("run", format!("{}{second}{again}", run.replicate)),
+        ]);
+        Target {
+            targets: [address],
+            labels,
+        }
+    }
+}
+
+/// Atomically.
+pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+    let file_name = || file.display().to_string();
+    let text = serde_json::to_string_pretty(targets)? + "\n";
+    let put = || {
+        // Prometheus does not match the name of the temporary file.
+        let new = TempFile::create(file)?;
+        new.file()
+            .set_permissions(fs::Permissions::from_mode(MODE))?;
+        new.file().write_all(text.as_bytes())?;
+        new.finish(file)
+    };
+    put().with_context(file_name)
+}
+
+/// Only if the file exists.
+pub fn empty(file: &Path) -> anyhow::Result<()> {
+    if file.exists() {
+        write(file, &[])
+    } else {
+        Ok(())
+    }
+}
+
+pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
+    plan.recorder
+        .targets
+        .clone()
+        .unwrap_or_else(|| folder.targets())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn run(second: bool) -> Scheduled {
+        Scheduled {
+            run: 3,
+            arm: "512 \"G\"".to_owned(),
+            replicate: 2,
+            lane: "main".to_owned(),
+            second,
+        }
+    }
+
+    fn read(file: &Path) -> Value {
+        serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_recorder_is_told_as_prometheus_reads_it_and_withdrawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("targets.json");
+        empty(&file).unwrap();
+        assert!(
+            !file.exists(),
+            "nothing was said, and nothing is to be taken back"
+        );
+        write(
+            &file,
+            &[Target::new(
+                "ram",
+                &run(false),
+                1,
+                "127.0.0.1:4711".to_owned(),
+            )],
+        )
+        .unwrap();
+        let labels = json!({ "instance": "ram/003-512__G_-r2/a1", "experiment": "ram", "arm": "512 \"G\"", "run": "2" });
+        assert_eq!(
+            read(&file),
+            json!([{ "targets": ["127.0.0.1:4711"], "labels": labels }])
+        );
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o644
+        );
+        empty(&file).unwrap();
+        assert_eq!(read(&file), json!([]));
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
+    }
+
+    #[test]
+    fn no_two_recorders_of_an_experiment_have_the_same_labels() {
+        let written = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
+            Target::new("x", &run(second), attempt, String::new()).labels["run"].clone()
+        });
+        assert_eq!(
+            written,
+            ["2", "2, second", "2, attempt 2", "2, second, attempt 2"]
+        );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_named() {
+        let error = write(Path::new("/nonexistent/targets.json"), &[]).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("/nonexistent/targets.json"),
+            "{error:#}"
+        );
+    }
+}

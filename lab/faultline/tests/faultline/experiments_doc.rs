@@ -1,0 +1,174 @@
+//! The document about experiments against the program: every key of a plan, every plan that it names.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
+
+use faultline_experiments::plan::{load, parse};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document(page: &str) -> String {
+    std::fs::read_to_string(root().join("docs").join(page)).expect("the document is there")
+}
+
+/// A plan with an unknown key in every table: the loader answers with the keys it knows.
+const UNKNOWN: &str = r#"
+qqqqqqqq = 1
+name = "x"
+folder = "/x"
+[workload]
+qqqqqqqq = 1
+command = ["/bin/true"]
+[[lane]]
+qqqqqqqq = 1
+name = "a"
+ledger = "/l"
+[begin]
+qqqqqqqq = 1
+how = "as-is"
+[stop]
+qqqqqqqq = 1
+[host]
+qqqqqqqq = 1
+[recorder]
+qqqqqqqq = 1
+[report]
+qqqqqqqq = 1
+[concurrent]
+qqqqqqqq = 1
+[[arm]]
+qqqqqqqq = 1
+name = "a"
+[factors]
+qqqqqqqq = 1
+[search]
+qqqqqqqq = 1
+"#;
+
+/// Every key that the loader knows, with its table: `stop.grace`.
+fn known() -> BTreeSet<String> {
+    let mistakes = parse(UNKNOWN, Path::new("/plan.toml")).expect_err("unknown keys are mistakes");
+    let mut keys = BTreeSet::new();
+    let mut tables = BTreeSet::new();
+    for mistake in mistakes {
+        let Some((place, known)) = mistake
+            .what
+            .split_once("qqqqqqqq: unknown key; known here: ")
+        else {
+            continue;
+        };
+        tables.insert(place.trim_end_matches('.').to_owned());
+        keys.extend(known.split(", ").map(|key| format!("{place}{key}")));
+    }
+    keys.into_iter()
+        .filter(|key| !tables.contains(key))
+        .collect()
+}
+
+/// First cells of the rows below a heading that are a single piece of code.
+fn first_cells(text: &str, heading: &str) -> BTreeSet<String> {
+    let (_, after) = text
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("there is no {heading}"));
+    let chapter = after.split("\n#").next().unwrap_or(after);
+    let cells = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    cells.map(|(key, _)| key.to_owned()).collect()
+}
+
+#[test]
+fn the_document_has_every_key_of_a_plan_and_no_other() {
+    let page = document("EXPERIMENTS-KEYS.md");
+    let (known, from_experiment) = (known(), first_cells(&page, "## Every key"));
+    assert!(known.len() > 60, "{known:?}");
+    assert_eq!(
+        known.difference(&from_experiment).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "not in the document"
+    );
+    assert_eq!(
+        from_experiment.difference(&known).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "no such key"
+    );
+}
+
+#[test]
+fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
+    let text = document("EXPERIMENTS.md");
+    let folder = root().join("experiments");
+    let mut plans = 0;
+    for entry in std::fs::read_dir(folder).expect("there are ready plans") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            continue;
+        }
+        plans += 1;
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            text.contains(&format!("(../experiments/{name})")),
+            "{name} is not in the document"
+        );
+        if let Err(mistakes) = load(&path) {
+            panic!("{name}: {mistakes:#?}");
+        }
+    }
+    assert!(plans >= 8, "{plans}");
+}
+
+#[test]
+fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
+    let text = document("EXPERIMENTS-KEYS.md");
+    let plan = |word: &str| {
+        format!(
+            "name = \"x\"\nfolder = \"/x\"\n[workload]\ncommand = [\"/bin/true\", \"{word}\"]\nbinary = \"/b\"\ncluster = \"devnet\"\n\
+             ledger = \"/l\"\naccounts = \"/a\"\nsnapshots = \"/s\"\nidentity = \"/i.json\"\nrpc_port = 8899\ngossip_port = 8001\n\
+             port_range = \"8002-8040\"\n[begin]\nhow = \"as-is\"\n[[arm]]\nname = \"a\"\ncache_entries = 1\n"
+        )
+    };
+    let (_, after) = text
+        .split_once("Placeholders in command")
+        .expect("a paragraph about placeholders");
+    let paragraph = after.split("\n\n").next().unwrap_or(after);
+    let from_experiment: BTreeSet<&str> = paragraph
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| word.starts_with('{'))
+        .collect();
+    for word in &from_experiment {
+        if let Err(mistakes) = parse(&plan(word), Path::new("/plan.toml")) {
+            panic!("{word}: {mistakes:?}");
+        }
+    }
+    let mistakes =
+        parse(&plan("{nothing}"), Path::new("/plan.toml")).expect_err("it stands for nothing");
+    let said = mistakes
+        .iter()
+        .map(|mistake| mistake.what.as_str())
+        .collect::<String>();
+    let (_, known) = said
+        .split_once("Known: ")
+        .unwrap_or_else(|| panic!("{said}"));
+    for word in known
+        .split(", ")
+        .map(|word| word.trim_matches(['{', '}', '.']))
+    {
+        assert!(
+            from_experiment.contains(format!("{{{word}}}").as_str()),
+            "{word} is not in the document: {from_experiment:?}"
+        );
+    }
+}

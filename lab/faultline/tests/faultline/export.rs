@@ -1,0 +1,303 @@
+//! What `faultline export` writes is read by others: pandas, polars and DuckDB, against SQLite.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+
+use crate::support::made::day::Arm;
+use crate::support::made::{Plain, busy, faultline, said};
+use parquet::basic::{Compression, LogicalType, TimeUnit, Type as Physical};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A Python that has the three; `None` if there is none.
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn python() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python3");
+    let has_all = |python: &PathBuf| {
+        let tried = Command::new(python)
+            .args(["-c", "import duckdb, pandas, polars, pyarrow"])
+            .output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    [own, "python3".into()].into_iter().find(has_all)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn export(words: &[&Path], more: &[&str]) -> std::process::Output {
+    let words = words.iter().map(|word| word.as_os_str().to_owned());
+    faultline(
+        std::iter::once("export".into())
+            .chain(words)
+            .chain(more.iter().map(Into::into)),
+    )
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn pandas_polars_and_duckdb_read_what_sqlite_says() {
+    let Some(python) = python() else {
+        eprintln!(
+            "SKIPPED: no Python with pandas, polars and DuckDB; scripts/python-witness makes one"
+        );
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("run.fltl");
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let labels = vec![
+        label("arm", "512G"),
+        label("note", "a, \"b\"\r\nc \u{e9}"),
+        label("empty", ""),
+    ];
+    busy(
+        &recording,
+        Arm {
+            seconds: 240,
+            killed_at: Some(150),
+            gap: Some((60, 7)),
+            labels,
+            ..Arm::default()
+        },
+    );
+    for format in ["parquet", "csv"] {
+        let out = folder.path().join(format);
+        let output = export(&[&recording, "--out".as_ref(), &out], &["--format", format]);
+        assert!(output.status.success(), "{}", said(&output));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/witness/export.py");
+        let read = Command::new(&python)
+            .arg(script)
+            .args([&recording, &out])
+            .arg(format)
+            .output()
+            .unwrap();
+        assert!(read.status.success(), "{format}: {}", said(&read));
+        eprintln!("{format}: {}", said(&read).trim());
+    }
+}
+
+#[test]
+fn parquet_files_are_typed_compressed_and_have_statistics_and_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    let (ticks, labels) = ((1..=8000).collect(), vec![("arm", "512G")]);
+    Plain {
+        ticks,
+        labels,
+        ..Plain::default()
+    }
+    .write(&recording);
+    let output = export(&[&recording, "--out".as_ref(), &out], &["--table", "wide"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(names(&out), ["wide.parquet"]);
+    let reader =
+        SerializedFileReader::new(std::fs::File::open(out.join("wide.parquet")).unwrap()).unwrap();
+    let metadata = reader.metadata();
+    let file = metadata.file_metadata();
+    assert_eq!(file.num_rows(), 8000);
+    assert!(file.key_value_metadata().unwrap().iter().any(|pair| {
+        (pair.key.as_str(), pair.value.as_deref()) == ("faultline.label.arm", Some("512G"))
+    }));
+    assert!(metadata.num_row_groups() > 1, "a chunk is bounded");
+    let columns = file.schema_descr();
+    let place = |name: &str| {
+        (0..columns.num_columns())
+            .find(|i| columns.column(*i).name() == name)
+            .unwrap()
+    };
+    assert_eq!(
+        columns
+            .column(place("process_virtual_bytes"))
+            .physical_type(),
+        Physical::INT64
+    );
+    assert_eq!(
+        columns.column(place("validator_storages")).physical_type(),
+        Physical::DOUBLE,
+        "it has fractions"
+    );
+    let utc = LogicalType::timestamp(true, TimeUnit::NANOS);
+    assert_eq!(columns.column(place("time")).logical_type_ref(), Some(&utc));
+    let (mut smallest, mut nulls) = (Vec::<u8>::new(), 0);
+    for group in metadata.row_groups() {
+        let column = group.column(place("process_virtual_bytes"));
+        assert_eq!(column.compression(), Compression::SNAPPY);
+        smallest.extend(column.statistics().unwrap().min_bytes_opt().unwrap());
+        nulls += group
+            .column(place("host_memory_available_bytes"))
+            .statistics()
+            .unwrap()
+            .null_count_opt()
+            .unwrap();
+    }
+    assert_eq!(smallest[..8], 1000_i64.to_le_bytes());
+    assert_eq!(nulls, 8000);
+}
+
+#[test]
+fn csv_keeps_null_apart_from_text_and_shows_moments_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain {
+        ticks: vec![1, 2],
+        phases: vec![(2, "at_tip")],
+        ..Plain::default()
+    }
+    .write(&recording);
+    let tables = ["--format", "csv", "--table", "tick", "--table", "event"];
+    let output = export(&[&recording, "--out".as_ref(), &out], &tables);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(names(&out), ["event.csv", "tick.csv"]);
+    let expected = "id,session,number,unix_ns,time,uptime_ns,process,phase\r\n\
+        1,1,1,1800000001000000000,2027-01-15T08:00:01.000000000Z,1000000000,1,\r\n\
+        2,1,2,1800000002000000000,2027-01-15T08:00:02.000000000Z,2000000000,1,at_tip\r\n";
+    assert_eq!(
+        std::fs::read_to_string(out.join("tick.csv")).unwrap(),
+        expected
+    );
+    let events = std::fs::read_to_string(out.join("event.csv")).unwrap();
+    assert!(events.contains(",start,1,\"\"\r\n"), "{events}");
+    assert!(
+        events.ends_with(
+            ",exit,1,\"{\"\"code\"\": 1, \"\"text\"\": \"\"a,\\\"\"b\\\"\"\\nc\"\"}\"\r\n"
+        ),
+        "{events}"
+    );
+}
+
+#[test]
+fn nothing_is_overwritten_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain::default().write(&recording);
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("tick.csv"), "mine").unwrap();
+    let words: [&Path; 3] = [&recording, "--out".as_ref(), &out];
+    let output = export(&words, &["--format", "csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("tick.csv: exists already") && said(&output).contains("--force"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(names(&out), ["tick.csv"]);
+    assert_eq!(
+        std::fs::read_to_string(out.join("tick.csv")).unwrap(),
+        "mine"
+    );
+    assert!(
+        export(&words, &["--format", "csv", "--force"])
+            .status
+            .success()
+    );
+    assert!(
+        std::fs::read_to_string(out.join("tick.csv"))
+            .unwrap()
+            .starts_with("id,session,")
+    );
+    assert!(
+        names(&out).iter().all(|name| name.ends_with(".csv")),
+        "{:?}",
+        names(&out)
+    );
+}
+
+#[test]
+fn the_error_about_a_damaged_recording_names_the_recording_and_not_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain {
+        ticks: (1..=300).collect(),
+        ..Plain::default()
+    }
+    .write(&recording);
+    // One page after the other.
+    let mut bytes = std::fs::read(&recording).unwrap();
+    let clean = bytes.clone();
+    let mut seen = false;
+    for from in (4096..clean.len()).step_by(4096) {
+        bytes.clone_from(&clean);
+        bytes[from..from + 64].fill(0xa5);
+        std::fs::write(&recording, &bytes).unwrap();
+        let output = export(
+            &[&recording, "--force".as_ref(), "--out".as_ref(), &out],
+            &["--table", "tick"],
+        );
+        let said = said(&output);
+        seen |= !output.status.success();
+        let begins = format!("faultline: {}: ", recording.display());
+        assert!(
+            output.status.success() || said.starts_with(&begins),
+            "{said}"
+        );
+    }
+    assert!(seen, "no page of the ticks was damaged");
+}
+
+#[test]
+fn several_recordings_go_into_a_folder_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two, out) = (
+        folder.path().join("one.fltl"),
+        folder.path().join("two.fltl"),
+        folder.path().join("out"),
+    );
+    Plain::default().write(&one);
+    Plain::default().write(&two);
+    let output = export(&[&one, &two, "--out".as_ref(), &out], &["--table", "tick"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(names(&out), ["one", "two"]);
+    assert_eq!(names(&out.join("two")), ["tick.parquet"]);
+
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::copy(&one, other.join("one.fltl")).unwrap();
+    let output = export(
+        &[&one, &other.join("one.fltl"), "--out".as_ref(), &out],
+        &["--force"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("would both go to"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn what_is_not_there_is_told_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain::default().write(&recording);
+    let output = export(&[&recording, "--out".as_ref(), &out], &["--table", "ticks"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("\"ticks\"") && said(&output).contains("tick, "),
+        "{}",
+        said(&output)
+    );
+    let output = export(
+        &[&folder.path().join("nowhere.fltl"), "--out".as_ref(), &out],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("nowhere.fltl: no such file"),
+        "{}",
+        said(&output)
+    );
+    assert!(!out.exists());
+    let output = export(&[&recording, "--out".as_ref(), &out], &["--format", "xlsx"]);
+    assert_eq!(output.status.code(), Some(64));
+}

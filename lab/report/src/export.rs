@@ -1,0 +1,202 @@
+mod csv;
+mod parquet;
+mod rows;
+mod table;
+mod wide;
+
+use crate::args::{ExportArgs, Format};
+use anyhow::{Context, bail};
+use csv::CsvWriter;
+use faultline_common::files::TempFile;
+use faultline_recording::schema::{Kind, TABLES};
+use faultline_recording::{Error, Recording};
+use parquet::ParquetWriter;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use table::{Layout, TableWriter};
+
+pub use table::Values;
+
+/// The table that joins a tick with its samples.
+const WIDE: &str = "wide";
+
+/// A table in memory: its columns with their names.
+pub type Columns = Vec<(String, Values)>;
+
+pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
+    let columns = columns.into_iter();
+    columns
+        .map(|(name, values)| (name.to_owned(), values))
+        .collect()
+}
+
+/// Writes a table as a Parquet file, which replaces another only when it is whole.
+///
+/// # Errors
+/// What the system says, with the path; columns of other lengths.
+pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
+    let named = || path.display().to_string();
+    let kind = |values: &Values| match values {
+        Values::Integer(_) => Kind::Integer,
+        Values::Real(_) => Kind::Real,
+        Values::Text(_) => Kind::Text,
+    };
+    let heads = columns.iter();
+    let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), kind(values))));
+    let part = TempFile::create(path).with_context(named)?;
+    let out = BufWriter::new(part.file().try_clone().with_context(named)?);
+    let write = || {
+        let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
+        let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
+        writer.chunk(&values)?;
+        writer.finish()
+    };
+    write().with_context(named)?;
+    part.finish(path).with_context(named)
+}
+
+struct Job {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+/// Files that were finished before an error stay.
+pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
+    let tables = chosen(&args.tables)?;
+    let jobs = jobs(args)?;
+    for job in &jobs {
+        for path in tables.iter().map(|table| path(job, table, args.format)) {
+            if !args.force && path.symlink_metadata().is_ok() {
+                bail!(
+                    "{}: exists already; give another --out, or --force to overwrite it",
+                    path.display()
+                );
+            }
+        }
+    }
+    let mut message = String::new();
+    for job in &jobs {
+        let recording = Recording::open(&job.from)?;
+        std::fs::create_dir_all(&job.to)
+            .with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
+        let mut rows = 0;
+        for table in &tables {
+            let path = path(job, table, args.format);
+            rows += export(&recording, table, &path, args.format).map_err(|error| {
+                match error.is::<Error>() {
+                    true => error,
+                    false => error.context(path.display().to_string()),
+                }
+            })?;
+        }
+        message += &format!(
+            "{}: {} tables with {rows} rows in {}\n",
+            job.from.display(),
+            tables.len(),
+            job.to.display()
+        );
+    }
+    Ok(message)
+}
+
+/// All tables if `names` is empty.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("no table is called {name:?}; there are {}", all.join(", "));
+    }
+    Ok(all
+        .into_iter()
+        .filter(|table| names.is_empty() || names.iter().any(|name| name == table))
+        .collect())
+}
+
+/// Several recordings get a subfolder each.
+fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
+    let [one] = args.files.as_slice() else {
+        let mut jobs: Vec<Job> = Vec::new();
+        for file in &args.files {
+            let name = file
+                .file_stem()
+                .with_context(|| format!("{}: not a file", file.display()))?;
+            let to = args.out.join(name);
+            if let Some(other) = jobs.iter().find(|job| job.to == to) {
+                bail!(
+                    "{} and {} would both go to {}: export them one by one",
+                    other.from.display(),
+                    file.display(),
+                    to.display()
+                );
+            }
+            jobs.push(Job {
+                from: file.clone(),
+                to,
+            });
+        }
+        return Ok(jobs);
+    };
+    Ok(vec![Job {
+        from: one.clone(),
+        to: args.out.clone(),
+    }])
+}
+
+fn path(job: &Job, table: &str, format: Format) -> PathBuf {
+    let extension = match format {
+        Format::Parquet => "parquet",
+        Format::Csv => "csv",
+    };
+    job.to.join(format!("{table}.{extension}"))
+}
+
+/// The file gets its final name only when it is complete.
+fn export(
+    recording: &Recording,
+    table: &'static str,
+    path: &Path,
+    format: Format,
+) -> anyhow::Result<u64> {
+    let part = TempFile::create(path)?;
+    let spec = TABLES.iter().find(|spec| spec.name == table);
+    let columns: Vec<(String, Kind)> = match spec {
+        Some(spec) => {
+            let names = spec.columns.iter().map(|column| column.name.to_owned());
+            names.zip(rows::kinds(recording, spec)?).collect()
+        }
+        None => wide::columns(recording)?,
+    };
+    let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
+    let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+    let to = writer(recording, &part, table, layout, format)?;
+    let rows = match spec {
+        Some(spec) => rows::write(recording, spec, &kinds, to)?,
+        None => wide::write(recording, &kinds, to)?,
+    };
+    part.finish(path)?;
+    Ok(rows)
+}
+
+fn writer(
+    recording: &Recording,
+    part: &TempFile,
+    table: &str,
+    layout: Layout,
+    format: Format,
+) -> anyhow::Result<Box<dyn TableWriter>> {
+    let out = BufWriter::new(part.file().try_clone()?);
+    Ok(match format {
+        Format::Csv => Box::new(CsvWriter::new(out, layout)?),
+        Format::Parquet => {
+            let labels = recording
+                .labels()
+                .iter()
+                .map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
+            Box::new(ParquetWriter::new(
+                out,
+                table,
+                layout,
+                &labels.collect::<Vec<_>>(),
+            )?)
+        }
+    })
+}

@@ -1,0 +1,187 @@
+use super::Answer;
+use crate::address::Address;
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use faultline_common::{http, tls};
+use faultline_net::unrequested_coding;
+use faultline_status::{Status, VERSION};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use ureq::Agent;
+use ureq::config::Config;
+
+/// An answer of a daemon is far smaller than this.
+const MOST_BYTES: u64 = 16 << 20;
+/// Limit of a request, or one interval if that is longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    /// User, and the file with the password.
+    pub(crate) login: Option<(String, PathBuf)>,
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+    authorization: Option<String>,
+}
+
+impl Client {
+    pub(crate) fn new(
+        address: &Address,
+        access: &Access,
+        interval: Duration,
+    ) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .timeout_global(Some(REQUEST_TIMEOUT.max(interval)))
+            // The page is on this host or this network, which a proxy for the web cannot reach.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match address.url.starts_with("https:") {
+            true => config
+                .tls_config(tls::client_config(access.authorities.as_deref())?)
+                .build(),
+            false => config.build(),
+        };
+        let agent = match &address.socket {
+            Some(path) => http::unix_agent(config, path.clone()),
+            None => http::agent(config),
+        };
+        let authorization = access
+            .login
+            .as_ref()
+            .map(|(user, file)| authorization(user, file))
+            .transpose()?;
+        Ok(Client {
+            agent,
+            url: address.url.clone(),
+            authorization,
+        })
+    }
+
+    /// The status, or in words what came instead.
+    pub(crate) fn fetch(&self) -> Answer {
+        let mut request = self
+            .agent
+            .get(&self.url)
+            .header("Accept", "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let mut response = request.call().map_err(|error| http::reason(&error))?;
+        match response.status().as_u16() {
+            200 => {
+                if let Some(coding) = unrequested_coding(response.headers()) {
+                    return Err(format!(
+                        "the page is encoded with {coding}, which was not asked for"
+                    ));
+                }
+            }
+            401 if self.authorization.is_none() => {
+                return Err("401: it wants --user and --password-file".to_owned());
+            }
+            401 => return Err("401: it does not take this user and password".to_owned()),
+            403 => {
+                return Err(
+                    "403: the daemon does not answer to this name: ask by an address, or add it to metrics.hosts"
+                        .to_owned(),
+                );
+            }
+            503 => return Err("503: it has no sample yet".to_owned()),
+            status @ 300..=399 => {
+                return Err(format!(
+                    "{status}: the page has moved; name its new address"
+                ));
+            }
+            404 => {
+                return Err(format!(
+                    "404: it has no page /status. A proxy must pass it; else {OTHER_RELEASE}"
+                ));
+            }
+            status => return Err(format!("it answers {status}, and no status")),
+        }
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(MOST_BYTES)
+            .lossy_utf8(true)
+            .read_to_string();
+        read(&text.map_err(|error| http::reason(&error))?)
+    }
+}
+
+/// What to do about a daemon that this program does not understand.
+const OTHER_RELEASE: &str = concat!(
+    "faultline top ",
+    env!("CARGO_PKG_VERSION"),
+    " needs a faultlined of the same release; install the same release of both"
+);
+
+fn read(text: &str) -> Answer {
+    let json: Value = serde_json::from_str(text)
+        .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
+    let version = json.get("version").and_then(Value::as_u64);
+    if version != Some(VERSION.into()) {
+        let version = version.map_or("no version".to_owned(), |version| {
+            format!("version {version}")
+        });
+        return Err(format!(
+            "its status has {version}, and not {VERSION}: {OTHER_RELEASE}"
+        ));
+    }
+    let status = Status::deserialize(json);
+    let status = status
+        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))?;
+    Ok(Box::new(status))
+}
+
+fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--password-file {}", file.display()))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    anyhow::ensure!(
+        !user.contains(':'),
+        "--user {user:?}: a name cannot hold a colon"
+    );
+    anyhow::ensure!(
+        !password.is_empty() && !password.contains(['\n', '\0']),
+        "--password-file {}: one line with the password is wanted",
+        file.display()
+    );
+    Ok(format!(
+        "Basic {}",
+        STANDARD.encode(format!("{user}:{password}"))
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_status_of_this_release_is_refused_with_what_to_do() {
+        let refused = |text: &str| read(text).unwrap_err();
+        for text in ["", "# HELP agave_up x", "<html>"] {
+            assert!(refused(text).contains("not with the status of a faultlined"));
+        }
+        for (text, words) in [
+            ("{}", "no version"),
+            ("{\"version\": 99}", "version 99"),
+            ("{\"version\": 1, \"votes\": 7}", "invalid type"),
+        ] {
+            let refused = refused(text);
+            assert!(
+                refused.contains(words) && refused.contains("install the same release of both"),
+                "{refused}"
+            );
+        }
+    }
+}

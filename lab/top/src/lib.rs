@@ -1,0 +1,133 @@
+//! `top`: a daemon's newest status as a view that goes on, for an operator on ssh.
+//!
+//! A thread asks for the status, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
+//! them reads a clock or knows a terminal.
+
+mod address;
+pub mod args;
+mod fetch;
+mod keys;
+mod live;
+mod rate;
+mod screen;
+mod session;
+mod state;
+mod view;
+
+use crate::args::TopArgs;
+use address::Address;
+use faultline_common::args::UsageError;
+use faultline_common::clock;
+use faultline_common::output::{print, say};
+use faultline_metrics::Source;
+use faultline_status::Status;
+use fetch::{Access, Client, Fetcher};
+use rustix::termios::{isatty, tcgetwinsize};
+use session::Session;
+use state::State;
+use std::path::Path;
+use std::time::Duration;
+use view::{Scene, Theme};
+
+const COLUMNS: u16 = 80;
+
+/// Most pages that a single screen waits for: half a minute at the default interval. The validator
+/// pushes every 10 s.
+const MAX_PAGES: u32 = 30;
+const REPORT_AFTER: Duration = Duration::from_secs(2);
+
+/// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
+/// invalid address, and with `--once` if the daemon does not answer.
+pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
+    let address = match &args.address {
+        Some(text) => Address::read(text).map_err(UsageError)?,
+        None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
+    };
+    let login = args.user.clone().zip(args.password_file.clone());
+    let access = Access {
+        login,
+        authorities: args.ca.clone(),
+    };
+    if access.login.is_some() && !address.keeps_secrets() {
+        say("the password crosses the network in the clear: an https address would keep it");
+    }
+    let client = Client::new(&address, &access, args.interval)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let theme = Theme::of_environment(variable);
+    let session = Session::new(State::new(args.interval));
+    let blind = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
+    let live = !args.once && !blind && isatty(std::io::stdout()) && isatty(std::io::stdin());
+    if live {
+        let fetcher = Fetcher::start(client, args.interval)?;
+        return live::run(&fetcher, session, &address.shown(), theme);
+    }
+    once(&client, session, &address.shown(), theme, args.interval)
+}
+
+/// One screen from two samples of each source, because a rate needs both. A source without a second
+/// sample in [`MAX_PAGES`] pages shows dashes.
+fn once(
+    client: &Client,
+    mut session: Session,
+    address: &str,
+    theme: Theme,
+    interval: Duration,
+) -> anyhow::Result<u8> {
+    let began = clock::uptime();
+    let mut first: Vec<(Source, f64)> = Vec::new();
+    let mut reported = false;
+    for page in 1..=MAX_PAGES {
+        match client.fetch() {
+            Ok(page) => session.take(Ok(page), live::moment()),
+            Err(_) if page > 2 => break,
+            Err(what) => anyhow::bail!("{address}: {what}"),
+        }
+        let times = sample_times(session.state().newest());
+        if page == 1 {
+            first = times;
+        } else {
+            let old = first.iter().filter(|sample| times.contains(sample));
+            let names: Vec<&str> = old.map(|(source, _)| source.name()).collect();
+            if names.is_empty() || page == MAX_PAGES {
+                break;
+            }
+            let waited = clock::uptime().saturating_sub(began);
+            if !reported && waited >= REPORT_AFTER && isatty(std::io::stderr()) {
+                reported = true;
+                let (names, most) = (names.join(", "), (interval * MAX_PAGES).as_secs());
+                say(&format!(
+                    "waiting for the next sample of {names}, {most} s at most"
+                ));
+            }
+        }
+        std::thread::sleep(interval);
+    }
+    let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
+    let scene = Scene {
+        session: &session,
+        address,
+        now: live::moment(),
+        theme: theme.without_colours(),
+    };
+    print(&view::plain(&scene, width))?;
+    Ok(0)
+}
+
+/// The sources of rates that are up, each with the time of its newest values.
+fn sample_times(status: &Status) -> Vec<(Source, f64)> {
+    let sources = [
+        Source::Process,
+        Source::Threads,
+        Source::Cgroup,
+        Source::Rpc,
+        Source::Datapoints,
+    ];
+    let time = |source| {
+        let status = status.source(source).filter(|status| status.is_up)?;
+        Some((source, status.values_from?))
+    };
+    sources.into_iter().filter_map(time).collect()
+}
+
+#[cfg(test)]
+mod tests;

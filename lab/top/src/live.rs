@@ -1,0 +1,103 @@
+use crate::fetch::Fetcher;
+use crate::keys::{keys, press};
+use crate::screen::Screen;
+use crate::session::Session;
+use crate::state::Moment;
+use crate::view::{Scene, Theme, draw};
+use anyhow::Context;
+use faultline_common::clock;
+use faultline_common::signals::Signals;
+use ratatui::Terminal;
+use ratatui::backend::TermionBackend;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{Stdin, stdin, stdout};
+use std::os::fd::AsFd;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Poll interval of answers and of the terminal's size; keys and signals wake at once.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(super) fn moment() -> Moment {
+    let unix = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment {
+        uptime: clock::uptime(),
+        unix_ns: i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX),
+    }
+}
+
+/// Exit code: 0 after a key, 128 and its number after a signal.
+pub(super) fn run(
+    fetcher: &Fetcher,
+    mut session: Session,
+    address: &str,
+    theme: Theme,
+) -> anyhow::Result<u8> {
+    let mut signals = Signals::listen().context("signals")?;
+    let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
+    let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
+    let ended = loop {
+        while let Some(answer) = fetcher.answer() {
+            session.take(answer, moment());
+        }
+        if std::mem::take(&mut session.suspend) {
+            drop(screen);
+            stop();
+            screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
+            session.redraw = true;
+        }
+        if std::mem::take(&mut session.redraw) {
+            // `clear` would ask the terminal for its cursor, and wait for the answer among the
+            // keys.
+            let area = terminal.size().context("the terminal")?.into();
+            terminal.resize(area).context("the terminal")?;
+        }
+        let scene = Scene {
+            session: &session,
+            address,
+            now: moment(),
+            theme,
+        };
+        terminal
+            .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
+            .context("the terminal")?;
+        let received_signal = signals
+            .wait(Some(stdin().as_fd()), POLL_INTERVAL)
+            .context("signals")?;
+        if let Some(signal) = received_signal
+            .into_iter()
+            .find(|signal| signal.asks_to_end())
+        {
+            break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
+        }
+        match typed(&stdin()).context("the terminal")? {
+            Some(read) if keys(&read).into_iter().all(|key| press(&mut session, key)) => {}
+            _ => break 0,
+        }
+    };
+    // Dropping it shows the cursor, which must happen before the terminal is restored.
+    drop(terminal);
+    drop(screen);
+    Ok(ended)
+}
+
+/// Stops like the shell's key for it, until the shell continues it. Does nothing without such a
+/// shell.
+fn stop() {
+    let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
+}
+
+/// Input since the last poll, often empty; `None` if nobody can type any more.
+fn typed(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
+    let mut polled = [PollFd::new(input, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    if rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)))? == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    let mut read = vec![0; 256];
+    let got = rustix::io::retry_on_intr(|| rustix::io::read(input, &mut read))?;
+    read.truncate(got);
+    Ok((got > 0).then_some(read))
+}

@@ -1,0 +1,165 @@
+//! What is known after all answers so far: figures with their past, pools, and what happened.
+
+mod events;
+mod history;
+mod pools;
+mod slots;
+
+pub(crate) use events::Event;
+pub(crate) use history::History;
+pub(crate) use pools::Order;
+
+use crate::fetch::Answer;
+use crate::rate::Meter;
+use faultline_metrics::Source;
+use faultline_stats::rate::Reading;
+use faultline_status::{Figure, Pool, Status};
+use pools::Pools;
+use slots::SlotTimes;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// A source without a sample for this long, or three intervals if that is longer, has no rate.
+const STALE_AFTER: Duration = Duration::from_secs(60);
+const MOST_EVENTS: usize = 20;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) uptime: Duration,
+    pub(crate) unix_ns: i64,
+}
+
+/// Why there is no new answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScrapeError {
+    pub(crate) since: Moment,
+    pub(crate) what: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    interval: Duration,
+    status: Status,
+    taken: Option<Moment>,
+    error: Option<ScrapeError>,
+    histories: BTreeMap<Figure, History>,
+    pools: Pools,
+    slots: SlotTimes,
+    events: VecDeque<Event>,
+}
+
+impl State {
+    /// Of answers that come once an interval.
+    pub(crate) fn new(interval: Duration) -> Self {
+        State {
+            interval,
+            ..State::default()
+        }
+    }
+
+    pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
+        match answer {
+            Ok(status) => self.status(*status, at),
+            Err(what) => {
+                let since = self.error.as_ref().map_or(at, |before| before.since);
+                self.error = Some(ScrapeError { since, what });
+                self.histories.values_mut().for_each(History::gap);
+            }
+        }
+    }
+
+    fn status(&mut self, status: Status, at: Moment) {
+        let samples = Samples {
+            status: &status,
+            longest: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
+        };
+        for figure in Figure::ALL {
+            let history = self.histories.entry(*figure).or_default();
+            history.take(*figure, &samples);
+        }
+        self.pools.take(&samples);
+        self.slots.take(&samples);
+        if self.taken.is_some() {
+            let silent = self.error.as_ref().map(|error| error.since);
+            for what in events::between(&self.status, &status, silent, at) {
+                self.events.push_front(Event { at, what });
+            }
+            self.events.truncate(MOST_EVENTS);
+        }
+        self.error = None;
+        self.taken = Some(at);
+        self.status = status;
+    }
+
+    /// The newest answer; before the first one an empty one.
+    pub(crate) fn newest(&self) -> &Status {
+        &self.status
+    }
+
+    /// When the newest answer came; `None` before the first.
+    pub(crate) fn taken(&self) -> Option<Moment> {
+        self.taken
+    }
+
+    /// Why no answer came last time; `None` if one did.
+    pub(crate) fn error(&self) -> Option<&ScrapeError> {
+        self.error.as_ref()
+    }
+
+    /// A level, or a counter's rate per second.
+    pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
+        self.history(figure).and_then(History::newest)
+    }
+
+    pub(crate) fn history(&self, figure: Figure) -> Option<&History> {
+        self.histories.get(&figure)
+    }
+
+    pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
+        self.pools.sorted(order)
+    }
+
+    pub(crate) fn slots(&self) -> &SlotTimes {
+        &self.slots
+    }
+
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+}
+
+/// An answer as a meter needs it.
+#[derive(Debug, Clone, Copy)]
+struct Samples<'a> {
+    status: &'a Status,
+    /// Seconds without a sample after which there is no rate.
+    longest: f64,
+}
+
+impl Samples<'_> {
+    /// A total with the time of its source's sample; `None` without a sample, or if it belongs to a validator and none is
+    /// followed. A source that is down repeats an old total, so that there is none.
+    fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
+        if source != Source::Daemon && self.status.target.is_followed == Some(false) {
+            return None;
+        }
+        let status = self.status.source(source)?;
+        // Counters of the kernel live as long as the process, sums of the daemon as long as the daemon.
+        let start = match source {
+            Source::Process | Source::Threads => Figure::ProcessStart,
+            _ => Figure::DaemonStart,
+        };
+        Some(Reading {
+            at: status.values_from?,
+            total: total.filter(|_| status.is_up),
+            epoch: self.status.figure(start).unwrap_or_default().to_bits(),
+        })
+    }
+
+    fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
+        meter.take(self.reading(source, total)?, self.status.time, self.longest)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Program cache time per replayed slot, between two pushes.
+
+use super::Samples;
+use crate::rate::Meter;
+use faultline_metrics::Source;
+use faultline_status::Times;
+
+/// `None` until two pushes have had a slot.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SlotTimes {
+    cache: Growth,
+    replay: Growth,
+}
+
+impl SlotTimes {
+    pub(super) fn take(&mut self, samples: &Samples<'_>) {
+        let slots = &samples.status.slots;
+        self.cache.take(samples, slots.cache.as_ref());
+        self.replay.take(samples, slots.replay.as_ref());
+    }
+
+    /// Seconds per slot, summed over threads.
+    pub(crate) fn cache_mean(&self) -> Option<f64> {
+        self.cache.mean
+    }
+
+    /// 95th percentile in seconds, within the bounds of the histogram's buckets.
+    pub(crate) fn cache_p95(&self) -> Option<f64> {
+        self.cache.p95
+    }
+
+    /// Wall-clock seconds per slot.
+    pub(crate) fn replay_mean(&self) -> Option<f64> {
+        self.replay.mean
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Growth {
+    sum: Meter,
+    count: Meter,
+    buckets: Vec<Meter>,
+    mean: Option<f64>,
+    p95: Option<f64>,
+}
+
+impl Growth {
+    fn take(&mut self, samples: &Samples<'_>, times: Option<&Times>) {
+        let Some(times) = times else {
+            *self = Growth::default();
+            return;
+        };
+        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Datapoints, Some(total));
+        let sum = rate(&mut self.sum, times.sum);
+        let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
+        self.buckets.resize(times.buckets.len(), Meter::default());
+        let meters = self.buckets.iter_mut().zip(&times.buckets);
+        // Every meter takes its total, also if the rate of another one is missing.
+        let rates: Vec<(f64, Option<f64>)> = meters
+            .map(|(meter, (bound, total))| (*bound, rate(meter, *total)))
+            .collect();
+        let buckets: Option<Vec<(f64, f64)>> = rates
+            .into_iter()
+            .map(|(bound, rate)| Some((bound, rate?)))
+            .collect();
+        self.mean = sum.zip(count).map(|(sum, count)| sum / count);
+        self.p95 = buckets
+            .zip(count)
+            .and_then(|(buckets, count)| quantile(&buckets, count, 0.95));
+    }
+}
+
+/// A quantile of cumulative rates by finite upper bound, evenly spread within a bucket, as Prometheus does it; `None`
+/// if there are none. What is above the last bound is that bound.
+fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
+    let rank = total * q;
+    let (mut low, mut below) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if *count >= rank && *count > below {
+            return Some(low + (bound - low) * (rank - below) / (count - below));
+        }
+        (low, below) = (*bound, *count);
+    }
+    (total > 0.0 && !buckets.is_empty()).then_some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_where_prometheus_puts_it() {
+        let buckets = [(1.0, 0.0), (2.0, 10.0), (4.0, 20.0)];
+        assert_eq!(quantile(&buckets, 20.0, 0.5), Some(2.0));
+        assert_eq!(quantile(&buckets, 20.0, 0.95), Some(3.8));
+        assert_eq!(quantile(&[(1.0, 1.0)], 9.0, 0.95), Some(1.0));
+        assert_eq!(quantile(&[(1.0, 0.0)], 0.0, 0.95), None);
+        assert_eq!(quantile(&[], 0.0, 0.95), None);
+    }
+}

@@ -1,0 +1,204 @@
+use super::*;
+use crate::tests::status;
+use faultline_status::Times;
+use faultline_testkit::expose;
+
+const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
+const PAGE: &str = include_str!("../../../faultline/tests/fixtures/top/at_tip.prom");
+
+fn at(seconds: u64) -> Moment {
+    Moment {
+        uptime: Duration::from_secs(seconds),
+        unix_ns: 0,
+    }
+}
+
+fn after(pages: &[&str]) -> State {
+    let mut state = State::new(Duration::from_secs(1));
+    for (i, page) in pages.iter().enumerate() {
+        state.take(Ok(status(page)), at(i as u64));
+    }
+    state
+}
+
+/// A rate as somebody would work it out by hand from two captured pages.
+fn by_hand(name: &str, labels: &[(&str, &str)], looked: (&str, &[(&str, &str)])) -> f64 {
+    let [before, page] = [BEFORE, PAGE].map(|page| expose::parse_text(page).unwrap());
+    let rise = |name, labels| page.get(name, labels).unwrap() - before.get(name, labels).unwrap();
+    rise(name, labels) / rise(looked.0, looked.1)
+}
+
+const SUCCESS: &str = "faultline_source_last_success_timestamp_seconds";
+
+#[track_caller]
+fn is_close(value: Option<f64>, expected: f64) {
+    let value = value.unwrap();
+    assert!(
+        (value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+        "{value} is not {expected}"
+    );
+}
+
+#[test]
+fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_source() {
+    let state = after(&[BEFORE, PAGE]);
+    let process = (SUCCESS, &[("source", "process")][..]);
+    let faults = "agave_process_page_faults_total";
+    is_close(
+        state.now(Figure::MajorFaults),
+        by_hand(faults, &[("type", "major")], process),
+    );
+    is_close(
+        state.now(Figure::MinorFaults),
+        by_hand(faults, &[("type", "minor")], process),
+    );
+    is_close(
+        state.now(Figure::Transactions),
+        by_hand(
+            "agave_transactions_total",
+            &[],
+            (SUCCESS, &[("source", "rpc")]),
+        ),
+    );
+    let push = ("faultline_last_push_timestamp_seconds", &[][..]);
+    is_close(
+        state.now(Figure::CacheReloads),
+        by_hand("agave_program_cache_reloads_total", &[], push),
+    );
+    is_close(
+        state.now(Figure::CacheEvictions),
+        by_hand("agave_program_cache_evictions_total", &[], push),
+    );
+    let pools = state.pools(Order::Faults);
+    let replay = pools
+        .iter()
+        .find(|pool| pool.name == "solReplayStage")
+        .unwrap();
+    let labels = [("pool", "solReplayStage"), ("type", "major")];
+    let threads = (SUCCESS, &[("source", "threads")][..]);
+    is_close(
+        replay.major_faults,
+        by_hand("agave_thread_pool_page_faults_total", &labels, threads),
+    );
+    let cpu = |mode| {
+        by_hand(
+            "agave_thread_pool_cpu_seconds_total",
+            &[("pool", "solReplayStage"), ("mode", mode)],
+            threads,
+        )
+    };
+    is_close(replay.cpu, cpu("user") + cpu("system"));
+}
+
+#[test]
+fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
+    let state = after(&[BEFORE, PAGE]);
+    let [before, page] = [BEFORE, PAGE].map(|page| expose::parse_text(page).unwrap());
+    let rise =
+        |name: &str, label| page.get(name, &[label]).unwrap() - before.get(name, &[label]).unwrap();
+    let mean = |name: &str, label| {
+        rise(&format!("{name}_sum"), label) / rise(&format!("{name}_count"), label)
+    };
+    is_close(
+        state.slots().cache_mean(),
+        mean("agave_program_cache_time_seconds", ("path", "replay")),
+    );
+    is_close(
+        state.slots().replay_mean(),
+        mean("agave_replay_slot_seconds", ("part", "total")),
+    );
+    let p95 = state.slots().cache_p95().unwrap();
+    assert!((0.001..0.1).contains(&p95), "{p95}");
+    assert_eq!(after(&[PAGE]).slots().cache_mean(), None);
+}
+
+#[test]
+fn no_slot_and_a_total_that_falls_have_no_mean() {
+    let mean_after = |sum, count| {
+        let push = |seconds: f64, sum, count| {
+            let mut status = status(PAGE);
+            let source = { status.sources.iter_mut() }.find(|one| one.name == "datapoints");
+            let time = &mut source.unwrap().values_from;
+            *time = time.map(|time| time + seconds);
+            status.slots.cache = Some(Times {
+                sum,
+                count,
+                buckets: Vec::new(),
+            });
+            status
+        };
+        let mut state = after(&[]);
+        state.take(Ok(push(0.0, 1.0, 5.0)), at(0));
+        state.take(Ok(push(10.0, sum, count)), at(10));
+        state.slots().cache_mean()
+    };
+    assert_eq!(mean_after(2.0, 7.0), Some(0.5));
+    assert_eq!(mean_after(1.0, 5.0), None);
+    assert_eq!(mean_after(0.5, 2.0), None);
+}
+
+#[test]
+fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
+    let mut state = after(&[BEFORE, PAGE, PAGE]);
+    assert_eq!(
+        state.now(Figure::CacheReloads),
+        after(&[BEFORE, PAGE]).now(Figure::CacheReloads)
+    );
+    let past = |state: &State| state.history(Figure::CacheReloads).unwrap().last(10);
+    assert_eq!(past(&state).len(), 3);
+    state.take(Err("gone".to_owned()), at(3));
+    assert_eq!(past(&state).last(), Some(&None));
+    assert!(
+        state.now(Figure::CacheReloads).is_some(),
+        "what was told last stays until there is something newer"
+    );
+}
+
+#[test]
+fn after_a_restart_of_the_daemon_nothing_is_made_up() {
+    let anew = PAGE.replace(
+        "\nprocess_start_time_seconds 1",
+        "\nprocess_start_time_seconds 2",
+    );
+    let state = after(&[BEFORE, &anew]);
+    assert_eq!(
+        (
+            state.now(Figure::Transactions),
+            state.now(Figure::CacheReloads)
+        ),
+        (None, None)
+    );
+    assert_eq!(state.slots().cache_mean(), None);
+    assert!(
+        state.now(Figure::MajorFaults).is_some(),
+        "the kernel's counters are as old as the validator"
+    );
+    assert!(
+        state
+            .events()
+            .any(|event| event.what == "faultlined was started anew")
+    );
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut state = State::new(Duration::from_secs(1));
+    for second in 0..2_000 {
+        let other = if second % 2 == 0 {
+            PAGE.replace("agave_up 1", "agave_up 0")
+        } else {
+            PAGE.to_owned()
+        };
+        if second < 100 {
+            state.take(Ok(status(&other)), at(second));
+        } else {
+            state.take(Err("x".to_owned()), at(second));
+        }
+    }
+    assert_eq!(state.events().count(), MOST_EVENTS);
+    assert!(
+        Figure::ALL
+            .iter()
+            .all(|figure| state.history(*figure).unwrap().last(10_000).len() <= 600)
+    );
+}

@@ -1,0 +1,486 @@
+use super::*;
+use crate::keys::{Key, press};
+use crate::state::State;
+use crate::tests::{is_golden, status};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::Duration;
+
+const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
+const PAGE: &str = include_str!("../../../faultline/tests/fixtures/top/at_tip.prom");
+
+fn at(seconds: u64) -> Moment {
+    Moment {
+        uptime: Duration::from_secs(seconds),
+        unix_ns: 1_795_272_760_000_000_000 + seconds as i64 * 1_000_000_000,
+    }
+}
+
+/// After the pages, ten seconds apart.
+fn after(pages: &[&str]) -> Session {
+    let mut session = Session::new(State::new(Duration::from_secs(1)));
+    for (i, page) in pages.iter().enumerate() {
+        session.take(Ok(status(page)), at(10 * i as u64));
+    }
+    session
+}
+
+fn screen(session: &Session, width: u16, height: u16, seconds: u64) -> String {
+    let theme = Theme::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let scene = Scene {
+        session,
+        address: "http://127.0.0.1:9912",
+        now: at(seconds),
+        theme,
+    };
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
+        .unwrap();
+    text(terminal.backend().buffer())
+}
+
+#[test]
+fn a_validator_at_the_tip_fits_into_80_by_24() {
+    is_golden(
+        "at_tip_80x24.txt",
+        &screen(&after(&[BEFORE, PAGE]), 80, 24, 10),
+    );
+}
+
+#[test]
+fn a_large_terminal_shows_more() {
+    is_golden(
+        "at_tip_160x50.txt",
+        &screen(&after(&[BEFORE, PAGE]), 160, 50, 10),
+    );
+    is_golden(
+        "at_tip_100x60.txt",
+        &screen(&after(&[BEFORE, PAGE]), 100, 60, 10),
+    );
+}
+
+#[test]
+fn after_one_page_rates_are_dashes_and_not_zeros() {
+    let screen = screen(&after(&[PAGE]), 80, 24, 0);
+    for line in [
+        "TPS      –",
+        "major –",
+        "reload –, miss –, evict –",
+        "Per slot – of cache time",
+    ] {
+        assert!(screen.contains(line), "{line}:\n{screen}");
+    }
+    assert!(!screen.contains(" 0/s"), "{screen}");
+}
+
+#[test]
+fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
+    for (series, words) in [
+        (
+            "agave_process_state{state=\"stopped\"} 1",
+            "at tip, stopped by a signal",
+        ),
+        (
+            "agave_process_state{state=\"zombie\"} 1",
+            "at tip, main thread exited",
+        ),
+        ("agave_cgroup_frozen 1", "at tip, cgroup frozen"),
+        (
+            "agave_process_state{state=\"sleeping\"} 1\nagave_cgroup_frozen 0",
+            "at tip, healthy",
+        ),
+    ] {
+        let screen = screen(&after(&[&format!("{PAGE}{series}\n")]), 80, 24, 0);
+        assert!(screen.contains(words), "{words}:\n{screen}");
+    }
+}
+
+#[test]
+fn a_process_that_waits_for_a_disk_hangs_once_its_phase_is_unknown() {
+    let waits = format!("{PAGE}agave_process_state{{state=\"disk_sleep\"}} 1\n");
+    assert!(
+        !screen(&after(&[&waits]), 80, 24, 0).contains("hangs"),
+        "waiting for a disk is normal"
+    );
+    let unknown = waits.replace(
+        "agave_phase{phase=\"at_tip\"} 1",
+        "agave_phase{phase=\"at_tip\"} 0",
+    );
+    assert_ne!(unknown, waits);
+    let screen = screen(&after(&[&unknown]), 80, 24, 0);
+    assert!(screen.contains("hangs in the kernel"), "{screen}");
+}
+
+/// The lines of facts of this name.
+fn facts(name: &str, page: &str, width: u16) -> Vec<String> {
+    let screen = screen(&after(&[&format!("{PAGE}{page}")]), width, 60, 0);
+    let lines = screen.lines().map(|line| line.split_at(line.len().min(10)));
+    let mut lines = lines.skip_while(|(own, _)| own.trim() != name);
+    let first = lines.next().map(|(_, words)| words.to_owned());
+    let others = lines.take_while(|(own, _)| own.trim().is_empty());
+    let others = others.map(|(_, words)| words.to_owned());
+    first.into_iter().chain(others).collect()
+}
+
+#[test]
+fn lines_as_long_as_the_screen_answer_whether_a_validator_earns() {
+    let votes = "agave_epoch 700\nagave_delinquent 0\nagave_vote_distance_slots{kind=\"last_vote\"} 2\n\
+        agave_vote_credits{in=\"this_epoch\"} 3456789\nagave_vote_credits_rank 41\n\
+        agave_leader_slots{state=\"passed\"} 20\nagave_leader_slots{state=\"skipped\"} 1\n\
+        agave_cluster_leader_slots{state=\"passed\"} 1000\nagave_cluster_leader_slots{state=\"skipped\"} 31\n\
+        agave_next_leader_slot_seconds 754\nagave_balance_sol{account=\"identity\"} 12.5\n\
+        agave_consensus{protocol=\"tower\"} 1\nagave_slot_seconds 0.4\n";
+    assert_eq!(
+        facts("Votes", votes, 80),
+        [
+            "votes, last vote 2 slots ago, rank 41, 3,456,789 credits this epoch,",
+            "skipped 1 of 20 leader slots (cluster 3.1 %), leads in 12 min 34 s,",
+            "12.5 SOL, votes for about 11 days"
+        ]
+    );
+    assert_eq!(
+        facts("Votes", "agave_epoch 700\nagave_delinquent 1\n", 80),
+        ["delinquent"]
+    );
+    assert_eq!(facts("Votes", "", 80), [""; 0]);
+}
+
+#[test]
+fn a_migration_is_named_next_to_the_phase() {
+    let migrating = format!("{PAGE}agave_consensus{{protocol=\"migrating\"}} 1\n");
+    let screen = screen(&after(&[&migrating]), 80, 24, 0);
+    assert!(
+        screen.contains("at tip, migrates to Alpenglow,"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn lines_as_long_as_the_screen_answer_whether_a_node_runs_out() {
+    let node = "agave_filesystem_size_bytes{mountpoint=\"/\",holds=\"log\"} 1000\n\
+        agave_filesystem_avail_bytes{mountpoint=\"/\",holds=\"log\"} 900\n\
+        agave_filesystem_size_bytes{mountpoint=\"/mnt\",holds=\"ledger\"} 1099511627776\n\
+        agave_filesystem_avail_bytes{mountpoint=\"/mnt\",holds=\"ledger\"} 137438953472\n\
+        agave_filesystem_until_full_seconds{mountpoint=\"/mnt\",holds=\"ledger\"} 7200\n\
+        agave_disk_utilisation_ratio{device=\"nvme0n1\"} 0.31\nagave_disk_utilisation_ratio{device=\"nvme1n1\"} 0.02\n\
+        agave_udp_drops_total 12\n";
+    assert_eq!(
+        facts("Capacity", node, 80),
+        [
+            "full within hours,",
+            "/mnt has 128.0 GiB (12.5 %) left, full in 2 h 0 min,",
+            "nvme0n1 31 % busy, 12 UDP datagrams dropped, 17 of 20,000 files open"
+        ]
+    );
+}
+
+#[test]
+fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
+    let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
+                faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\
+                faultline_source_problems_total{source=\"rpc\",kind=\"forbidden\"} 3\n";
+    is_golden(
+        "nobody_80x24.txt",
+        &screen(&after(&[page, page]), 80, 24, 10),
+    );
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
+    let mut session = after(&[BEFORE, PAGE]);
+    session.take(Err("connection refused".to_owned()), at(11));
+    session.take(Err("connection refused".to_owned()), at(12));
+    let unreachable = screen(&session, 80, 24, 75);
+    assert!(
+        unreachable.contains(" NO ANSWER for 1 min 4 s, the values are older: connection refused"),
+        "{unreachable}"
+    );
+    assert!(unreachable.contains("461 of 512 entries"), "{unreachable}");
+    session.take(Ok(status(PAGE)), at(76));
+    let back = screen(&session, 80, 24, 76);
+    assert!(
+        !back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"),
+        "{back}"
+    );
+    let mut never = after(&[]);
+    assert!(screen(&never, 80, 24, 0).contains("asking .."));
+    never.take(Err("no host of this name".to_owned()), at(1));
+    assert!(
+        screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s, retrying: no host of this name")
+    );
+}
+
+#[test]
+fn a_daemon_that_no_longer_samples_is_told_of() {
+    let mut session = after(&[BEFORE, PAGE]);
+    let mut stale = status(PAGE);
+    stale.stale = Some("the newest tick is 30.0 s old, more than 10.0 s".to_owned());
+    session.take(Ok(stale), at(40));
+    let screen = screen(&session, 80, 24, 40);
+    assert!(
+        screen.contains("HANGS: the newest tick is 30.0 s old"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn restarts_are_told_and_make_no_rate() {
+    let restarted = PAGE
+        .replace(
+            "agave_process_start_time_seconds 1",
+            "agave_process_start_time_seconds 2",
+        )
+        .replace(
+            "restarts_total{reason=\"oom_kill\"} 0",
+            "restarts_total{reason=\"oom_kill\"} 1",
+        );
+    let screen = screen(&after(&[BEFORE, &restarted]), 80, 24, 10);
+    assert!(
+        screen.contains("restart of the validator: oom kill"),
+        "{screen}"
+    );
+    assert!(screen.contains("restarts 1 (oom kill 1)"), "{screen}");
+    assert!(
+        screen.contains("major –") && screen.contains("minor –"),
+        "{screen}"
+    );
+    assert!(
+        !screen.contains("TPS      –"),
+        "the daemon's own sums go on: {screen}"
+    );
+}
+
+#[test]
+fn a_source_that_is_down_has_no_rate_although_its_sum_stands_on_the_page() {
+    let rpc_down = PAGE.replace(
+        "faultline_source_up{source=\"rpc\"} 1",
+        "faultline_source_up{source=\"rpc\"} 0",
+    );
+    let pushed = screen(&after(&[BEFORE, &rpc_down]), 80, 24, 10);
+    assert!(
+        pushed.contains("/s in frozen banks") && pushed.contains("down: rpc"),
+        "{pushed}"
+    );
+    let both = rpc_down.replace("up{source=\"datapoints\"} 1", "up{source=\"datapoints\"} 0");
+    let neither = screen(&after(&[BEFORE, &both]), 80, 24, 10);
+    assert!(
+        neither.contains("TPS      – (rpc is down)") && neither.contains("reload –, miss –"),
+        "{neither}"
+    );
+}
+
+#[test]
+fn keys_order_the_pools_scroll_them_and_open_the_help() {
+    let mut session = after(&[BEFORE, PAGE]);
+    let first = |session: &Session| {
+        let screen = screen(session, 80, 24, 10);
+        let mut lines = screen
+            .lines()
+            .skip_while(|line| !line.starts_with(" Pools by"))
+            .map(str::to_owned);
+        (
+            lines.next().unwrap_or_default(),
+            lines.next().unwrap_or_default(),
+        )
+    };
+    let (by_faults, most) = first(&session);
+    assert!(
+        by_faults.starts_with(" Pools by faults") && most.starts_with(" solReplayStage"),
+        "{by_faults} {most}"
+    );
+    assert!(press(&mut session, Key::Letter('s')) && press(&mut session, Key::Letter('s')));
+    let (by_name, one) = first(&session);
+    assert!(
+        by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"),
+        "{by_name} {one}"
+    );
+    press(&mut session, Key::Down);
+    assert!(first(&session).1.starts_with(" exited"));
+    assert!((0..9).all(|_| press(&mut session, Key::PageDown)));
+    assert_eq!(
+        session.first(),
+        session.state().pools(session.order()).len() - 1
+    );
+    press(&mut session, Key::Letter('h'));
+    is_golden("help_80x24.txt", &screen(&session, 80, 24, 10));
+    press(&mut session, Key::Escape);
+    assert!(!session.help);
+    assert!(!press(&mut session, Key::Letter('q')));
+    assert!(!press(&mut session, Key::Ctrl('c')));
+}
+
+#[test]
+fn a_pause_holds_the_screen_and_loses_nothing() {
+    let mut session = after(&[BEFORE]);
+    press(&mut session, Key::Letter('p'));
+    session.take(Ok(status(PAGE)), at(10));
+    let paused = screen(&session, 80, 24, 10);
+    assert!(
+        paused.contains("PAUSED") && paused.contains("TPS      –"),
+        "{paused}"
+    );
+    press(&mut session, Key::Letter('p'));
+    assert_eq!(
+        screen(&session, 80, 24, 10),
+        screen(&after(&[BEFORE, PAGE]), 80, 24, 10)
+    );
+}
+
+#[test]
+fn every_size_is_drawn_without_a_panic() {
+    let mut session = after(&[BEFORE, PAGE]);
+    for help in [false, true] {
+        session.help = help;
+        for (width, height) in (1..200)
+            .step_by(7)
+            .flat_map(|w| (1..70).step_by(3).map(move |h| (w, h)))
+        {
+            screen(&session, width, height, 10);
+        }
+    }
+    assert!(screen(&session, 30, 5, 10).starts_with("30 by 5 is too small"));
+}
+
+#[test]
+fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
+    let session = after(&[BEFORE, PAGE]);
+    let theme = Theme::of_environment(|_| None);
+    let scene = Scene {
+        session: &session,
+        address: "a",
+        now: at(10),
+        theme,
+    };
+    let text = plain(&scene, 80);
+    for pool in session.state().pools(session.order()) {
+        assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
+    }
+    assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn what_others_write_cannot_steer_the_terminal() {
+    let mut page = PAGE.to_owned();
+    for (was, is) in [
+        ("version=\"2.1.14\"", "version=\"2\x1b[2J\""),
+        ("version=\"0.1.0\"", "version=\"0\x1b[2J\""),
+        ("pool=\"exited\"", "pool=\"\x1b]0;x\""),
+        ("phase=\"at_tip\"", "phase=\"\x1b[2J\""),
+        ("reason=\"exit\"} 0", "reason=\"\u{9b}2J\"} 0"),
+        (
+            "client=\"agave\"",
+            "client=\"a\u{202e}\u{200d}b\u{ad}\u{feff}\"",
+        ),
+    ] {
+        assert!(page.contains(was), "{was}");
+        page = page.replace(was, is);
+    }
+    let restarted = page.replace("reason=\"\u{9b}2J\"} 0", "reason=\"\u{9b}2J\"} 1");
+    let mut session = after(&[BEFORE, &page]);
+    let mut hostile = status(&restarted);
+    hostile.sources[0].name = "\x1b[2J".to_owned();
+    hostile.sources[0].is_up = false;
+    session.take(Ok(hostile), at(20));
+    assert!(session.state().events().count() >= 2);
+    for help in [false, true] {
+        session.help = help;
+        let screen = screen(&session, 160, 60, 20);
+        assert!(
+            !screen
+                .chars()
+                .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+            "{screen:?}"
+        );
+    }
+    session.take(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
+    let screen = screen(&session, 160, 60, 30);
+    assert!(
+        !screen
+            .chars()
+            .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+        "{screen:?}"
+    );
+}
+
+#[test]
+fn every_page_that_the_daemon_is_known_to_write_is_drawn() {
+    let folder = format!(
+        "{}/../../daemon/faultlined/tests/cases",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let mut drawn = 0;
+    for case in std::fs::read_dir(folder).unwrap() {
+        let page = std::fs::read_to_string(case.unwrap().path().join("expected.prom")).unwrap();
+        let screen = screen(&after(&[&page]), 80, 40, 0);
+        assert!(screen.contains(" sources up"), "{screen}");
+        drawn += 1;
+    }
+    assert!(drawn >= 5);
+}
+
+#[test]
+fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
+    let screen = screen(&after(&[BEFORE, PAGE]), 40, 10, 10);
+    assert!(
+        screen.contains("Memory") && !screen.contains("Pools by"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn what_goes_into_a_mail_has_one_line_a_figure() {
+    let session = after(&[BEFORE, PAGE]);
+    let theme = Theme::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let scene = Scene {
+        session: &session,
+        address: "http://127.0.0.1:9912",
+        now: at(10),
+        theme,
+    };
+    for width in [80, 136, 137, 200] {
+        let mail = plain(&scene, width);
+        let last = session
+            .state()
+            .pools(session.order())
+            .last()
+            .map(|pool| pool.name.clone())
+            .unwrap_or_default();
+        assert!(
+            mail.contains(&last) && mail.contains("files open"),
+            "{mail}"
+        );
+        let blank = mail.lines().filter(|line| line.trim().is_empty()).count();
+        assert!(blank < 8, "{blank} blank lines at {width}:\n{mail}");
+    }
+}
+
+#[test]
+fn without_a_validator_there_is_no_rate_of_it() {
+    let gone = PAGE.replace("agave_up 1", "agave_up 0");
+    let screen = screen(&after(&[BEFORE, PAGE, &gone]), 80, 24, 20);
+    assert!(
+        !screen.contains("in frozen banks") && screen.contains("reload –, miss –, evict –"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn too_many_sources_that_are_down_are_counted() {
+    let names = [
+        "target",
+        "process",
+        "threads",
+        "cgroup",
+        "rpc",
+        "admin_rpc",
+        "conclusions",
+    ];
+    let down: String = names
+        .map(|name| format!("faultline_source_up{{source=\"{name}\"}} 0\n"))
+        .concat();
+    let page = format!("faultline_build_info{{version=\"1\"}} 1\nagave_up 0\n{down}");
+    let screen = screen(&after(&[&page]), 60, 24, 0);
+    assert!(screen.contains("down: 7 of them"), "{screen}");
+}
