@@ -48,16 +48,6 @@ fn promtool_finds_nothing_wrong_with_the_rules() {
 }
 
 #[test]
-#[ignore = "takes minutes: promtool evaluates all rules for each case; rule_changes has the same cases with fewer rules"]
-fn every_file_of_tests_passes() {
-    std::thread::scope(|scope| {
-        for file in files(&folder().join("tests")) {
-            scope.spawn(|| promtool(&["test", "rules"], &[file]));
-        }
-    });
-}
-
-#[test]
 fn the_example_of_a_scrape_configuration_is_a_valid_one() {
     promtool(&["check", "config"], &[folder().join("prometheus.yml")]);
 }

@@ -111,6 +111,7 @@ fn labels_of_one_instance_change_no_alert_of_another() {
 const BETWEEN_SERIES: &str = "AgaveOomHappened: killed in its cgroup, which the next process has again, and the daemon was not there";
 
 #[test]
+#[ignore = "takes a minute of two cores; part of .ci/run --long"]
 fn a_label_that_changes_late_ends_no_alert_of_its_instance() {
     let cases = cases::all()
         .into_iter()
@@ -120,6 +121,7 @@ fn a_label_that_changes_late_ends_no_alert_of_its_instance() {
 }
 
 #[test]
+#[ignore = "takes a minute of two cores; part of .ci/run --long"]
 fn alerts_are_the_same_when_scraped_each_5_seconds() {
     scraped_each(5);
 }
@@ -130,12 +132,14 @@ fn alerts_are_the_same_when_scraped_each_15_seconds() {
 }
 
 #[test]
+#[ignore = "takes a minute of two cores; part of .ci/run --long"]
 fn alerts_are_the_same_when_scraped_each_30_seconds() {
     scraped_each(30);
 }
 
 /// A minute, and each scrape a little late.
 #[test]
+#[ignore = "takes a minute of two cores; part of .ci/run --long"]
 fn alerts_are_the_same_when_scraped_each_61_seconds() {
     scraped_each(61);
 }
