@@ -35,6 +35,7 @@ pub mod auth_failures;
 pub mod clock;
 mod connection_limit;
 mod connector;
+pub mod dropped_series;
 pub mod limits;
 pub mod push_memory;
 mod rate_limit;

@@ -2,12 +2,10 @@
 
 mod classic;
 mod collector;
-mod dropped;
 mod exposition;
 mod family;
 mod negotiate;
 
-pub use dropped::DroppedSeries;
 pub use exposition::{Exposition, Page};
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 

@@ -1,7 +1,7 @@
 //! The daemon's own resource use, every few ticks.
 
 use crate::auth_failures::AuthFailures;
-use crate::sinks::prometheus::DroppedSeries;
+use crate::dropped_series::DroppedSeries;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::metrics::daemon as d;

@@ -15,9 +15,10 @@ use faultline_testkit::prometheus::{
 use faultlined::auth_failures::AuthFailures;
 use faultlined::clock::Clock;
 use faultlined::config::{self, Config, Find, Metrics};
+use faultlined::dropped_series::DroppedSeries;
 use faultlined::hub::{Latest, Sink};
 use faultlined::sinks::history::History;
-use faultlined::sinks::prometheus::{Dialect, DroppedSeries, Exposition, page};
+use faultlined::sinks::prometheus::{Dialect, Exposition, page};
 use faultlined::supervisor::Stage;
 use faultlined::validator::intake::Intake;
 use faultlined::web::{PageInfo, Server, WebState};
