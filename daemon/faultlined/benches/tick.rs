@@ -12,18 +12,18 @@
     reason = "measures time on a process of its own; cannot go on without its files"
 )]
 
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::{Config, Find};
+use faultline_core::hub::{Hub, Latest};
+use faultline_core::supervisor::Stage;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_mock_validator::{Consensus, NodeState};
-use faultlined::clock::{Clock, Due};
-use faultlined::config::{Config, Find};
 use faultlined::discovery::{Finder, Following, Target};
-use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
 use faultlined::sources::admin::{PollTarget, PollTargetLookup};
 use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, resources, rpc, selfwatch, votes};
-use faultlined::supervisor::Stage;
 use faultlined::tick::{Parts, Ticker};
 use faultlined::validator::intake::Intake;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl Found {
     fn beside(config: &Config, target: &Target, following: Following) -> Found {
         let (clock, process) = (Clock::start(), target.process);
         let config = Config {
-            rpc: faultlined::config::Rpc {
+            rpc: faultline_core::config::Rpc {
                 url: Some(format!("http://{}", serve())),
                 ..config.rpc.clone()
             },

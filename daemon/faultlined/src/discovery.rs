@@ -21,11 +21,11 @@ mod systemctl;
 mod unit;
 mod watch;
 
-use crate::clock::Clock;
-use crate::config;
-use crate::supervisor::{PathThread, Stop};
 use descendants::{Descendants, Inspections};
 use faultline_agave::identify::Validator;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::{PathThread, Stop};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
 pub use following::{Following, FoundCgroup, Reason, Report};

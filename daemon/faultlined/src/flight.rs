@@ -17,9 +17,9 @@ pub use ring::Ring;
 pub use saver::Saver;
 pub use triggers::{Timing, Trigger, Triggers};
 
-use crate::clock::Clock;
-use crate::config;
 use crate::recorder::Account;
+use faultline_core::clock::Clock;
+use faultline_core::config;
 use faultline_kernel::HostRoot;
 use faultline_recording::Opening;
 use folder::Unprepared;

@@ -22,10 +22,10 @@ pub use client::Error;
 pub use queue::Copy;
 pub use worker::Forwarder;
 
-use crate::clock::Clock;
-use crate::config;
-use crate::push_memory::Budget;
 use client::Upstream;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::push_memory::Budget;
 use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_metrics::{Reading, ReadingList, Status};
 use parking_lot::Mutex;

@@ -19,7 +19,7 @@
 //! Pushes from browser pages get 403: other sites can send them. Without a password, so do senders
 //! with another or unknown user id than the validator's.
 //!
-//! Memory: a read buffer of at most 16 KiB per connection; [`crate::push_memory`] limits the
+//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits the
 //! pushes.
 
 mod connection;
@@ -32,15 +32,15 @@ mod request;
 pub use lines::{Intake, PeerUser, Push};
 pub use meter::Meter;
 
-use crate::accept;
-use crate::clock::Clock;
-use crate::config::{self, Credentials};
-use crate::connection_limit::{Connections, MAX_LEAVING};
 use crate::forward;
-use crate::push_memory::Budget;
-use crate::socket::{self, Bound, ListenAddress, Stream};
-use crate::supervisor::Stop;
 use faultline_agave::config::MetricsConfig;
+use faultline_core::accept;
+use faultline_core::clock::Clock;
+use faultline_core::config::{self, Credentials};
+use faultline_core::connection_limit::{Connections, MAX_LEAVING};
+use faultline_core::push_memory::Budget;
+use faultline_core::socket::{self, Bound, ListenAddress, Stream};
+use faultline_core::supervisor::Stop;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ use std::time::Duration;
 /// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
 pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
-/// As many as there is memory for ([`crate::push_memory`]).
+/// As many as there is memory for ([`faultline_core::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Of these, on sockets in the file system.
 const FILE_SYSTEM: usize = 16;

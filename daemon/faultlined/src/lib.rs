@@ -7,9 +7,7 @@
 //! ```
 
 pub mod cli;
-pub mod config;
 
-mod accept;
 pub mod app;
 pub mod demo;
 pub mod once;
@@ -25,20 +23,9 @@ pub mod sources;
 pub mod tick;
 
 pub mod flight;
-pub mod hub;
 pub mod manifest;
 pub mod recorder;
 pub mod sinks;
 pub mod web;
 
-pub mod auth_failures;
-pub mod clock;
-mod connection_limit;
-mod connector;
-pub mod dropped_series;
-pub mod limits;
-pub mod push_memory;
-mod rate_limit;
 pub mod ready_file;
-pub mod socket;
-pub mod supervisor;

@@ -13,7 +13,7 @@ pub mod redact;
 pub use binary::{Binary, hash};
 pub use follow::{Described, Describer, Follower, ProcessFacts};
 
-use crate::config::{Config, Find};
+use faultline_core::config::{Config, Find};
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::pid_limits;

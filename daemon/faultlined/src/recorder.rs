@@ -14,15 +14,15 @@ mod recording_file;
 pub use account::Account;
 pub use recording_file::RecordingFile;
 
-use crate::clock::Clock;
 use crate::discovery::{Following, Target};
-use crate::hub::{Latest, Sink};
 use crate::manifest::Described;
-use crate::supervisor::Stop;
 use crate::tick::{Poll, SourceOutput};
 use crate::validator::recorded::{Points, Recorded};
 use account::RecorderSource;
 use events::{Describe, Events};
+use faultline_core::clock::Clock;
+use faultline_core::hub::{Latest, Sink};
+use faultline_core::supervisor::Stop;
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use marks::Marks;

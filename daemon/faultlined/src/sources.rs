@@ -21,11 +21,11 @@ mod tests;
 pub mod threads;
 pub mod votes;
 
-use crate::config::Config;
 use crate::discovery::Following;
-use crate::hub::Latest;
 use crate::tick::Poll;
 use conclusions::Inputs;
+use faultline_core::config::Config;
+use faultline_core::hub::Latest;
 use faultline_kernel::HostRoot;
 
 /// In polling order. The listening sources follow.
@@ -40,7 +40,7 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     if config.threads.enabled {
         sources.push(Box::new(threads::Threads::new(
             config.threads.clone(),
-            crate::limits::raise_open_files(),
+            faultline_core::limits::raise_open_files(),
         )));
     }
     let memory = host::Memory::default();

@@ -14,9 +14,9 @@ pub use faultline_log_tail::{LogStatus, StartStep, StatusHandle};
 pub use file::FileTail;
 pub use journal::JournalTail;
 
-use crate::clock::Clock;
-use crate::config::Log;
 use crate::validator::intake::{Intake, Push};
+use faultline_core::clock::Clock;
+use faultline_core::config::Log;
 use faultline_log_tail::{RecordSink, RecordWriter};
 use faultline_metrics::Stamp;
 

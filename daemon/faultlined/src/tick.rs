@@ -8,10 +8,10 @@ pub use source::{
 };
 pub use statistics::{Freshness, Statistics};
 
-use crate::clock::{Clock, Due, Schedule};
 use crate::discovery::{Following, Target};
-use crate::hub::Hub;
-use crate::supervisor::Stop;
+use faultline_core::clock::{Clock, Due, Schedule};
+use faultline_core::hub::Hub;
+use faultline_core::supervisor::Stop;
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
 use faultline_metrics::{Batch, Source, Stamp, Tick};
 use std::sync::Arc;

@@ -20,20 +20,20 @@ mod tls;
 pub use error::WebError;
 pub use health::{Stale, health};
 
-use crate::accept;
-use crate::auth_failures::AuthFailures;
-use crate::clock::Clock;
-use crate::config::{Find, Metrics};
-use crate::connection_limit::Connections;
-use crate::dropped_series::DroppedSeries;
 use crate::flight;
-use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
-use crate::socket::{self, Bound};
-use crate::supervisor::Stop;
 use answer::Site;
+use faultline_core::accept;
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::clock::Clock;
+use faultline_core::config::{Find, Metrics};
+use faultline_core::connection_limit::Connections;
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_core::hub::Latest;
+use faultline_core::socket::{self, Bound};
+use faultline_core::supervisor::Stop;
 use faultline_metrics::Tick;
 use request_checks::AllowedHosts;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A new connection above this limit closes another ([`crate::connection_limit`]).
+/// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
 const MOST_CONNECTIONS: usize = 64;
 
 /// Share of file system sockets.

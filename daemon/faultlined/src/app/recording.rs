@@ -1,13 +1,13 @@
 use super::root;
-use crate::clock::Clock;
-use crate::config::{Config, ConfigError};
 use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
-use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
 use crate::validator::coverage::{LastPush, PushTimes};
 use crate::{flight, manifest};
 use anyhow::{Context, anyhow};
+use faultline_core::clock::Clock;
+use faultline_core::config::{Config, ConfigError};
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_recording::{Error, NewSession, Opening, Recording as Recorded};
 use serde_json::Value;

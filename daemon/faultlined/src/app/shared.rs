@@ -1,17 +1,17 @@
 //! What the sources, the tick and the web server have in common.
 
 use super::{live, recording};
-use crate::auth_failures::AuthFailures;
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::discovery::Following;
-use crate::dropped_series::DroppedSeries;
-use crate::hub::{Latest, Sink};
 use crate::sinks::history::History;
 use crate::sources::conclusions::Inputs;
 use crate::sources::{self, listening, selfwatch};
 use crate::tick::{self, Poll};
 use crate::{flight, recorder, web};
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_core::hub::{Latest, Sink};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::process_name::ByName;
 use super::scan::Scan;
 use super::unit::ByUnit;
 use super::{Found, SearchContext, Target};
-use crate::config::Find;
+use faultline_core::config::Find;
 use faultline_metrics::{Problem, Status};
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use super::choose::Candidate;
 use super::{Following, SearchContext, Target};
-use crate::supervisor::ANSWERS_WITHIN;
+use faultline_core::supervisor::ANSWERS_WITHIN;
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Status};

@@ -1,6 +1,6 @@
 use super::{SearchContext, Target};
-use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
+use faultline_core::supervisor::ANSWERS_WITHIN;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
 use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
 use faultline_metrics::{Problem, Status};

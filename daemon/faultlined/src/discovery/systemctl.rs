@@ -1,5 +1,5 @@
 use super::SearchContext;
-use crate::supervisor::program_sync;
+use faultline_core::supervisor::program_sync;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Stdio};

@@ -9,7 +9,7 @@ mod scan;
 mod unit;
 
 use super::*;
-use crate::supervisor::PathThread;
+use faultline_core::supervisor::PathThread;
 use faultline_testkit::host::PretendHost;
 
 /// A host with its first process.

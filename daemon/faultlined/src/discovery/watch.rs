@@ -1,5 +1,5 @@
 use super::process::has_ended;
-use crate::supervisor::Stop;
+use faultline_core::supervisor::Stop;
 use faultline_kernel::{HostRoot, ProcessId};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

@@ -1,7 +1,7 @@
 //! The folder of a flight recorder: marker file, file names and retention.
 
 use super::handle::SaveOrigin;
-use crate::config::Flight;
+use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
 use std::fs;
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 use super::Parts;
 use super::folder::{RING, free_name, free_space};
 use super::handle::{Handle, Outcome, Reason, SaveOrigin};
-use crate::clock::Clock;
-use crate::config;
+use faultline_core::clock::Clock;
+use faultline_core::config;
 use faultline_metrics::Stamp;
 use std::fs;
 use std::path::PathBuf;

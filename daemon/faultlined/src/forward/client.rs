@@ -1,7 +1,7 @@
 use super::queue::QueuedPush;
-use crate::clock::Clock;
-use crate::config;
-use crate::connector::Connector;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::connector::Connector;
 use faultline_net::retry_after;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -359,8 +359,8 @@ impl Body for Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Credentials;
     use crate::forward::Precision;
+    use faultline_core::config::Credentials;
     use proptest::prelude::*;
 
     fn config(url: &str) -> config::Forward {

@@ -1,6 +1,6 @@
 use super::{Handle, Precision};
-use crate::clock::Clock;
-use crate::push_memory::{Budget, Permit};
+use faultline_core::clock::Clock;
+use faultline_core::push_memory::{Budget, Permit};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use parking_lot::Mutex;

@@ -5,8 +5,8 @@ mod upstream;
 use super::queue::{Outcome, Queue};
 use super::worker::Pace;
 use super::*;
-use crate::config::Credentials;
-use crate::supervisor::Stage;
+use faultline_core::config::Credentials;
+use faultline_core::supervisor::Stage;
 use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
 

@@ -1,7 +1,7 @@
 use super::client::{Attempt, Upstream};
 use super::queue::{Outcome, QueuedPush};
 use super::{Health, Shared};
-use crate::supervisor::Stop;
+use faultline_core::supervisor::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 

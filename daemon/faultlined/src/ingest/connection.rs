@@ -1,7 +1,7 @@
 use super::{Intake, PeerUser, Shared, reception};
-use crate::connection_limit::{Connection, Timeouts};
-use crate::socket::{Stream, WriteShutdown};
-use crate::supervisor::Stop;
+use faultline_core::connection_limit::{Connection, Timeouts};
+use faultline_core::socket::{Stream, WriteShutdown};
+use faultline_core::supervisor::Stop;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;

@@ -1,8 +1,8 @@
 //! Who takes the lines of pushes, and who sends them.
 
-use crate::config::Ingest;
-use crate::socket::{self, OwnerError, Stream};
 use crate::validator::intake;
+use faultline_core::config::Ingest;
+use faultline_core::socket::{self, OwnerError, Stream};
 use faultline_metrics::Stamp;
 
 /// The user at the other end of a connection, as far as it decides about pushes.

@@ -1,5 +1,5 @@
-use crate::auth_failures::AuthFailures;
-use crate::socket::Peer;
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::socket::Peer;
 use faultline_metrics::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
 use faultline_metrics::{Reading, ReadingList};
 use hyper::StatusCode;

@@ -1,5 +1,5 @@
-use crate::config::Credentials;
 use crate::forward::Precision;
+use faultline_core::config::Credentials;
 use hyper::Method;
 use hyper::header::{CONTENT_ENCODING, HeaderMap, ORIGIN};
 use percent_encoding::percent_decode_str;

@@ -6,10 +6,10 @@ mod ending;
 
 use super::meter::Code;
 use super::*;
-use crate::config::Forward;
 use crate::forward::tests::{Server, config as forward_config, until};
-use crate::supervisor::Stage;
 use client::{Client, chunked, gzip, post};
+use faultline_core::config::Forward;
+use faultline_core::supervisor::Stage;
 use faultline_metrics::Stamp;
 use proptest::prelude::*;
 use std::sync::{Mutex, MutexGuard};
@@ -596,8 +596,11 @@ async fn an_address_that_cannot_be_had_is_explained() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let handed_over =
-        Listener::from_sockets(vec![Bound::handed_over(open)], &ingest(None), parts());
+    let handed_over = Listener::from_sockets(
+        vec![Bound::handed_over(open).unwrap()],
+        &ingest(None),
+        parts(),
+    );
     assert!(matches!(handed_over.err(), Some(Error::NotLoopback(_))));
 }
 

@@ -1,7 +1,7 @@
 //! SHA-256 of the executable, read without disturbing the validator: slowly, and without changing
 //! the page cache.
 
-use crate::supervisor::Stop;
+use faultline_core::supervisor::Stop;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;

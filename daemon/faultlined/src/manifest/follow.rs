@@ -3,11 +3,11 @@
 
 use super::{Binary, add_problem, hash, process, put};
 use crate::discovery::{Target, same_program};
-use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
 use crate::sources::conclusions::client;
 use crate::sources::rpc::{self, identity_of};
-use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use parking_lot::Mutex;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::clock::Clock;
 use crate::discovery::{Finder, Target};
+use faultline_core::clock::Clock;
 use faultline_testkit::host::PretendHost;
 
 /// Machine of a researcher: RAID for the accounts, a btrfs subvolume for the ledger, an overlay below a container's root.
@@ -69,7 +69,7 @@ fn researcher() -> PretendHost {
 fn target(host: &PretendHost) -> (HostRoot, Target) {
     let root = HostRoot::below(host.root());
     let mut finder = Finder::build(
-        &crate::config::Target::default(),
+        &faultline_core::config::Target::default(),
         root.clone(),
         Clock::start(),
     );

@@ -3,10 +3,10 @@
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
 use crate::app;
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::sources::resources::{self, FileSystemUsage, Lacking};
-use crate::supervisor::Stage;
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
 use faultline_status::NEARLY_FULL;

@@ -1,13 +1,13 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
 use crate::app;
-use crate::clock::{Clock, Due};
-use crate::config::Config;
 use crate::discovery::{Finder, Following};
-use crate::hub::{Hub, Latest};
 use crate::sources;
 use crate::tick::{Parts, Ticker};
 use anyhow::Context;
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::Config;
+use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Histogram, Reading, Tick, Value};
 use faultline_text::clean;

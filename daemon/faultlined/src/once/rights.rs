@@ -3,9 +3,9 @@
 use super::metrics;
 use super::report::Check;
 use crate::app;
-use crate::clock::Clock;
-use crate::config::{Config, Find};
 use crate::discovery::{Finder, Following, Target, user};
+use faultline_core::clock::Clock;
+use faultline_core::config::{Config, Find};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
 use faultline_metrics::{Batch, Source, Status, Tick};

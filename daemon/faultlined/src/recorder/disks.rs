@@ -1,7 +1,7 @@
 //! Warns if a recording shares a disk with the validator's ledger or accounts.
 
-use crate::config::Find;
 use crate::discovery::Target;
+use faultline_core::config::Find;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use std::collections::BTreeSet;

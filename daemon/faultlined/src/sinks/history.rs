@@ -1,4 +1,4 @@
-use crate::hub::Sink;
+use faultline_core::hub::Sink;
 use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_metrics::{Source, Tick};
 use faultline_status::Figure;

@@ -1,7 +1,7 @@
 //! Shared parts of the pollers: the schedule, ageing responses, and logs of changes.
 
-use crate::clock::{Clock, Schedule};
-use crate::supervisor::Stop;
+use faultline_core::clock::{Clock, Schedule};
+use faultline_core::supervisor::Stop;
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use std::pin::pin;
 use std::time::Duration;

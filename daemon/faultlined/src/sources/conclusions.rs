@@ -9,14 +9,14 @@ use super::distance::Witnesses;
 use super::resources;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
-use crate::config;
 use crate::discovery::Target;
-use crate::hub::Latest;
 use crate::tail;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{of_log, of_start};
 use crate::validator::senders::Assumption;
+use faultline_core::config;
+use faultline_core::hub::Latest;
 
 use consensus::ConsensusState;
 use faultline_agave::consensus::{Consensus, Protocol};

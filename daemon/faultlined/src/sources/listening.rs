@@ -5,11 +5,11 @@ use super::admin::AdminFacts;
 use super::rpc;
 use crate::discovery::Following;
 use crate::forward;
-use crate::hub::Latest;
 use crate::ingest;
 use crate::tail;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::Intake;
+use faultline_core::hub::Latest;
 use faultline_metrics::{Problem, Source, Stamp};
 
 pub struct Datapoints {

@@ -13,9 +13,9 @@ pub(crate) use filesystems::{FileSystemUsage, Lacking, inspect};
 pub(crate) use folders::Folder;
 pub use poller::Poller;
 
-use crate::hub::Latest;
 use crate::sources::asking::life;
 use crate::tick::{Poll, SampleContext, SourceOutput};
+use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, Source, Stamp};
 use std::time::Duration;

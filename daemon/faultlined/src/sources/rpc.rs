@@ -19,9 +19,9 @@ pub use probe::Probe;
 pub use transactions::TransactionCounter;
 
 use super::admin::AdminFacts;
-use crate::hub::Latest;
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
+use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
 use faultline_metrics::{Problem, Reading, ReadingList, Stamp};

@@ -1,8 +1,8 @@
 //! The daemon's own resource use, every few ticks.
 
-use crate::auth_failures::AuthFailures;
-use crate::dropped_series::DroppedSeries;
 use crate::tick::{Poll, SampleContext, SourceOutput};
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::dropped_series::DroppedSeries;
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{ReadingList, Source};

@@ -3,8 +3,8 @@
 
 mod pools;
 
-use crate::config;
 use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput};
+use faultline_core::config;
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };

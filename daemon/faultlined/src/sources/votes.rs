@@ -15,12 +15,12 @@ pub use poller::Poller;
 
 use super::distance::Witnesses;
 use super::rpc;
-use crate::hub::Latest;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use crate::validator::intake::Intake;
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::HEALTH_DISTANCE;
+use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
 use known::{OwnVoteAccount, ReadingContext, VoteFacts};

@@ -1,8 +1,8 @@
 //! Follows a log file on its own thread and feeds the intake.
 
 use super::{Parts, record_writer};
-use crate::clock::Clock;
-use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_log_tail::{Follower, POLL, StatusHandle};
 use faultline_metrics::{Problem, Status};
 use std::path::{Path, PathBuf};

@@ -15,10 +15,10 @@
 mod entry;
 
 use super::{Parts, record_writer};
-use crate::clock::Clock;
-use crate::supervisor::{Stop, program};
 use entry::Entry;
 use faultline_agave::log::LogSplitter;
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::{Stop, program};
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, Status};
 use std::io::{self, ErrorKind};

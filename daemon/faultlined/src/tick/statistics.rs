@@ -1,6 +1,6 @@
 //! Statistics of the sources: up, duration and problems.
 
-use crate::clock::{Due, Steps};
+use faultline_core::clock::{Due, Steps};
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{
     Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,

@@ -4,8 +4,8 @@ mod values;
 
 pub use values::Values;
 
-use crate::config::{AllowedKind, Datapoints, label_name};
 use faultline_agave::line::{Point, Value};
+use faultline_core::config::{AllowedKind, Datapoints, label_name};
 use foldhash::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -118,7 +118,7 @@ mod tests {
         use faultline_metrics::Stamp;
         let ((points, receiver), intake) = (
             receiver(),
-            Intake::new(&crate::config::Datapoints::default()),
+            Intake::new(&faultline_core::config::Datapoints::default()),
         );
         intake.record_to(points);
         intake.restart(None);

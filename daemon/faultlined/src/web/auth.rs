@@ -3,9 +3,9 @@
 
 use super::error::WebError;
 use super::guesses::Guesses;
-use crate::socket::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use faultline_core::socket::Peer;
 use parking_lot::Mutex;
 use ring::hmac;
 use std::collections::{BTreeMap, HashMap};

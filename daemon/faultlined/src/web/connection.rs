@@ -1,8 +1,8 @@
 use super::answer::{Body, Site};
 use super::tls::Acceptor;
-use crate::connection_limit::{Connection, Timeouts};
-use crate::socket::{Stream, set_nodelay};
-use crate::supervisor::Stop;
+use faultline_core::connection_limit::{Connection, Timeouts};
+use faultline_core::socket::{Stream, set_nodelay};
+use faultline_core::supervisor::Stop;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};

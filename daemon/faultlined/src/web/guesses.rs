@@ -1,7 +1,7 @@
 //! Limits wrong passwords: each costs a check of a tenth of a second of CPU.
 
-use crate::rate_limit::RateLimit;
-use crate::socket::Peer;
+use faultline_core::rate_limit::RateLimit;
+use faultline_core::socket::Peer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `/metrics`: the newest tick as a page, encoded once for all scrapers.
 
-use crate::dropped_series::DroppedSeries;
 use crate::sinks::prometheus::{ConstantLabels, Dialect, Exposition, Page};
+use faultline_core::dropped_series::DroppedSeries;
 use faultline_metrics::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::hub::Sink;
-use crate::supervisor::Stage;
+use faultline_core::hub::Sink;
+use faultline_core::supervisor::Stage;
 use faultline_metrics::{Batch, Reading, Source, metrics};
 use http_body_util::BodyExt;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 use super::super::unit::ByUnit;
 use super::*;
-use crate::supervisor::program_sync;
+use faultline_core::supervisor::program_sync;
 use faultline_testkit::eventually::eventually;
 use std::os::unix::fs::PermissionsExt;
 

@@ -71,7 +71,7 @@ async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
         crowd.push(client);
     }
     until("they hold all they can get", || {
-        sink.budget.in_use() > u64::from(crate::push_memory::DECODERS)
+        sink.budget.in_use() > u64::from(faultline_core::push_memory::DECODERS)
     })
     .await;
     assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);

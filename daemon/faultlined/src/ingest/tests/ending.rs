@@ -91,12 +91,14 @@ async fn who_waits_in_a_socket_of_our_own_at_the_end_is_let_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_in_a_socket_that_was_handed_over_is_served_by_the_next_process() {
     let (socket, address) = socket();
-    let first = Sink::on(vec![Bound::handed_over(socket.try_clone().unwrap())]);
+    let first = Sink::on(vec![
+        Bound::handed_over(socket.try_clone().unwrap()).unwrap(),
+    ]);
     assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
     assert!(first.stage.end(PATIENCE).await.is_empty());
     let mut waiting = Client::connect(address).await;
     waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
-    let second = Sink::on(vec![Bound::handed_over(socket)]);
+    let second = Sink::on(vec![Bound::handed_over(socket).unwrap()]);
     assert_eq!(waiting.status().await, Some(204));
     assert_eq!(
         (
@@ -114,9 +116,9 @@ async fn several_sockets_are_listened_on_also_in_the_file_system() {
     let ((one, first), (other, second)) = (socket(), socket());
     let unix = UnixListener::bind(&path).unwrap();
     let sockets = [one, other]
-        .map(Bound::handed_over)
+        .map(|socket| Bound::handed_over(socket).unwrap())
         .into_iter()
-        .chain([Bound::handed_over_unix(unix)])
+        .chain([Bound::handed_over_unix(unix).unwrap()])
         .collect();
     let sink = Sink::on(sockets);
     let request = post("Connection: close\r\n", b"a,host_id=A x=1i 5\n");
@@ -144,7 +146,7 @@ fn pushes_from_other_machines_are_taken_only_if_somebody_says_so() {
         budget: Budget::default(),
         forward: None,
     };
-    let open = || vec![Bound::handed_over(TcpListener::bind("0.0.0.0:0").unwrap())];
+    let open = || vec![Bound::handed_over(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
     let told = config::Ingest {
         beyond_loopback: true,
         ..ingest(None)

@@ -1,12 +1,12 @@
 use super::socket::{Failure, Socket};
 use super::{AdminFacts, PollTarget, PollTargetLookup};
-use crate::clock::Clock;
-use crate::config;
-use crate::hub::Latest;
 use crate::sources::asking::{Aged, PollTimer, ProblemLog, life};
-use crate::supervisor::{PathThread, Stop};
 use faultline_agave::admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress};
 use faultline_agave::{Error, PublicKey};
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::{PathThread, Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
-use crate::socket::connect;
-use crate::supervisor::{PathError, PathThread};
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, Method};
+use faultline_core::socket::connect;
+use faultline_core::supervisor::{PathError, PathThread};
 use faultline_metrics::{Problem, Status};
 use serde::de::IgnoredAny;
 use std::io::{self, ErrorKind};

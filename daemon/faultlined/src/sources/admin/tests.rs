@@ -4,10 +4,10 @@ mod server;
 
 use super::poller::Pace;
 use super::*;
-use crate::clock::Clock;
-use crate::config;
-use crate::hub::Latest;
-use crate::supervisor::Stage;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stage;
 use faultline_metrics::Status;
 use server::{Reply, Server};
 use std::fs::Permissions;

@@ -1,5 +1,5 @@
 use super::filesystems::FileSystemUsage;
-use crate::clock::Clock;
+use faultline_core::clock::Clock;
 use faultline_kernel::block::{self, BlockDevice};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::diskstats::{self, DiskIo};

@@ -3,10 +3,10 @@
 
 use super::folders::{Folder, FolderPaths};
 use super::growth::Growth;
-use crate::clock::Clock;
 use crate::discovery::Target;
 use crate::sources::asking::life;
-use crate::supervisor::UNANSWERED;
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::UNANSWERED;
 use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;

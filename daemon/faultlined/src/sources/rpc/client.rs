@@ -1,6 +1,6 @@
-use crate::connector::Connector;
 use faultline_agave::rpc::{Answer, Batch};
 use faultline_agave::{Error, Excerpt};
+use faultline_core::connector::Connector;
 use faultline_metrics::{Problem, Status};
 use faultline_net::{ConnectError, unrequested_coding};
 use http_body_util::{BodyExt, Full};

@@ -2,10 +2,10 @@
 
 use super::poller::address;
 use super::{Handle, RpcFacts};
-use crate::config;
-use crate::hub::Latest;
 use crate::sources::admin::{AdminFacts, PollTargetLookup};
 use faultline_agave::PublicKey;
+use faultline_core::config;
+use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 use std::sync::Arc;

@@ -5,11 +5,11 @@
 
 use super::client::{Client, Failure};
 use super::endpoint::Endpoint;
-use crate::clock::Clock;
-use crate::config;
 use crate::sources::asking::PollTimer;
-use crate::supervisor::Stop;
 use faultline_agave::{Error, rpc};
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::Stop;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
 use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};

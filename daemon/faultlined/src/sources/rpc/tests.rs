@@ -3,12 +3,12 @@
 mod probe;
 
 use super::*;
-use crate::clock::Clock;
-use crate::config;
 use crate::sources::admin::PollTarget;
 use crate::sources::tests::key;
-use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::Stage;
 use faultline_metrics::Status;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};

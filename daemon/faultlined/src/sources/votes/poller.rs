@@ -3,18 +3,18 @@
 use super::ahead::Schedule;
 use super::cluster;
 use super::known::{CacheTtls, OwnVoteAccount, VoteFacts, first_slot};
-use crate::clock::Clock;
-use crate::config;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::distance::Witnesses;
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
-use crate::supervisor::Stop;
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
     self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
     GenesisCertificate, InContext, LeaderSchedule, StakeAccounts, VoteAccounts,
 };
 use faultline_agave::{Error, PublicKey};
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::Stop;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use hyper::Uri;

@@ -1,14 +1,14 @@
 //! Against a scripted node on a real socket.
 
 use super::*;
-use crate::clock::Clock;
-use crate::config;
 use crate::sources::admin::{PollTarget, PollTargetLookup};
 use crate::sources::rpc::Endpoint;
 use crate::sources::tests::key;
-use crate::supervisor::Stage;
 use faultline_agave::consensus::{Protocol, Sign};
 use faultline_agave::rpc::EpochInfo;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::Stage;
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::config::Datapoints;
 use crate::tail::probe::{Probe, append, numbered};
 use crate::validator::intake::Intake;
+use faultline_core::config::Datapoints;
 use faultline_testkit::eventually::eventually;
 use std::fs::{self, File};
 use std::io::Write;

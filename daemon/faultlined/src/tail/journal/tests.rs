@@ -1,6 +1,6 @@
 use super::*;
-use crate::supervisor::Stage;
 use crate::tail::probe::{Probe, numbered};
+use faultline_core::supervisor::Stage;
 use faultline_testkit::eventually::eventually;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

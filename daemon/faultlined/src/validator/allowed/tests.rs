@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Allowed;
+use faultline_core::config::Allowed;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

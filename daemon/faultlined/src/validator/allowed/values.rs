@@ -1,6 +1,6 @@
 use super::{AllowList, AllowedFields, Entry, Found, Group, value_of};
-use crate::config::AllowedKind;
 use faultline_agave::line::Point;
+use faultline_core::config::AllowedKind;
 use faultline_metrics::metrics::{daemon, validator as v};
 use faultline_metrics::{Reading, Text};
 use std::collections::BTreeMap;

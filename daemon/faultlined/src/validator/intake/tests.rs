@@ -374,13 +374,13 @@ fn the_log_and_the_push_give_the_same_sums() {
 
 #[test]
 fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
-    let allowed = |field: &str, kind| crate::config::Allowed {
+    let allowed = |field: &str, kind| faultline_core::config::Allowed {
         name: "cf".into(),
         field: field.into(),
         kind,
         tags: vec!["cf_name".into()],
     };
-    use crate::config::AllowedKind::{Delta, Level};
+    use faultline_core::config::AllowedKind::{Delta, Level};
     let intake = Intake::new(&Datapoints {
         allow: vec![allowed("size", Level), allowed("hits", Delta)],
         max_series: 4,

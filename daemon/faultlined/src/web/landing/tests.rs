@@ -1,7 +1,7 @@
 use super::*;
-use crate::config::Find;
-use crate::hub::Sink;
 use crate::sinks::history::History;
+use faultline_core::config::Find;
+use faultline_core::hub::Sink;
 use faultline_metrics::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
 use faultline_metrics::{Status as Kind, metrics};
 use std::sync::Arc;

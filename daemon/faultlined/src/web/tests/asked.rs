@@ -152,7 +152,7 @@ fn behind_a_password_any_name_will_do() {
 fn on_a_socket_in_the_file_system_any_name_will_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
-    let socket = Bound::handed_over_unix(UnixListener::bind(&path).unwrap());
+    let socket = Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap();
     let server = Server::from_sockets(
         vec![socket],
         &config(None),

@@ -1,7 +1,7 @@
 //! Who holds on to places keeps no scraper out.
 
 use super::*;
-use crate::clock::Clock;
+use faultline_core::clock::Clock;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Half of what a Prometheus waits at most by default.
@@ -63,8 +63,8 @@ fn a_socket_in_the_file_system_has_places_that_no_port_takes() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
     let sockets = vec![
-        Bound::handed_over(port),
-        Bound::handed_over_unix(UnixListener::bind(&path).unwrap()),
+        Bound::handed_over(port).unwrap(),
+        Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap(),
     ];
     let server = Server::from_sockets(
         sockets,

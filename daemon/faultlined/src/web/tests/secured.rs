@@ -310,7 +310,8 @@ fn a_socket_in_the_file_system_asks_for_the_password_and_needs_no_tls() {
     let hash = bcrypt::hash("open sesame", 4).unwrap();
     let web_config = folder.web_config(&format!("basic_auth_users:\n  alice: {hash}\n"));
     let path = folder.folder.path().join("metrics.sock");
-    let socket = Bound::handed_over_unix(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let socket =
+        Bound::handed_over_unix(std::os::unix::net::UnixListener::bind(&path).unwrap()).unwrap();
     let state = state(Clock::start(), &Latest::default());
     let server = Server::from_sockets(vec![socket], &config(Some(&web_config)), state).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::Config;
+use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
 use faultline_testkit::host::PretendHost;
-use faultlined::clock::{Clock, Due};
-use faultlined::config::Config;
 use faultlined::discovery::{Finder, Target};
-use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
 use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, rpc, selfwatch};

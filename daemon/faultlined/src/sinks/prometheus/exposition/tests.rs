@@ -1,6 +1,6 @@
 use super::*;
-use crate::dropped_series::DroppedSeries;
 use crate::sinks::prometheus::page;
+use faultline_core::dropped_series::DroppedSeries;
 use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-use crate::config::Datapoints;
 use crate::validator::intake::{Intake, Push};
+use faultline_core::config::Datapoints;
 use faultline_metrics::{Reading, Stamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

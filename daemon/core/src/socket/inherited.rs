@@ -1,6 +1,6 @@
 //! Sockets from systemd: `LISTEN_FDS` sockets from descriptor 3, named by `FileDescriptorName=`.
 
-use super::{Bound, Socket};
+use super::Bound;
 use listenfd::ListenFd;
 use std::io;
 
@@ -61,19 +61,18 @@ impl Inherited {
 
 fn take(sockets: &mut ListenFd, number: usize) -> io::Result<Bound> {
     let gone = || io::Error::from(io::ErrorKind::NotFound);
-    let socket = match sockets.take_tcp_listener(number) {
+    match sockets.take_tcp_listener(number) {
         Ok(socket) => {
             let socket = socket.ok_or_else(gone)?;
             listens(&socket)?;
-            Socket::Tcp(socket)
+            Bound::handed_over(socket)
         }
         Err(_) => {
             let socket = sockets.take_unix_listener(number)?.ok_or_else(gone)?;
             listens(&socket)?;
-            Socket::Unix(socket)
+            Bound::handed_over_unix(socket)
         }
-    };
-    Bound::new(socket, true)
+    }
 }
 
 /// Rejects an accepted connection, as from `Accept=yes`.

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Connector {
-    pub(crate) limit: Duration,
+pub struct Connector {
+    pub limit: Duration,
 }
 
 impl Service<Uri> for Connector {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A token bucket: a burst, then one after each pause. Times are uptimes.
 #[derive(Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     burst: u32,
     pause: Duration,
     /// When the whole burst is available again.
@@ -12,7 +12,7 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    pub(crate) const fn new(burst: u32, pause: Duration) -> Self {
+    pub const fn new(burst: u32, pause: Duration) -> Self {
         RateLimit {
             burst,
             pause,
@@ -21,23 +21,23 @@ impl RateLimit {
     }
 
     /// How long until one more is allowed.
-    pub(crate) fn wait(&self, now: Duration) -> Duration {
+    pub fn wait(&self, now: Duration) -> Duration {
         let used = self.used_until.saturating_sub(now);
         used.saturating_sub(self.pause * (self.burst - 1))
     }
 
     /// Whether the whole burst is available.
-    pub(crate) fn is_unused(&self, now: Duration) -> bool {
+    pub fn is_unused(&self, now: Duration) -> bool {
         self.used_until <= now
     }
 
     /// Counts one, whether it is allowed or not.
-    pub(crate) fn count(&mut self, now: Duration) {
+    pub fn count(&mut self, now: Duration) {
         self.used_until = self.used_until.max(now) + self.pause;
     }
 
     /// Counts one if it is allowed; returns whether it is.
-    pub(crate) fn allows(&mut self, now: Duration) -> bool {
+    pub fn allows(&mut self, now: Duration) -> bool {
         let allowed = self.wait(now).is_zero();
         if allowed {
             self.count(now);
@@ -46,7 +46,7 @@ impl RateLimit {
     }
 
     /// The last one no longer counts.
-    pub(crate) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         self.used_until = self.used_until.saturating_sub(self.pause);
     }
 }

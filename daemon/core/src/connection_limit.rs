@@ -21,7 +21,7 @@ const SLOW: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Connections that were asked to end and have not ended yet, at most.
-pub(crate) const MAX_LEAVING: usize = 16;
+pub const MAX_LEAVING: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -31,10 +31,10 @@ enum Phase {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Timeouts {
-    pub(crate) idle: Duration,
-    pub(crate) head: Duration,
-    pub(crate) serving: Duration,
+pub struct Timeouts {
+    pub idle: Duration,
+    pub head: Duration,
+    pub serving: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ struct State {
 
 /// A connection as the listener sees it.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     clock: Clock,
     peer: Peer,
     state: Mutex<State>,
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(clock: Clock, peer: Peer) -> Self {
+    pub fn new(clock: Clock, peer: Peer) -> Self {
         let state = State {
             phase: Phase::Idle,
             since: clock.now().uptime,
@@ -69,47 +69,47 @@ impl Connection {
         }
     }
 
-    pub(crate) fn peer(&self) -> Peer {
+    pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.state().phase == Phase::Idle
     }
 
-    pub(crate) fn is_useful(&self) -> bool {
+    pub fn is_useful(&self) -> bool {
         self.state().useful
     }
 
     /// The first bytes begin a request; later bytes do not extend the timeout.
-    pub(crate) fn received(&self, bytes: &[u8]) {
+    pub fn received(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
             self.head_begins();
         }
     }
 
-    pub(crate) fn head_begins(&self) {
+    pub fn head_begins(&self) {
         self.change(|state| state.phase = Phase::Head);
     }
 
-    pub(crate) fn serving(&self) {
+    pub fn serving(&self) {
         self.change(|state| state.phase = Phase::Serving);
     }
 
-    pub(crate) fn answered(&self, useful: bool) {
+    pub fn answered(&self, useful: bool) {
         self.change(|state| {
             state.phase = Phase::Idle;
             state.useful |= useful;
         });
     }
 
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.close.notified().await;
     }
 
     /// Resolves when a phase has lasted too long. A phase change wakes nobody, so the polling task
     /// must change it before it polls.
-    pub(crate) async fn expired(&self, timeouts: Timeouts) {
+    pub async fn expired(&self, timeouts: Timeouts) {
         let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
         poll_fn(|context| {
             let deadline = self.deadline(timeouts);
@@ -145,7 +145,7 @@ impl Connection {
 /// The open connections of one listener. File system sockets have their own limit, so that network
 /// clients cannot crowd them out.
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub struct Connections {
     listener: &'static str,
     network: Limited,
     file_system: Limited,
@@ -156,7 +156,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// `network` and `file_system` are the limits; `listener` is for the log.
-    pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
+    pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
         let limited = |max| Limited {
             max,
             open: Vec::new(),
@@ -170,17 +170,17 @@ impl Connections {
         }
     }
 
-    pub(crate) fn listener(&self) -> &'static str {
+    pub fn listener(&self) -> &'static str {
         self.listener
     }
 
     /// How many there are at most, with those that were asked to end.
-    pub(crate) fn max(&self) -> usize {
+    pub fn max(&self) -> usize {
         self.network.max + self.file_system.max + MAX_LEAVING
     }
 
     /// Adds a connection and its task; if there are too many, another one ends.
-    pub(crate) fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
+    pub fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let limited = if connection.peer.is_local() {
             &mut self.file_system
         } else {

@@ -51,7 +51,7 @@ impl From<io::Error> for OwnerError {
 
 /// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
 /// rejected.
-pub(crate) fn owner(stream: &Stream) -> Result<u32, OwnerError> {
+pub fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     let user = match stream {
         Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,
         Stream::Right(unix) => unix.peer_cred()?.uid(),

@@ -6,7 +6,7 @@ mod owner;
 
 pub use inherited::{InheritError, Inherited};
 pub use owner::OwnerError;
-pub(crate) use owner::owner;
+pub use owner::owner;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -55,7 +55,7 @@ impl fmt::Display for ListenAddress {
 
 /// Connects to a file system socket. Never waits for a listener that stopped accepting; may wait
 /// for an unresponsive file system.
-pub(crate) fn connect(path: &Path) -> Result<UnixStream, Errno> {
+pub fn connect(path: &Path) -> Result<UnixStream, Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -84,6 +84,14 @@ enum Socket {
 }
 
 impl Bound {
+    pub fn handed_over(socket: TcpListener) -> io::Result<Bound> {
+        Self::new(Socket::Tcp(socket), true)
+    }
+
+    pub fn handed_over_unix(socket: UnixListener) -> io::Result<Bound> {
+        Self::new(Socket::Unix(socket), true)
+    }
+
     pub fn tcp(address: SocketAddr) -> io::Result<Bound> {
         Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
     }
@@ -113,17 +121,6 @@ impl Bound {
 
     pub fn listen_address(&self) -> &ListenAddress {
         &self.listen_address
-    }
-}
-
-#[cfg(test)]
-impl Bound {
-    pub(crate) fn handed_over(socket: TcpListener) -> Bound {
-        Self::new(Socket::Tcp(socket), true).unwrap()
-    }
-
-    pub(crate) fn handed_over_unix(socket: UnixListener) -> Bound {
-        Self::new(Socket::Unix(socket), true).unwrap()
     }
 }
 
@@ -211,18 +208,18 @@ impl ListeningSockets {
 }
 
 /// A TCP connection, usually loopback, or a file system socket's.
-pub(crate) type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
+pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
 /// The peer for fair sharing: an address. Only the first 64 bits of IPv6 count, because a machine
 /// has many such addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Peer(Option<IpAddr>);
+pub struct Peer(Option<IpAddr>);
 
 impl Peer {
     /// A file system socket's peer.
-    pub(crate) const LOCAL: Peer = Peer(None);
+    pub const LOCAL: Peer = Peer(None);
 
-    pub(crate) fn at(address: IpAddr) -> Self {
+    pub fn at(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
             IpAddr::V6(long) => {
                 IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX)))
@@ -232,12 +229,12 @@ impl Peer {
     }
 
     /// True for a file system socket.
-    pub(crate) fn is_local(self) -> bool {
+    pub fn is_local(self) -> bool {
         self == Peer::LOCAL
     }
 
     /// True for a process of this host: a file system socket or loopback.
-    pub(crate) fn is_same_host(self) -> bool {
+    pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
             // ::1; its first half is kept.
@@ -256,7 +253,7 @@ impl fmt::Display for Peer {
     }
 }
 
-pub(crate) fn peer(stream: &Stream) -> Peer {
+pub fn peer(stream: &Stream) -> Peer {
     match stream {
         // A closed socket has no peer address.
         Either::Left(stream) => stream
@@ -269,7 +266,7 @@ pub(crate) fn peer(stream: &Stream) -> Peer {
 }
 
 /// Sends writes at once; file system sockets need no option.
-pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
+pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),
         Either::Right(_) => Ok(()),
@@ -278,10 +275,10 @@ pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
 
 /// A second handle that shuts down writing while the first is still read.
 #[derive(Debug)]
-pub(crate) struct WriteShutdown(OwnedFd);
+pub struct WriteShutdown(OwnedFd);
 
 impl WriteShutdown {
-    pub(crate) fn of(stream: &Stream) -> io::Result<WriteShutdown> {
+    pub fn of(stream: &Stream) -> io::Result<WriteShutdown> {
         let descriptor = match stream {
             Either::Left(stream) => stream.as_fd(),
             Either::Right(stream) => stream.as_fd(),
@@ -290,7 +287,7 @@ impl WriteShutdown {
     }
 
     /// The peer sees the end; data that it has sent remains readable.
-    pub(crate) fn say(&self) {
+    pub fn say(&self) {
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
     }
 }

@@ -41,7 +41,7 @@ impl fmt::Display for AllowedKind {
 }
 
 /// Replaces each character that a label name cannot have with an underscore.
-pub(crate) fn label_name(tag: &str) -> impl Iterator<Item = char> {
+pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
     let fits = |(i, c): (usize, char)| {
         c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
     };

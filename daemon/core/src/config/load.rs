@@ -401,7 +401,7 @@ fn http_url(url: String) -> Result<String, String> {
 }
 
 /// Without a trailing slash. A validator serves plain http without users.
-pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
+pub fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
     let server = url
         .strip_prefix("http://")

@@ -36,7 +36,7 @@ impl AuthFailures {
         }
     }
 
-    pub(crate) fn note(&self, peer: Peer, now: Duration) {
+    pub fn note(&self, peer: Peer, now: Duration) {
         // The log may block: the lock ends before.
         let failures = self.counts.lock().count(now);
         if let Some(failures) = failures {

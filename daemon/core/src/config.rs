@@ -7,12 +7,12 @@ mod load;
 mod requested;
 pub mod values;
 
-pub(crate) use datapoints::label_name;
+pub use datapoints::label_name;
 pub use datapoints::{Allowed, AllowedKind, Datapoints};
 pub use faultline_settings::ConfigError;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
-pub(crate) use load::rpc_url;
+pub use load::rpc_url;
 pub use load::{load, parse};
 pub use requested::{Admin, Host, Probe, Rpc, Validator};
 
@@ -53,7 +53,7 @@ pub struct Config {
 impl Config {
     /// Disables what a non-validator target cannot have: pushes, a datapoint log, JSON-RPC, the
     /// admin socket.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         if matches!(self.target.find, Find::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
             self.probe.enabled = false;

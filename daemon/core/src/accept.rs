@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`, then lets requests in progress end. Who waits in a socket that was handed over is left to the
 /// next process.
-pub(crate) async fn run<F: Future<Output = ()> + Send + 'static>(
+pub async fn run<F: Future<Output = ()> + Send + 'static>(
     sockets: Vec<Bound>,
     mut connections: Connections,
     clock: Clock,
