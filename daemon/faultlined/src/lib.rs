@@ -14,11 +14,6 @@ pub mod once;
 
 pub mod discovery;
 
-pub mod forward;
-pub mod ingest;
-pub mod tail;
-pub mod validator;
-
 pub mod sources;
 pub mod tick;
 

@@ -1,12 +1,13 @@
 //! Listeners on the configured addresses, or on sockets from systemd.
 
-use crate::ingest::{IngestParts, Listener};
-use crate::validator::intake::Intake;
-use crate::{forward, web};
+use crate::web;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config};
 use faultline_core::push_memory::Budget;
 use faultline_core::socket::{self, Bound, ListenAddress};
+use faultline_datapoints::forward;
+use faultline_datapoints::ingest::{IngestParts, Listener};
+use faultline_datapoints::validator::intake::Intake;
 use std::net::SocketAddr;
 
 /// What accepts and forwards pushes.

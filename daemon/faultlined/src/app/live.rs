@@ -3,9 +3,9 @@
 
 use super::Reload;
 use crate::sinks::prometheus::ConstantLabels;
-use crate::validator::intake::Intake;
 use faultline_core::config::{Config, ConfigError};
 use faultline_core::hub::Latest;
+use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::Text;
 use std::sync::Arc;
 

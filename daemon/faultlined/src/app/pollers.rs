@@ -3,11 +3,11 @@ use crate::discovery::Following;
 use crate::manifest;
 use crate::sources::conclusions::Inputs;
 use crate::sources::{admin, resources, rpc, votes};
-use crate::tail::LogTail;
-use crate::validator::intake::Intake;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::supervisor::Stop;
+use faultline_datapoints::tail::LogTail;
+use faultline_datapoints::validator::intake::Intake;
 use futures_util::future::OptionFuture;
 
 pub(super) struct Pollers {

@@ -10,13 +10,13 @@ use super::resources;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
 use crate::discovery::Target;
-use crate::tail;
 use crate::tick::{Poll, SampleContext, SourceOutput};
-use crate::validator::intake::{Intake, PushFacts};
-use crate::validator::phase::{of_log, of_start};
-use crate::validator::senders::Assumption;
 use faultline_core::config;
 use faultline_core::hub::Latest;
+use faultline_datapoints::tail;
+use faultline_datapoints::validator::intake::{Intake, PushFacts};
+use faultline_datapoints::validator::phase::{of_log, of_start};
+use faultline_datapoints::validator::senders::Assumption;
 
 use consensus::ConsensusState;
 use faultline_agave::consensus::{Consensus, Protocol};

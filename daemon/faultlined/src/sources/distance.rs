@@ -2,7 +2,7 @@
 //! as a table.
 
 use super::rpc::RpcFacts;
-use crate::validator::slots::Slots;
+use faultline_datapoints::validator::slots::Slots;
 use faultline_metrics::Stamp;
 use std::time::Duration;
 

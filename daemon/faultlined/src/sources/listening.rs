@@ -4,12 +4,12 @@
 use super::admin::AdminFacts;
 use super::rpc;
 use crate::discovery::Following;
-use crate::forward;
-use crate::ingest;
-use crate::tail;
 use crate::tick::{Poll, SampleContext, SourceOutput};
-use crate::validator::intake::Intake;
 use faultline_core::hub::Latest;
+use faultline_datapoints::forward;
+use faultline_datapoints::ingest;
+use faultline_datapoints::tail;
+use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::{Problem, Source, Stamp};
 
 pub struct Datapoints {

@@ -12,6 +12,7 @@ use faultline_core::config::{self, Config, Find, Metrics};
 use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
+use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::expose;
@@ -20,7 +21,6 @@ use faultline_testkit::prometheus::{
 };
 use faultlined::sinks::history::History;
 use faultlined::sinks::prometheus::{Dialect, Exposition, page};
-use faultlined::validator::intake::Intake;
 use faultlined::web::{PageInfo, Server, WebState};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

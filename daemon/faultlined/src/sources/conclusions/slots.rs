@@ -165,9 +165,9 @@ impl SlotTracker {
 mod tests {
     use super::*;
     use crate::sources::rpc::RpcFacts;
-    use crate::validator::intake::PushFacts;
-    use crate::validator::slots::Slots;
     use faultline_agave::rpc::{EpochInfo, Health};
+    use faultline_datapoints::validator::intake::PushFacts;
+    use faultline_datapoints::validator::slots::Slots;
     use faultline_kernel::ProcessId;
     use std::sync::Arc;
 

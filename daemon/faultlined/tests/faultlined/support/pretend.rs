@@ -5,6 +5,7 @@
 use faultline_core::clock::{Clock, Due};
 use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
+use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
 use faultline_testkit::host::PretendHost;
@@ -14,7 +15,6 @@ use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, rpc, selfwatch};
 use faultlined::tick::Poll;
 use faultlined::tick::{Parts, Ticker};
-use faultlined::validator::intake::Intake;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 /// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
-pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
+pub const HEALTH: &str = "{\"status\":\"pass\"}\n";
 /// As many as there is memory for ([`faultline_core::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Of these, on sockets in the file system.
@@ -124,7 +124,7 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 }
 
 /// True if pushes of a validator with this configuration have the required credentials.
-pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
+pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
         .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))

@@ -209,4 +209,4 @@ impl Handle {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
