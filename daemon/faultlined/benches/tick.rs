@@ -20,12 +20,12 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_mock_validator::{Consensus, NodeState};
-use faultlined::discovery::{Finder, Following, Target};
+use faultline_sources::admin::{PollTarget, PollTargetLookup};
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::{Finder, Following, Target};
+use faultline_sources::tick::{Parts, Ticker};
+use faultline_sources::{listening, resources, rpc, selfwatch, votes};
 use faultlined::sinks::history::History;
-use faultlined::sources::admin::{PollTarget, PollTargetLookup};
-use faultlined::sources::conclusions::Inputs;
-use faultlined::sources::{self, listening, resources, rpc, selfwatch, votes};
-use faultlined::tick::{Parts, Ticker};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
@@ -322,8 +322,8 @@ impl Ticking {
             admin: Latest::default(),
             log: None,
         };
-        let mut sources = sources::polled(config, &root, &finder.following());
-        sources.extend(sources::with_inputs(
+        let mut sources = faultline_sources::polled(config, &root, &finder.following());
+        sources.extend(faultline_sources::with_inputs(
             config,
             listening::Datapoints {
                 intake,

@@ -12,11 +12,6 @@ pub mod app;
 pub mod demo;
 pub mod once;
 
-pub mod discovery;
-
-pub mod sources;
-pub mod tick;
-
 pub mod flight;
 pub mod manifest;
 pub mod recorder;

@@ -14,9 +14,7 @@ mod recording_file;
 pub use account::Account;
 pub use recording_file::RecordingFile;
 
-use crate::discovery::{Following, Target};
 use crate::manifest::Described;
-use crate::tick::{Poll, SourceOutput};
 use account::RecorderSource;
 use events::{Describe, Events};
 use faultline_core::clock::Clock;
@@ -25,6 +23,8 @@ use faultline_core::supervisor::Stop;
 use faultline_datapoints::validator::recorded::{Points, Recorded};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
+use faultline_sources::discovery::{Following, Target};
+use faultline_sources::tick::{Poll, SourceOutput};
 use marks::Marks;
 use parking_lot::Mutex;
 use queue::{FollowedAtTick, Message, Queue};

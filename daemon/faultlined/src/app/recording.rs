@@ -1,5 +1,4 @@
 use super::root;
-use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
 use crate::{flight, manifest};
@@ -10,6 +9,7 @@ use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_recording::{Error, NewSession, Opening, Recording as Recorded};
+use faultline_sources::discovery::{Finder, Target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-use crate::tick::SourceOutput;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Status};
+use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
 use std::sync::Arc;

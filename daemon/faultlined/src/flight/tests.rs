@@ -273,7 +273,7 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
     let [first, second] = asking.map(|mut answer| answer.try_recv().unwrap());
     assert!(first.is_ok(), "{first:?}");
     assert!(second.unwrap_err().contains("max_saved"));
-    let mut output = crate::tick::SourceOutput::default();
+    let mut output = faultline_sources::tick::SourceOutput::default();
     scene.handle.report(&mut output);
     let counts: Vec<f64> = output
         .readings

@@ -2,14 +2,14 @@
 //! which it reports once it runs.
 
 use super::{Binary, add_problem, hash, process, put};
-use crate::discovery::{Target, same_program};
-use crate::sources::admin::AdminFacts;
-use crate::sources::conclusions::client;
-use crate::sources::rpc::{self, identity_of};
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
+use faultline_sources::admin::AdminFacts;
+use faultline_sources::conclusions::client;
+use faultline_sources::discovery::{Target, same_program};
+use faultline_sources::rpc::{self, identity_of};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

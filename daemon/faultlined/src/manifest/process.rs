@@ -1,6 +1,5 @@
 use super::host::describe_location;
 use super::{put, put_problems, redact, shown};
-use crate::discovery::Target;
 use faultline_agave::arguments;
 use faultline_kernel::filesystem::{Mounts, location_of};
 use faultline_kernel::hardware::Disk;
@@ -9,6 +8,7 @@ use faultline_kernel::{
     CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
     locate,
 };
+use faultline_sources::discovery::Target;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

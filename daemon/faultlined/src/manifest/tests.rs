@@ -1,6 +1,6 @@
 use super::*;
-use crate::discovery::{Finder, Target};
 use faultline_core::clock::Clock;
+use faultline_sources::discovery::{Finder, Target};
 use faultline_testkit::host::PretendHost;
 
 /// Machine of a researcher: RAID for the accounts, a btrfs subvolume for the ledger, an overlay below a container's root.

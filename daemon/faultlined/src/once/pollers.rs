@@ -3,8 +3,6 @@
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
 use crate::app;
-use crate::sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
-use crate::sources::rpc::{self, RpcFacts};
 use faultline_agave::admin::StartProgress;
 use faultline_agave::identify::Program;
 use faultline_agave::rpc::Health;
@@ -16,6 +14,8 @@ use faultline_datapoints::tail::{self, LogTail};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Status};
+use faultline_sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
+use faultline_sources::rpc::{self, RpcFacts};
 use std::time::Duration;
 use tokio::runtime::Handle;
 

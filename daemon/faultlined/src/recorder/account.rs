@@ -1,11 +1,11 @@
 //! The state of each recorder, for the tick and the web.
 
 use super::Handle;
-use crate::discovery::Following;
-use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Source, Status};
+use faultline_sources::discovery::Following;
+use faultline_sources::tick::{Poll, SampleContext, SourceOutput};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;

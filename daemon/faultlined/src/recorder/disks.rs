@@ -1,9 +1,9 @@
 //! Warns if a recording shares a disk with the validator's ledger or accounts.
 
-use crate::discovery::Target;
 use faultline_core::config::Find;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
+use faultline_sources::discovery::Target;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

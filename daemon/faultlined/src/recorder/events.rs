@@ -2,11 +2,11 @@
 
 use super::queue::FollowedAtTick;
 use super::{Entry, Followed};
-use crate::discovery::{Reason, Target};
 use crate::manifest::Described;
 use faultline_metrics::metrics::{daemon as d, process as p, validator as v};
 use faultline_metrics::{Reading, Stamp, Text, Tick};
 use faultline_recording::{Event, EventKind};
+use faultline_sources::discovery::{Reason, Target};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The recorder's bounded queue. Producers never block.
 
-use crate::discovery::{Reason, Target};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::Point;
+use faultline_sources::discovery::{Reason, Target};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;

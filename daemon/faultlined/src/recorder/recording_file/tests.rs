@@ -168,7 +168,7 @@ fn event(second: u64, kind: EventKind) -> Entry {
 }
 
 fn process(pid: u32) -> Entry {
-    let target = crate::discovery::Target {
+    let target = faultline_sources::discovery::Target {
         process: faultline_kernel::ProcessId {
             pid,
             start_ticks: 1,
@@ -439,7 +439,7 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
     let path = folder.path().join("run.fltl");
     let (mut file, _) = file(&path);
     file.failed(&Error::Full { path: path.clone() }, at(1));
-    let target = crate::discovery::Target {
+    let target = faultline_sources::discovery::Target {
         process: faultline_kernel::ProcessId {
             pid: 7,
             start_ticks: 1,
@@ -486,7 +486,7 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
 fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_that_could_not_be_written_at_first()
  {
     let target = |comm: &str| {
-        Arc::new(crate::discovery::Target {
+        Arc::new(faultline_sources::discovery::Target {
             process: faultline_kernel::ProcessId {
                 pid: 7,
                 start_ticks: 1,

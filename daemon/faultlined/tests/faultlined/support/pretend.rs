@@ -8,13 +8,13 @@ use faultline_core::hub::{Hub, Latest};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::{Finder, Target};
+use faultline_sources::tick::Poll;
+use faultline_sources::tick::{Parts, Ticker};
+use faultline_sources::{listening, rpc, selfwatch};
 use faultline_testkit::host::PretendHost;
-use faultlined::discovery::{Finder, Target};
 use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::Inputs;
-use faultlined::sources::{self, listening, rpc, selfwatch};
-use faultlined::tick::Poll;
-use faultlined::tick::{Parts, Ticker};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,8 +177,8 @@ fn sources(
     let told = Inputs {
         intake: intake.clone(),
         rpc: rpc::Handle::default(),
-        votes: faultlined::sources::votes::Handle::default(),
-        resources: faultlined::sources::resources::Handle::default(),
+        votes: faultline_sources::votes::Handle::default(),
+        resources: faultline_sources::resources::Handle::default(),
         admin: Latest::default(),
         log: None,
     };
@@ -187,8 +187,10 @@ fn sources(
         meter: None,
         forward: None,
     };
-    let mut sources = sources::polled(config, root, &finder.following());
-    sources.extend(sources::with_inputs(config, datapoints, told, live));
+    let mut sources = faultline_sources::polled(config, root, &finder.following());
+    sources.extend(faultline_sources::with_inputs(
+        config, datapoints, told, live,
+    ));
     // Its own process is the real one.
     sources.push(Box::new(selfwatch::Selfwatch::new(
         &HostRoot::default(),
