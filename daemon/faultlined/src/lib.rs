@@ -12,9 +12,6 @@ pub mod app;
 pub mod demo;
 pub mod once;
 
-pub mod flight;
-pub mod manifest;
-pub mod recorder;
 pub mod sinks;
 pub mod web;
 

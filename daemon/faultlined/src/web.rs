@@ -20,8 +20,6 @@ mod tls;
 pub use error::WebError;
 pub use health::{Stale, health};
 
-use crate::flight;
-use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
 use answer::Site;
@@ -35,6 +33,8 @@ use faultline_core::hub::Latest;
 use faultline_core::socket::{self, Bound};
 use faultline_core::supervisor::Stop;
 use faultline_metrics::Tick;
+use faultline_recorder::flight;
+use faultline_recorder::recorder;
 use request_checks::AllowedHosts;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 use super::{root, target_lookup};
-use crate::manifest;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::supervisor::Stop;
 use faultline_datapoints::tail::LogTail;
 use faultline_datapoints::validator::intake::Intake;
+use faultline_recorder::manifest;
 use faultline_sources::conclusions::Inputs;
 use faultline_sources::discovery::Following;
 use faultline_sources::{admin, resources, rpc, votes};

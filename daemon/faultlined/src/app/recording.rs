@@ -1,13 +1,13 @@
 use super::root;
-use crate::manifest::{Describer, Follower, ProcessFacts};
-use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
-use crate::{flight, manifest};
 use anyhow::{Context, anyhow};
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError};
 use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::{HostRoot, ProcessId};
+use faultline_recorder::manifest::{Describer, Follower, ProcessFacts};
+use faultline_recorder::recorder::{Account, Handle, Recorder, RecordingFile, disks};
+use faultline_recorder::{flight, manifest};
 use faultline_recording::{Error, NewSession, Opening, Recording as Recorded};
 use faultline_sources::discovery::{Finder, Target};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use super::{live, recording};
 use crate::sinks::history::History;
-use crate::{flight, recorder, web};
+use crate::web;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
@@ -10,6 +10,7 @@ use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
+use faultline_recorder::{flight, recorder};
 use faultline_sources::conclusions::Inputs;
 use faultline_sources::discovery::Following;
 use faultline_sources::tick::{self, Poll};

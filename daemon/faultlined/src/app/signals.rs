@@ -1,5 +1,4 @@
 use super::Live;
-use crate::flight;
 use crate::web;
 use anyhow::Context;
 use faultline_core::clock::Clock;
@@ -7,6 +6,7 @@ use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stage;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;
+use faultline_recorder::flight;
 use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};

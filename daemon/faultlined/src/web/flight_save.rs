@@ -1,7 +1,7 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
-use crate::flight;
 use faultline_core::rate_limit::RateLimit;
+use faultline_recorder::flight;
 use faultline_text::is_unfit;
 use hyper::StatusCode;
 use parking_lot::Mutex;

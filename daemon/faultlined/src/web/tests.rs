@@ -53,7 +53,10 @@ fn start(web_config: Option<&Path>) -> Running {
     start_with(web_config, None)
 }
 
-fn start_with(web_config: Option<&Path>, recorder: Option<crate::recorder::Handle>) -> Running {
+fn start_with(
+    web_config: Option<&Path>,
+    recorder: Option<faultline_recorder::recorder::Handle>,
+) -> Running {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -391,7 +394,9 @@ fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
         404
     );
     let (handle, _recorder) =
-        crate::recorder::Recorder::new(Clock::start(), Vec::new(), |_| serde_json::Value::Null);
+        faultline_recorder::recorder::Recorder::new(Clock::start(), Vec::new(), |_| {
+            serde_json::Value::Null
+        });
     let server = start_with(None, Some(handle));
     let post = |path: &str, headers: &str| {
         server.ask("POST", path, &format!("Content-Length: 0\r\n{headers}"))

@@ -40,7 +40,9 @@ impl Running {
 fn without_passwords_no_page_is_shown_and_nothing_is_done_under_a_name_that_another_site_can_have()
 {
     let (handle, _recorder) =
-        crate::recorder::Recorder::new(Clock::start(), Vec::new(), |_| serde_json::Value::Null);
+        faultline_recorder::recorder::Recorder::new(Clock::start(), Vec::new(), |_| {
+            serde_json::Value::Null
+        });
     let mut server = start_with(None, Some(handle));
     server.tick(1);
     for page in PAGES {
@@ -175,7 +177,9 @@ fn on_a_socket_in_the_file_system_any_name_will_do() {
 #[test]
 fn a_post_of_a_page_of_another_site_is_refused_and_nothing_is_done() {
     let (handle, _recorder) =
-        crate::recorder::Recorder::new(Clock::start(), Vec::new(), |_| serde_json::Value::Null);
+        faultline_recorder::recorder::Recorder::new(Clock::start(), Vec::new(), |_| {
+            serde_json::Value::Null
+        });
     let server = start_with(None, Some(handle));
     for path in ["/mark?name=a", "/flight/save"] {
         let post =
