@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn tests_and_witnesses_are_no_production() {
-        assert!(is_production(Path::new("daemon/faultlined/src/tick.rs")));
+        assert!(is_production(Path::new("daemon/sources/src/tick.rs")));
         for file in [
-            "daemon/faultlined/src/tick/tests.rs",
+            "daemon/sources/src/tick/tests.rs",
             "witness/a/src/main.rs",
-            "daemon/faultlined/src/tick.md",
+            "daemon/sources/src/tick.md",
         ] {
             assert!(!is_production(Path::new(file)), "{file}");
         }

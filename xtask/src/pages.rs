@@ -24,7 +24,7 @@ const README_LINES: usize = 150;
 
 const KEYS: (&str, &str) = (
     "docs/CONFIGURATION.md",
-    "daemon/faultlined/src/config/default.toml",
+    "daemon/core/src/config/default.toml",
 );
 
 pub(crate) fn check(
@@ -213,10 +213,10 @@ mod tests {
 
     #[test]
     fn tests_are_named_by_file_and_function() {
-        let text = "held by `daemon/faultlined/src/hub.rs::a_test` and `kernel::Error`";
+        let text = "held by `daemon/core/src/hub.rs::a_test` and `kernel::Error`";
         assert_eq!(
             named_tests(text).collect::<Vec<_>>(),
-            [("daemon/faultlined/src/hub.rs", "a_test")]
+            [("daemon/core/src/hub.rs", "a_test")]
         );
     }
 

@@ -15,13 +15,13 @@
 
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_agave::points::Kind;
+use faultline_core::clock::Clock;
+use faultline_core::config::{self, Allowed, AllowedKind, Credentials, Datapoints};
+use faultline_core::push_memory::Budget;
+use faultline_core::supervisor::Stage;
+use faultline_datapoints::ingest::{IngestParts, Listener, Meter};
+use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
-use faultlined::clock::Clock;
-use faultlined::config::{self, Allowed, AllowedKind, Credentials, Datapoints};
-use faultlined::ingest::{IngestParts, Listener, Meter};
-use faultlined::push_memory::Budget;
-use faultlined::supervisor::Stage;
-use faultlined::validator::intake::Intake;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -4,15 +4,16 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends")]
 
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::clock::Clock;
+use faultline_core::config::{Find, Metrics};
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_core::hub::{Latest, Sink};
+use faultline_core::supervisor::Stage;
+use faultline_http::sinks::history::History;
+use faultline_http::sinks::prometheus::{self, ConstantLabels, Dialect};
+use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
-use faultlined::auth_failures::AuthFailures;
-use faultlined::clock::Clock;
-use faultlined::config::{Find, Metrics};
-use faultlined::hub::{Latest, Sink};
-use faultlined::sinks::history::History;
-use faultlined::sinks::prometheus::{self, ConstantLabels, Dialect, DroppedSeries};
-use faultlined::supervisor::Stage;
-use faultlined::web::{PageInfo, Server, WebState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;

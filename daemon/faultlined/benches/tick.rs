@@ -12,20 +12,20 @@
     reason = "measures time on a process of its own; cannot go on without its files"
 )]
 
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::{Config, Find};
+use faultline_core::hub::{Hub, Latest};
+use faultline_core::supervisor::Stage;
+use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_mock_validator::{Consensus, NodeState};
-use faultlined::clock::{Clock, Due};
-use faultlined::config::{Config, Find};
-use faultlined::discovery::{Finder, Following, Target};
-use faultlined::hub::{Hub, Latest};
-use faultlined::sinks::history::History;
-use faultlined::sources::admin::{PollTarget, PollTargetLookup};
-use faultlined::sources::conclusions::Inputs;
-use faultlined::sources::{self, listening, resources, rpc, selfwatch, votes};
-use faultlined::supervisor::Stage;
-use faultlined::tick::{Parts, Ticker};
-use faultlined::validator::intake::Intake;
+use faultline_sources::admin::{PollTarget, PollTargetLookup};
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::{Finder, Following, Target};
+use faultline_sources::tick::{Parts, Ticker};
+use faultline_sources::{listening, resources, rpc, selfwatch, votes};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
@@ -125,7 +125,7 @@ impl Found {
     fn beside(config: &Config, target: &Target, following: Following) -> Found {
         let (clock, process) = (Clock::start(), target.process);
         let config = Config {
-            rpc: faultlined::config::Rpc {
+            rpc: faultline_core::config::Rpc {
                 url: Some(format!("http://{}", serve())),
                 ..config.rpc.clone()
             },
@@ -322,8 +322,8 @@ impl Ticking {
             admin: Latest::default(),
             log: None,
         };
-        let mut sources = sources::polled(config, &root, &finder.following());
-        sources.extend(sources::with_inputs(
+        let mut sources = faultline_sources::polled(config, &root, &finder.following());
+        sources.extend(faultline_sources::with_inputs(
             config,
             listening::Datapoints {
                 intake,

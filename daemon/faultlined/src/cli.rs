@@ -1,8 +1,8 @@
 //! The command line. Its options override the configuration file.
 
-use crate::config::values::{parse_address, parse_label};
-use crate::config::{self, Config, Find};
 use clap::{Args, Parser, Subcommand};
+use faultline_core::config::values::{parse_address, parse_label};
+use faultline_core::config::{self, Config, Find};
 use faultline_settings::ConfigError;
 use faultline_text::parse_time;
 use std::collections::BTreeMap;

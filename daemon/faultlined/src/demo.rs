@@ -8,8 +8,8 @@ mod recording;
 mod replay;
 mod timeline;
 
-use crate::supervisor;
 use anyhow::Context;
+use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, NAME};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::fs::Permissions;

@@ -1,43 +1,7 @@
-//! The daemon: a target is found and followed; sources are asked on a tick; a hub hands each tick to the sinks.
-//!
-//! ```text
-//! discovery -> sources -> tick -> hub -> sinks, recorder -> web
-//!              ^
-//!   ingest, tail, rpc, admin publish their newest state; validator sums what they bring; forward passes bodies on
-//! ```
+//! The program: command line, `once`, the demo, start and stop.
 
-pub mod cli;
-pub mod config;
-
-mod accept;
 pub mod app;
+pub mod cli;
 pub mod demo;
 pub mod once;
-
-pub mod discovery;
-
-pub mod forward;
-pub mod ingest;
-pub mod tail;
-pub mod validator;
-
-pub mod sources;
-pub mod tick;
-
-pub mod flight;
-pub mod hub;
-pub mod manifest;
-pub mod recorder;
-pub mod sinks;
-pub mod web;
-
-pub mod auth_failures;
-pub mod clock;
-mod connection_limit;
-mod connector;
-pub mod limits;
-pub mod push_memory;
-mod rate_limit;
 pub mod ready_file;
-pub mod socket;
-pub mod supervisor;

@@ -1,10 +1,11 @@
 use clap::{CommandFactory, Parser};
+use faultline_core::config::{self, ConfigError};
+use faultline_core::limits;
+use faultline_core::socket::Inherited;
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
-use faultlined::config::{self, ConfigError};
 use faultlined::ready_file::ReadyFile;
-use faultlined::socket::Inherited;
-use faultlined::{demo, limits, once};
+use faultlined::{demo, once};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;

@@ -12,11 +12,11 @@ mod votes;
 pub use report::{Check, Report, State};
 
 use crate::app;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::sources::rpc::identity_of;
-use crate::supervisor::Stage;
 use anyhow::{Context, bail};
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::supervisor::Stage;
+use faultline_sources::rpc::identity_of;
 use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;

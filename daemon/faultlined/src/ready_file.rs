@@ -3,8 +3,8 @@
 //! It exists from the bind of the listeners until the stop signal. Each update renames a new file
 //! over it, so that it is always complete and a symbolic link never redirects a privileged daemon.
 
-use crate::discovery::Following;
 use faultline_kernel::ProcessId;
+use faultline_sources::discovery::Following;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;

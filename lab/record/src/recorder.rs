@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_usual_interval_is_the_daemons_default() {
-        let default = include_str!("../../../daemon/faultlined/src/config/default.toml");
+        let default = include_str!("../../../daemon/core/src/config/default.toml");
         let sampling = default
             .split("[sampling]")
             .nth(1)

@@ -1,12 +1,13 @@
 //! Listeners on the configured addresses, or on sockets from systemd.
 
-use crate::clock::Clock;
-use crate::config::{self, Config};
-use crate::ingest::{IngestParts, Listener};
-use crate::push_memory::Budget;
-use crate::socket::{self, Bound, ListenAddress};
-use crate::validator::intake::Intake;
-use crate::{forward, web};
+use faultline_core::clock::Clock;
+use faultline_core::config::{self, Config};
+use faultline_core::push_memory::Budget;
+use faultline_core::socket::{self, Bound, ListenAddress};
+use faultline_datapoints::forward;
+use faultline_datapoints::ingest::{IngestParts, Listener};
+use faultline_datapoints::validator::intake::Intake;
+use faultline_http::web;
 use std::net::SocketAddr;
 
 /// What accepts and forwards pushes.

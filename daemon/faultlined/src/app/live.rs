@@ -2,10 +2,10 @@
 //! restart and are named.
 
 use super::Reload;
-use crate::config::{Config, ConfigError};
-use crate::hub::Latest;
-use crate::sinks::prometheus::ConstantLabels;
-use crate::validator::intake::Intake;
+use faultline_core::config::{Config, ConfigError};
+use faultline_core::hub::Latest;
+use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use faultline_core::config::parse;
 
     #[test]
     fn what_can_change_changes_and_the_rest_is_named() {

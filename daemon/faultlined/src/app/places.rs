@@ -1,7 +1,7 @@
 //! Checks paths and addresses of the configuration before the daemon starts.
 
-use crate::config::{Config, Find, Log};
-use crate::supervisor::{ANSWERS_WITHIN, PathError, PathThread};
+use faultline_core::config::{Config, Find, Log};
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathError, PathThread};
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

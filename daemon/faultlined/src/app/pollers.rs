@@ -1,13 +1,13 @@
 use super::{root, target_lookup};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::discovery::Following;
-use crate::manifest;
-use crate::sources::conclusions::Inputs;
-use crate::sources::{admin, resources, rpc, votes};
-use crate::supervisor::Stop;
-use crate::tail::LogTail;
-use crate::validator::intake::Intake;
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::supervisor::Stop;
+use faultline_datapoints::tail::LogTail;
+use faultline_datapoints::validator::intake::Intake;
+use faultline_recorder::manifest;
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::Following;
+use faultline_sources::{admin, resources, rpc, votes};
 use futures_util::future::OptionFuture;
 
 pub(super) struct Pollers {

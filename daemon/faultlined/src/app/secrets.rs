@@ -1,4 +1,4 @@
-use crate::config::Config;
+use faultline_core::config::Config;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 

@@ -1,19 +1,20 @@
 //! What the sources, the tick and the web server have in common.
 
 use super::{live, recording};
-use crate::auth_failures::AuthFailures;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::discovery::Following;
-use crate::hub::{Latest, Sink};
-use crate::sinks::history::History;
-use crate::sinks::prometheus::DroppedSeries;
-use crate::sources::conclusions::Inputs;
-use crate::sources::{self, listening, selfwatch};
-use crate::tick::{self, Poll};
-use crate::{flight, recorder, web};
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_core::hub::{Latest, Sink};
+use faultline_http::sinks::history::History;
+use faultline_http::web;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
+use faultline_recorder::{flight, recorder};
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::Following;
+use faultline_sources::tick::{self, Poll};
+use faultline_sources::{listening, selfwatch};
 use std::sync::Arc;
 
 pub(super) struct Shared<'a> {
@@ -54,8 +55,13 @@ impl<'a> Shared<'a> {
         live: Latest<Config>,
     ) -> Vec<Box<dyn Poll>> {
         let intake = listening.intake.clone();
-        let mut sources = sources::polled(self.config, &self.root, &self.following);
-        sources.extend(sources::with_inputs(self.config, listening, inputs, live));
+        let mut sources = faultline_sources::polled(self.config, &self.root, &self.following);
+        sources.extend(faultline_sources::with_inputs(
+            self.config,
+            listening,
+            inputs,
+            live,
+        ));
         if let Some(recorder) = &self.recorder {
             intake.record_to(recorder.points());
             let flight = flight::readings(self.flight.clone());

@@ -1,12 +1,12 @@
 use super::Live;
-use crate::clock::Clock;
-use crate::flight;
-use crate::hub::Latest;
-use crate::supervisor::Stage;
-use crate::web;
 use anyhow::Context;
+use faultline_core::clock::Clock;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stage;
+use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;
+use faultline_recorder::flight;
 use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -3,12 +3,12 @@
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
 use crate::app;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::sources::resources::{self, FileSystemUsage, Lacking};
-use crate::supervisor::Stage;
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
+use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
+use faultline_sources::resources::{self, FileSystemUsage, Lacking};
 use faultline_status::NEARLY_FULL;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
@@ -158,9 +158,10 @@ fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
 mod tests {
     use super::*;
     use crate::once::report::State;
-    use crate::sources::resources::Folder;
     use faultline_kernel::filesystem::FileSystem;
     use faultline_kernel::parse::mountinfo;
+    use faultline_metrics::Stamp;
+    use faultline_sources::resources::Folder;
 
     const GIB: u64 = 1 << 30;
 
@@ -172,10 +173,12 @@ mod tests {
             of_process,
             space: Some(space),
         };
-        of_file_system(
-            &FileSystemUsage::at_once(system, ["ledger", "snapshots"]),
-            space,
-        )
+        let usage = FileSystemUsage {
+            system,
+            holds: ["ledger", "snapshots"].into(),
+            at: Stamp::default(),
+        };
+        of_file_system(&usage, space)
     }
 
     #[test]

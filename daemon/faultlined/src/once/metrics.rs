@@ -1,15 +1,14 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
 use crate::app;
-use crate::clock::{Clock, Due};
-use crate::config::Config;
-use crate::discovery::{Finder, Following};
-use crate::hub::{Hub, Latest};
-use crate::sources;
-use crate::tick::{Parts, Ticker};
 use anyhow::Context;
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::Config;
+use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Histogram, Reading, Tick, Value};
+use faultline_sources::discovery::{Finder, Following};
+use faultline_sources::tick::{Parts, Ticker};
 use faultline_text::clean;
 use serde_json::{Map, json};
 use std::fmt::Write;
@@ -41,7 +40,7 @@ pub(super) fn tick(
     following: Following,
     clock: Clock,
 ) -> anyhow::Result<Arc<Tick>> {
-    let sources = sources::polled(config, root, &following);
+    let sources = faultline_sources::polled(config, root, &following);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
     let parts = Parts {
         clock,

@@ -3,19 +3,19 @@
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
 use crate::app;
-use crate::clock::Clock;
-use crate::config::{Config, Find, Log, MIN_INTERVAL};
-use crate::hub::Latest;
-use crate::sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
-use crate::sources::rpc::{self, RpcFacts};
-use crate::supervisor::Stage;
-use crate::tail::{self, LogTail};
-use crate::validator::intake::Intake;
 use faultline_agave::admin::StartProgress;
 use faultline_agave::identify::Program;
 use faultline_agave::rpc::Health;
+use faultline_core::clock::Clock;
+use faultline_core::config::{Config, Find, Log, MIN_INTERVAL};
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stage;
+use faultline_datapoints::tail::{self, LogTail};
+use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Status};
+use faultline_sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
+use faultline_sources::rpc::{self, RpcFacts};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -52,7 +52,7 @@ pub(super) async fn admin(
     }
     let timeout = config.admin.timeout.min(MOST_TIMEOUT);
     let poller = admin::Poller::new(
-        &crate::config::Admin {
+        &faultline_core::config::Admin {
             timeout,
             ..config.admin
         },
@@ -183,7 +183,7 @@ pub(super) async fn rpc(
         return off("not asked: no validator was found");
     };
     let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
-    let quick = crate::config::Rpc {
+    let quick = faultline_core::config::Rpc {
         interval: MIN_INTERVAL,
         timeout,
         ..config.rpc.clone()

@@ -3,11 +3,11 @@
 
 use super::report::Check;
 use super::rights::{METRICS_CONFIG, ProcessInspection};
-use crate::config::{Config, Log};
-use crate::ingest;
-use crate::sources::rpc::reachable;
 use faultline_agave::config::{ConfigMistake, MetricsConfig};
 use faultline_agave::identify::Program;
+use faultline_core::config::{Config, Log};
+use faultline_datapoints::ingest;
+use faultline_sources::rpc::reachable;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::{StatusCode, Uri};

@@ -3,12 +3,12 @@
 use super::metrics;
 use super::report::Check;
 use crate::app;
-use crate::clock::Clock;
-use crate::config::{Config, Find};
-use crate::discovery::{Finder, Following, Target, user};
+use faultline_core::clock::Clock;
+use faultline_core::config::{Config, Find};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
 use faultline_metrics::{Batch, Source, Status, Tick};
+use faultline_sources::discovery::{Finder, Following, Target, user};
 use faultline_status::{MemoryStatus, Tone};
 use std::path::Path;
 use std::sync::Arc;

@@ -3,15 +3,15 @@
 use super::pollers::{GRACE, MOST_TIMEOUT, target_lookup, wait_for, words};
 use super::report::Check;
 use super::rights::ProcessInspection;
-use crate::clock::Clock;
-use crate::config::{self, Config, MIN_INTERVAL};
-use crate::hub::Latest;
-use crate::sources::admin::AdminFacts;
-use crate::sources::distance::Witnesses;
-use crate::sources::{rpc, votes};
-use crate::supervisor::Stage;
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
+use faultline_core::clock::Clock;
+use faultline_core::config::{self, Config, MIN_INTERVAL};
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stage;
+use faultline_sources::admin::AdminFacts;
+use faultline_sources::distance::Witnesses;
+use faultline_sources::{rpc, votes};
 use std::time::Duration;
 use tokio::runtime::Handle;
 

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
+use faultline_core::config;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::{pools, process as p};
 use faultline_metrics::{Histogram, Kind, Reading, Source, Tick, Value};
-use faultlined::config;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::pretend::Pretend;
+use faultline_core::config::Config;
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::memory as m;
-use faultlined::config::Config;
 use std::fs;
 
 const GIB: u64 = 1 << 30;

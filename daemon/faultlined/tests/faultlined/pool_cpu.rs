@@ -2,11 +2,11 @@
 
 use crate::support::pretend::Pretend;
 use crate::support::{compiled, start};
+use faultline_core::config::{Config, Find};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{pools as q, process as p};
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
-use faultlined::config::{Config, Find};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -9,12 +9,12 @@
 use crate::support::limited::LimitedCgroup;
 use crate::support::pretend::Pretend;
 use crate::support::{compiled, start};
+use faultline_core::config::{Config, Find};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{cgroup as c, memory as m, process as p};
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::signal;
-use faultlined::config::{Config, Find};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

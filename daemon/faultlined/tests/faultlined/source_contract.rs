@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
+use faultline_core::config::Config;
 use faultline_metrics::metrics::cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE};
 use faultline_metrics::metrics::daemon::SOURCE_PROBLEMS;
 use faultline_metrics::metrics::memory::EFFECTIVE_LIMIT;
 use faultline_metrics::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_metrics::{Source, Status, Tick, Value};
 use faultline_testkit::host::PretendHost;
-use faultlined::config::Config;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;

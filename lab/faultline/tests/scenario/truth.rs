@@ -2,7 +2,7 @@
 //!
 //! Slots only grow, so between two readings a slot lies between the two values. Every distance is therefore a range, and where a
 //! range crosses a threshold more than one phase can be right. The definitions are those of
-//! `daemon/faultlined/src/config/default.toml`; no code of the daemon is used.
+//! `daemon/core/src/config/default.toml`; no code of the daemon is used.
 
 use crate::witness::{Asked, Glance, Life, Sightings};
 

@@ -2,19 +2,19 @@
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
+use faultline_core::clock::{Clock, Due};
+use faultline_core::config::Config;
+use faultline_core::hub::{Hub, Latest};
+use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
+use faultline_sources::conclusions::Inputs;
+use faultline_sources::discovery::{Finder, Target};
+use faultline_sources::tick::Poll;
+use faultline_sources::tick::{Parts, Ticker};
+use faultline_sources::{listening, rpc, selfwatch};
 use faultline_testkit::host::PretendHost;
-use faultlined::clock::{Clock, Due};
-use faultlined::config::Config;
-use faultlined::discovery::{Finder, Target};
-use faultlined::hub::{Hub, Latest};
-use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::Inputs;
-use faultlined::sources::{self, listening, rpc, selfwatch};
-use faultlined::tick::Poll;
-use faultlined::tick::{Parts, Ticker};
-use faultlined::validator::intake::Intake;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,8 +177,8 @@ fn sources(
     let told = Inputs {
         intake: intake.clone(),
         rpc: rpc::Handle::default(),
-        votes: faultlined::sources::votes::Handle::default(),
-        resources: faultlined::sources::resources::Handle::default(),
+        votes: faultline_sources::votes::Handle::default(),
+        resources: faultline_sources::resources::Handle::default(),
         admin: Latest::default(),
         log: None,
     };
@@ -187,8 +187,10 @@ fn sources(
         meter: None,
         forward: None,
     };
-    let mut sources = sources::polled(config, root, &finder.following());
-    sources.extend(sources::with_inputs(config, datapoints, told, live));
+    let mut sources = faultline_sources::polled(config, root, &finder.following());
+    sources.extend(faultline_sources::with_inputs(
+        config, datapoints, told, live,
+    ));
     // Its own process is the real one.
     sources.push(Box::new(selfwatch::Selfwatch::new(
         &HostRoot::default(),

@@ -1,0 +1,90 @@
+use crate::rate_limit::RateLimit;
+use crate::socket::Peer;
+use faultline_metrics::Reading;
+use faultline_metrics::metrics::daemon::AUTH_FAILURES;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// Failures of one listener. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct AuthFailures {
+    listener: &'static str,
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    total: u64,
+    logged: u64,
+    log_limit: RateLimit,
+}
+
+impl AuthFailures {
+    /// `listener` is `metrics` or `ingest`.
+    pub fn new(listener: &'static str) -> Self {
+        let counts = Counts {
+            total: 0,
+            logged: 0,
+            log_limit: RateLimit::new(1, LOG_EVERY),
+        };
+        AuthFailures {
+            listener,
+            counts: Arc::new(Mutex::new(counts)),
+        }
+    }
+
+    pub fn note(&self, peer: Peer, now: Duration) {
+        // The log may block: the lock ends before.
+        let failures = self.counts.lock().count(now);
+        if let Some(failures) = failures {
+            let (listener, within) = (self.listener, LOG_EVERY.as_secs());
+            tracing::warn!(
+                listener,
+                %peer,
+                failures,
+                "authentication failed; further failures are logged together after {within} s"
+            );
+        }
+    }
+
+    pub fn reading(&self) -> Reading {
+        Reading::counter(
+            &AUTH_FAILURES,
+            [self.listener.into()],
+            self.counts.lock().total,
+        )
+    }
+}
+
+impl Counts {
+    /// One more; the failures since the last line of the log, if there may be a line now.
+    fn count(&mut self, now: Duration) -> Option<u64> {
+        self.total += 1;
+        if !self.log_limit.allows(now) {
+            return None;
+        }
+        let failures = self.total - self.logged;
+        self.logged = self.total;
+        Some(failures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_counts_and_a_line_a_minute_tells_how_many_there_were() {
+        let failures = AuthFailures::new("metrics");
+        let at = Duration::from_secs;
+        let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));
+        assert_eq!(logged, [Some(1), None, None, None, Some(4), Some(1)]);
+        for _ in 0..3 {
+            failures.note(Peer::LOCAL, at(200));
+        }
+        assert_eq!(failures.reading().value.number(), Some(9.0));
+    }
+}

@@ -1,0 +1,286 @@
+//! The TOML file with the command line over it. Every error is reported, not just the first.
+
+mod datapoints;
+mod flight;
+mod ingest;
+mod load;
+mod requested;
+pub mod values;
+
+pub use datapoints::label_name;
+pub use datapoints::{Allowed, AllowedKind, Datapoints};
+pub use faultline_settings::ConfigError;
+pub use flight::Flight;
+pub use ingest::VARIABLE as INGEST_VARIABLE;
+pub use load::rpc_url;
+pub use load::{load, parse};
+pub use requested::{Admin, Host, Probe, Rpc, Validator};
+
+use faultline_agave::PublicKey;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `print-config` prints: every key with its default, commented; uncommented keys would change nothing either.
+pub const DEFAULT_TEXT: &str = include_str!("config/default.toml");
+
+pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    pub target: Target,
+    pub sampling: Sampling,
+    pub threads: Threads,
+    pub metrics: Metrics,
+    pub labels: Labels,
+    pub ingest: Ingest,
+    pub log: Option<Log>,
+    pub forward: Option<Forward>,
+    pub rpc: Rpc,
+    pub probe: Probe,
+    pub validator: Validator,
+    pub admin: Admin,
+    pub host: Host,
+    pub phase: Phase,
+    pub datapoints: Datapoints,
+    pub record: Record,
+    pub flight: Flight,
+    pub paths: Paths,
+    pub secret_files: Vec<PathBuf>,
+}
+
+impl Config {
+    /// Disables what a non-validator target cannot have: pushes, a datapoint log, JSON-RPC, the
+    /// admin socket.
+    pub fn settle(&mut self) {
+        if matches!(self.target.find, Find::ProcessName(_)) {
+            (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
+            self.probe.enabled = false;
+            (self.log, self.forward) = (None, None);
+        }
+    }
+}
+
+/// At most one search method is set; the default scans the processes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Find {
+    #[default]
+    Scan,
+    Pid(u32),
+    /// The validator among this process and its descendants; the process itself until a validator
+    /// appears.
+    ProcessTree(u32),
+    /// The process that serves this ledger's `admin.rpc`, or holds its lock.
+    Ledger(PathBuf),
+    /// The main process of this systemd unit, or the validator in its cgroup.
+    Unit(String),
+    ProcessName(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    pub find: Find,
+    /// For validators that cannot be queried (no RPC port, no right on the admin socket).
+    pub identity: Option<PublicKey>,
+    /// For builds whose capacity differs from their version's default.
+    pub program_cache_entries: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// At least 100 ms.
+    pub interval: Duration,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Threads {
+    pub enabled: bool,
+    pub interval: Duration,
+    /// Context switches cost as much to read as everything else.
+    pub switches_interval: Duration,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Threads {
+            enabled: true,
+            interval: Duration::from_secs(5),
+            switches_interval: Duration::from_secs(120),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// Loopback unless a web config file protects it.
+    pub listen: SocketAddr,
+    /// TLS and basic auth in the exporter-toolkit's format.
+    pub web_config: Option<PathBuf>,
+    /// Puts the constant labels on every `agave_` series, not only on `agave_target_info`.
+    pub constant_labels_everywhere: bool,
+    pub native_histograms: bool,
+    pub hosts: Vec<String>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            listen: loopback(9912),
+            web_config: None,
+            constant_labels_everywhere: false,
+            native_histograms: false,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels {
+    pub cluster: Option<String>,
+    pub experiment: Option<String>,
+    pub arm: Option<String>,
+    pub run: Option<String>,
+}
+
+impl Labels {
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("cluster", &self.cluster),
+            ("experiment", &self.experiment),
+            ("arm", &self.arm),
+            ("run", &self.run),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
+    pub fn by_name(&mut self, name: &str) -> Option<&mut Option<String>> {
+        match name {
+            "cluster" => Some(&mut self.cluster),
+            "experiment" => Some(&mut self.experiment),
+            "arm" => Some(&mut self.arm),
+            "run" => Some(&mut self.run),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingest {
+    pub enabled: bool,
+    /// Loopback only, unless `beyond_loopback`.
+    pub listen: SocketAddr,
+    /// Other machines may push; they need the credentials.
+    pub beyond_loopback: bool,
+    /// Every push must have this db, user and password. `None`: the sender's user id decides.
+    pub credentials: Option<Credentials>,
+    /// Accepts pushes of these user ids besides the validator's, if no password decides.
+    pub allow_users: Vec<u32>,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Ingest {
+            enabled: true,
+            listen: loopback(9913),
+            beyond_loopback: false,
+            credentials: None,
+            allow_users: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub db: String,
+    pub user: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Credentials {{ db: {:?}, user: {:?}, password: (hidden) }}",
+            self.db, self.user
+        )
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Log {
+    /// Follows the file over rotation.
+    File(PathBuf),
+    /// The journal of this unit.
+    Journal(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forward {
+    /// Without `/write`.
+    pub url: String,
+    pub credentials: Credentials,
+    pub queue_bytes: u64,
+    pub give_up_after: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// At the tip: at most this many slots behind ...
+    pub at_tip_slots: u64,
+    /// ... for this long.
+    pub at_tip_for: Duration,
+    /// Behind: more than this many slots behind ...
+    pub behind_slots: u64,
+    /// ... for this long, after having been at the tip.
+    pub behind_for: Duration,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Phase {
+            at_tip_slots: 32,
+            at_tip_for: Duration::from_secs(60),
+            behind_slots: 128,
+            behind_for: Duration::from_secs(30),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// `None`: nothing is recorded.
+    pub file: Option<PathBuf>,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Mount points of the kernel's file systems, for containers with other paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    pub procfs: PathBuf,
+    pub sysfs: PathBuf,
+    pub cgroup: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Paths {
+            procfs: "/proc".into(),
+            sysfs: "/sys".into(),
+            cgroup: "/sys/fs/cgroup".into(),
+        }
+    }
+}
+
+const fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}

@@ -1,0 +1,481 @@
+//! Timeouts of a listener's connections, and which one closes at the limit. Every new connection is
+//! accepted, so that idle or slow ones keep nobody out.
+
+use crate::clock::Clock;
+use crate::rate_limit::RateLimit;
+use crate::socket::Peer;
+use parking_lot::Mutex;
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// Slower requests count as slow: a scraper's head and a validator's push take milliseconds.
+const SLOW: Duration = Duration::from_secs(2);
+
+const QUIET: Duration = Duration::from_secs(600);
+
+/// Connections that were asked to end and have not ended yet, at most.
+pub const MAX_LEAVING: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Head,
+    Serving,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    pub idle: Duration,
+    pub head: Duration,
+    pub serving: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    phase: Phase,
+    since: Duration,
+    /// Whether a push or request of it was accepted.
+    useful: bool,
+}
+
+/// A connection as the listener sees it.
+#[derive(Debug)]
+pub struct Connection {
+    clock: Clock,
+    peer: Peer,
+    state: Mutex<State>,
+    close: Notify,
+}
+
+impl Connection {
+    pub fn new(clock: Clock, peer: Peer) -> Self {
+        let state = State {
+            phase: Phase::Idle,
+            since: clock.now().uptime,
+            useful: false,
+        };
+        Connection {
+            clock,
+            peer,
+            state: Mutex::new(state),
+            close: Notify::new(),
+        }
+    }
+
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.state().phase == Phase::Idle
+    }
+
+    pub fn is_useful(&self) -> bool {
+        self.state().useful
+    }
+
+    /// The first bytes begin a request; later bytes do not extend the timeout.
+    pub fn received(&self, bytes: &[u8]) {
+        if !bytes.is_empty() && self.is_idle() {
+            self.head_begins();
+        }
+    }
+
+    pub fn head_begins(&self) {
+        self.change(|state| state.phase = Phase::Head);
+    }
+
+    pub fn serving(&self) {
+        self.change(|state| state.phase = Phase::Serving);
+    }
+
+    pub fn answered(&self, useful: bool) {
+        self.change(|state| {
+            state.phase = Phase::Idle;
+            state.useful |= useful;
+        });
+    }
+
+    pub async fn closed(&self) {
+        self.close.notified().await;
+    }
+
+    /// Resolves when a phase has lasted too long. A phase change wakes nobody, so the polling task
+    /// must change it before it polls.
+    pub async fn expired(&self, timeouts: Timeouts) {
+        let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
+        poll_fn(|context| {
+            let deadline = self.deadline(timeouts);
+            if timer.deadline() != deadline {
+                timer.as_mut().reset(deadline);
+            }
+            timer.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    fn deadline(&self, timeouts: Timeouts) -> Instant {
+        let State { phase, since, .. } = self.state();
+        let limit = match phase {
+            Phase::Idle => timeouts.idle,
+            Phase::Head => timeouts.head,
+            Phase::Serving => timeouts.serving,
+        };
+        Instant::from_std(self.clock.instant(since + limit))
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock()
+    }
+
+    fn change(&self, to: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        state.since = self.clock.now().uptime;
+        to(&mut state);
+    }
+}
+
+/// The open connections of one listener. File system sockets have their own limit, so that network
+/// clients cannot crowd them out.
+#[derive(Debug)]
+pub struct Connections {
+    listener: &'static str,
+    network: Limited,
+    file_system: Limited,
+    /// Those that were asked to end: the first ones first.
+    leaving: VecDeque<AbortHandle>,
+    log_limit: RateLimit,
+}
+
+impl Connections {
+    /// `network` and `file_system` are the limits; `listener` is for the log.
+    pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
+        let limited = |max| Limited {
+            max,
+            open: Vec::new(),
+        };
+        Connections {
+            listener,
+            network: limited(network),
+            file_system: limited(file_system),
+            leaving: VecDeque::new(),
+            log_limit: RateLimit::new(1, QUIET),
+        }
+    }
+
+    pub fn listener(&self) -> &'static str {
+        self.listener
+    }
+
+    /// How many there are at most, with those that were asked to end.
+    pub fn max(&self) -> usize {
+        self.network.max + self.file_system.max + MAX_LEAVING
+    }
+
+    /// Adds a connection and its task; if there are too many, another one ends.
+    pub fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
+        let limited = if connection.peer.is_local() {
+            &mut self.file_system
+        } else {
+            &mut self.network
+        };
+        let Some(evicted) = limited.admit(Open { connection, task }, now) else {
+            return;
+        };
+        if self.log_limit.allows(now) {
+            tracing::warn!(
+                listener = self.listener,
+                limit = limited.max,
+                "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
+            );
+        }
+        if !evicted.connection.is_idle() {
+            return evicted.task.abort();
+        }
+        // A request may be on its way: it has a moment to arrive.
+        evicted.connection.close.notify_one();
+        self.leaving.retain(|task| !task.is_finished());
+        self.leaving.push_back(evicted.task);
+        if self.leaving.len() > MAX_LEAVING
+            && let Some(first) = self.leaving.pop_front()
+        {
+            first.abort();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: Arc<Connection>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Limited {
+    max: usize,
+    open: Vec<Open>,
+}
+
+impl Limited {
+    fn admit(&mut self, newcomer: Open, now: Duration) -> Option<Open> {
+        self.open.retain(|open| !open.task.is_finished());
+        let evicted = if self.open.len() < self.max {
+            None
+        } else {
+            self.first_to_close(now)
+        };
+        let evicted = evicted.map(|index| self.open.remove(index));
+        self.open.push(newcomer);
+        evicted
+    }
+
+    /// Order: slow and idle before those of the last two seconds; never useful; the peer with the
+    /// most connections; the longest in its phase.
+    fn first_to_close(&self, now: Duration) -> Option<usize> {
+        let of_peer = |peer| {
+            let peers = self.open.iter().map(|open| open.connection.peer);
+            peers.filter(|other| *other == peer).count()
+        };
+        (0..self.open.len()).min_by_key(|index| {
+            let connection = &self.open[*index].connection;
+            let State { since, useful, .. } = connection.state();
+            let is_young = now.saturating_sub(since) < SLOW;
+            (is_young, useful, Reverse(of_peer(connection.peer)), since)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use proptest::prelude::*;
+    use tokio::task::JoinSet;
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    /// At the address 192.0.2.`last`, in its phase for so many seconds.
+    fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
+        let peer = Peer::at([192, 0, 2, last].into());
+        let connection = Connection::new(Clock::start(), peer);
+        *connection.state.lock() = State {
+            phase: Phase::Head,
+            since: NOW - Duration::from_secs(age),
+            useful,
+        };
+        Arc::new(connection)
+    }
+
+    /// Tasks that never end by themselves.
+    struct Tasks(tokio::runtime::Runtime, JoinSet<()>);
+
+    impl Tasks {
+        fn new() -> Self {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            Tasks(runtime.unwrap(), JoinSet::new())
+        }
+
+        fn spawn(&mut self) -> AbortHandle {
+            self.1.spawn_on(std::future::pending(), self.0.handle())
+        }
+
+        fn open(&mut self, connection: &Arc<Connection>) -> Open {
+            Open {
+                connection: Arc::clone(connection),
+                task: self.spawn(),
+            }
+        }
+
+        /// Lets aborted tasks end.
+        fn poll(&self) {
+            self.0.block_on(tokio::task::yield_now());
+        }
+    }
+
+    /// In which order they are closed for others that come all at once; by their place in the list.
+    fn order(open: &[Arc<Connection>]) -> Vec<usize> {
+        let mut tasks = Tasks::new();
+        let mut limited = Connections::new("test", open.len(), 0).network;
+        for one in open {
+            assert!(limited.admit(tasks.open(one), NOW).is_none());
+        }
+        let newcomers = (100..).take(open.len());
+        let closed = newcomers.map(|last| {
+            let newcomer = tasks.open(&connection(last, 0, true));
+            let closed = limited.admit(newcomer, NOW).unwrap().connection;
+            let position = open.iter().position(|one| Arc::ptr_eq(one, &closed));
+            position.unwrap()
+        });
+        closed.collect()
+    }
+
+    #[test]
+    fn slow_requests_leave_first_and_young_ones_last() {
+        let [young, young_useful] = [connection(1, 1, false), connection(2, 1, true)];
+        let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
+        let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
+        assert_eq!(
+            order(&[young, young_useful, slow, slower, idle, idle_for_longer]),
+            [3, 2, 5, 4, 0, 1]
+        );
+    }
+
+    #[test]
+    fn who_has_many_places_loses_one_before_who_has_few() {
+        let open: Vec<_> = [2, 1, 1, 1]
+            .map(|last| connection(last, u64::from(last) * 10, false))
+            .into();
+        assert_eq!(order(&open)[..2], [1, 2]);
+    }
+
+    #[test]
+    fn who_has_ended_leaves_its_place_and_nobody_else_does() {
+        let mut tasks = Tasks::new();
+        let mut limited = Connections::new("test", 2, 0).network;
+        let [stays, ends, newcomer] = [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
+        let task = ends.task.clone();
+        assert!(limited.admit(stays, NOW).is_none());
+        assert!(limited.admit(ends, NOW).is_none());
+        task.abort();
+        tasks.poll();
+        assert!(limited.admit(newcomer, NOW).is_none());
+        assert_eq!(limited.open.len(), 2);
+    }
+
+    #[test]
+    fn places_in_the_file_system_are_not_lost_to_a_port() {
+        let mut tasks = Tasks::new();
+        let mut connections = Connections::new("test", 2, 1);
+        let mut admit = |peer: Option<Peer>| {
+            let connection = match peer {
+                Some(peer) => Arc::new(Connection::new(Clock::start(), peer)),
+                None => connection(1, 0, false),
+            };
+            connection.head_begins();
+            let task = tasks.spawn();
+            connections.admit(connection, task.clone(), NOW);
+            tasks.poll();
+            task
+        };
+        let local = admit(Some(Peer::LOCAL));
+        let crowd: Vec<_> = (0..5).map(|_| admit(None)).collect();
+        assert_eq!(crowd.iter().filter(|task| task.is_finished()).count(), 3);
+        assert!(!local.is_finished());
+        admit(Some(Peer::LOCAL));
+        assert!(local.is_finished());
+    }
+
+    #[test]
+    fn who_idles_is_asked_to_end_and_is_cut_if_too_many_are() {
+        let mut tasks = Tasks::new();
+        let mut connections = Connections::new("test", 1, 0);
+        let mut admitted = Vec::new();
+        for _ in 0..MAX_LEAVING + 2 {
+            let peer = Peer::at([192, 0, 2, 1].into());
+            let connection = Arc::new(Connection::new(Clock::start(), peer));
+            let task = tasks.spawn();
+            connections.admit(Arc::clone(&connection), task.clone(), NOW);
+            admitted.push((connection, task));
+        }
+        tasks.poll();
+        let cut = admitted.iter().filter(|(_, task)| task.is_finished());
+        assert_eq!(cut.count(), 1);
+        assert!(admitted[0].1.is_finished(), "the first one");
+        let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
+            connection.closed().now_or_never().is_some()
+        };
+        assert_eq!(admitted.iter().filter(asked).count(), MAX_LEAVING + 1);
+    }
+
+    #[test]
+    fn connections_that_have_ended_cut_none_that_is_leaving() {
+        let mut tasks = Tasks::new();
+        let mut connections = Connections::new("test", 1, 0);
+        let mut admit = || {
+            let peer = Peer::at([192, 0, 2, 1].into());
+            let connection = Arc::new(Connection::new(Clock::start(), peer));
+            let task = tasks.spawn();
+            connections.admit(connection, task.clone(), NOW);
+            tasks.poll();
+            task
+        };
+        let leaving = admit();
+        for _ in 0..2 * MAX_LEAVING {
+            admit().abort();
+        }
+        tasks.poll();
+        assert!(!leaving.is_finished());
+    }
+
+    #[test]
+    fn only_the_first_bytes_of_a_request_start_its_clock() {
+        let connection = connection(1, 9, false);
+        connection.received(b"G");
+        assert_eq!(
+            connection.state().since,
+            NOW - Duration::from_secs(9),
+            "more bytes of the same request gain nothing"
+        );
+        connection.answered(true);
+        connection.answered(false);
+        assert!(connection.is_idle() && connection.is_useful());
+        connection.received(b"G");
+        assert_eq!(connection.state().phase, Phase::Head);
+    }
+
+    #[tokio::test]
+    async fn each_phase_ends_by_its_own_timeout() {
+        let long = Duration::from_secs(3600);
+        let connection = Connection::new(Clock::start(), Peer::LOCAL);
+        connection
+            .expired(Timeouts {
+                idle: Duration::ZERO,
+                head: long,
+                serving: long,
+            })
+            .await;
+        connection.received(b"");
+        assert!(connection.is_idle(), "the end of the stream is no request");
+        connection.received(b"G");
+        connection
+            .expired(Timeouts {
+                idle: long,
+                head: Duration::from_millis(10),
+                serving: long,
+            })
+            .await;
+        connection.serving();
+        connection
+            .expired(Timeouts {
+                idle: long,
+                head: long,
+                serving: Duration::ZERO,
+            })
+            .await;
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_is_let_in_and_the_room_is_never_fuller_than_it_may_be(
+            most in 1_usize..40,
+            comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
+        ) {
+            let mut tasks = Tasks::new();
+            let mut limited = Connections::new("test", most, 0).network;
+            for (last, age, useful) in comers {
+                let comer = connection(last, age, useful);
+                limited.admit(tasks.open(&comer), NOW);
+                let newest = limited.open.last().map(|open| &open.connection);
+                prop_assert!(newest.is_some_and(|newest| Arc::ptr_eq(newest, &comer)));
+                prop_assert!(limited.open.len() <= most);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Connects hyper's clients to the first address of a host that answers.
+
+use faultline_net::ConnectError;
+use hyper::Uri;
+use hyper_util::rt::TokioIo;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+#[derive(Debug, Clone)]
+pub struct Connector {
+    pub limit: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let limit = self.limit;
+        Box::pin(async move {
+            let usual = if uri.scheme_str() == Some("https") {
+                443
+            } else {
+                80
+            };
+            let (host, port) = (
+                uri.host().unwrap_or_default(),
+                uri.port_u16().unwrap_or(usual),
+            );
+            let stream = faultline_net::connect(host, port, limit).await?;
+            Ok(TokioIo::new(stream))
+        })
+    }
+}

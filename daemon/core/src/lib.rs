@@ -1,0 +1,15 @@
+//! What every other part of the daemon uses.
+
+pub mod accept;
+pub mod auth_failures;
+pub mod clock;
+pub mod config;
+pub mod connection_limit;
+pub mod connector;
+pub mod dropped_series;
+pub mod hub;
+pub mod limits;
+pub mod push_memory;
+pub mod rate_limit;
+pub mod socket;
+pub mod supervisor;

@@ -1,0 +1,76 @@
+//! How often something may happen.
+
+use std::time::Duration;
+
+/// A token bucket: a burst, then one after each pause. Times are uptimes.
+#[derive(Debug)]
+pub struct RateLimit {
+    burst: u32,
+    pause: Duration,
+    /// When the whole burst is available again.
+    used_until: Duration,
+}
+
+impl RateLimit {
+    pub const fn new(burst: u32, pause: Duration) -> Self {
+        RateLimit {
+            burst,
+            pause,
+            used_until: Duration::ZERO,
+        }
+    }
+
+    /// How long until one more is allowed.
+    pub fn wait(&self, now: Duration) -> Duration {
+        let used = self.used_until.saturating_sub(now);
+        used.saturating_sub(self.pause * (self.burst - 1))
+    }
+
+    /// Whether the whole burst is available.
+    pub fn is_unused(&self, now: Duration) -> bool {
+        self.used_until <= now
+    }
+
+    /// Counts one, whether it is allowed or not.
+    pub fn count(&mut self, now: Duration) {
+        self.used_until = self.used_until.max(now) + self.pause;
+    }
+
+    /// Counts one if it is allowed; returns whether it is.
+    pub fn allows(&mut self, now: Duration) -> bool {
+        let allowed = self.wait(now).is_zero();
+        if allowed {
+            self.count(now);
+        }
+        allowed
+    }
+
+    /// The last one no longer counts.
+    pub fn give_back(&mut self) {
+        self.used_until = self.used_until.saturating_sub(self.pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_burst_there_is_one_for_each_pause() {
+        let at = Duration::from_secs;
+        let mut limit = RateLimit::new(2, at(30));
+        let allowed = [1, 2, 3, 30, 31, 32, 61, 200, 201, 202].map(|now| limit.allows(at(now)));
+        let expected = [
+            true, true, false, false, true, false, true, true, true, false,
+        ];
+        assert_eq!(allowed, expected);
+        assert_eq!(limit.wait(at(202)), at(28));
+        limit.give_back();
+        assert_eq!(
+            [203, 204].map(|now| limit.allows(at(now))),
+            [true, false],
+            "one was given back"
+        );
+        assert!(!limit.is_unused(at(259)) && limit.is_unused(at(260)));
+    }
+}

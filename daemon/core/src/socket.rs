@@ -1,0 +1,314 @@
+//! Listening sockets, bound here or inherited from systemd. Inherited ones outlive the daemon:
+//! during a restart the kernel queues new connections.
+
+mod inherited;
+mod owner;
+
+pub use inherited::{InheritError, Inherited};
+pub use owner::OwnerError;
+pub use owner::owner;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio_util::either::Either;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenAddress {
+    Tcp(SocketAddr),
+    /// A file system socket; its permissions decide who may connect.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// True if only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            ListenAddress::Unix(_) => true,
+        }
+    }
+
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddress::Tcp(address) => write!(f, "{address}"),
+            ListenAddress::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Connects to a file system socket. Never waits for a listener that stopped accepting; may wait
+/// for an unresponsive file system.
+pub fn connect(path: &Path) -> Result<UnixStream, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
+}
+
+pub fn places(sockets: &[Bound]) -> Vec<String> {
+    sockets
+        .iter()
+        .map(|socket| socket.listen_address.to_string())
+        .collect()
+}
+
+#[derive(Debug)]
+pub struct Bound {
+    listen_address: ListenAddress,
+    socket: Socket,
+    inherited: bool,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Bound {
+    pub fn handed_over(socket: TcpListener) -> io::Result<Bound> {
+        Self::new(Socket::Tcp(socket), true)
+    }
+
+    pub fn handed_over_unix(socket: UnixListener) -> io::Result<Bound> {
+        Self::new(Socket::Unix(socket), true)
+    }
+
+    pub fn tcp(address: SocketAddr) -> io::Result<Bound> {
+        Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
+    }
+
+    fn new(socket: Socket, inherited: bool) -> io::Result<Bound> {
+        let listen_address = match &socket {
+            Socket::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                ListenAddress::Tcp(socket.local_addr()?)
+            }
+            Socket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                ListenAddress::Unix(
+                    socket
+                        .local_addr()?
+                        .as_pathname()
+                        .map_or_else(PathBuf::new, PathBuf::from),
+                )
+            }
+        };
+        Ok(Bound {
+            listen_address,
+            socket,
+            inherited,
+        })
+    }
+
+    pub fn listen_address(&self) -> &ListenAddress {
+        &self.listen_address
+    }
+}
+
+pub fn first_tcp(sockets: &[Bound]) -> Option<SocketAddr> {
+    sockets
+        .iter()
+        .find_map(|socket| socket.listen_address.tcp())
+}
+
+#[derive(Debug)]
+pub(crate) struct ListeningSockets {
+    sockets: Vec<ListeningSocket>,
+    /// The socket to poll first, so that none starves another.
+    first: usize,
+}
+
+#[derive(Debug)]
+struct ListeningSocket {
+    accepting: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+    inherited: bool,
+}
+
+impl ListeningSockets {
+    /// Needs a runtime with I/O.
+    ///
+    /// # Errors
+    /// The runtime cannot watch a socket.
+    pub(crate) fn open(bound: Vec<Bound>) -> io::Result<ListeningSockets> {
+        let open = |bound: Bound| {
+            let accepting = match bound.socket {
+                Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
+                Socket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
+            };
+            Ok(ListeningSocket {
+                accepting,
+                inherited: bound.inherited,
+            })
+        };
+        Ok(ListeningSockets {
+            sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?,
+            first: 0,
+        })
+    }
+
+    /// Cancel-safe: a dropped future has accepted nothing.
+    pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
+        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        let count = self.sockets.len();
+        for turn in 0..count {
+            let number = (self.first + turn) % count;
+            let accepted = match &self.sockets[number].accepting {
+                Either::Left(socket) => socket
+                    .poll_accept(cx)
+                    .map_ok(|(stream, _)| Either::Left(stream)),
+                Either::Right(socket) => socket
+                    .poll_accept(cx)
+                    .map_ok(|(stream, _)| Either::Right(stream)),
+            };
+            if accepted.is_ready() {
+                self.first = number + 1;
+                return accepted;
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Closes our own sockets. First accepts at most `most` queued connections, which closing would
+    /// reset. Connections queued in inherited sockets wait for the next process.
+    pub(crate) async fn close(mut self, most: usize) -> Vec<Stream> {
+        /// A queued connection is accepted within this time.
+        const QUIET: Duration = Duration::from_millis(20);
+        self.sockets.retain(|socket| !socket.inherited);
+        let mut waiting = Vec::new();
+        while !self.sockets.is_empty() && waiting.len() < most {
+            match tokio::time::timeout(QUIET, self.accept()).await {
+                Ok(Ok(stream)) => waiting.push(stream),
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        waiting
+    }
+}
+
+/// A TCP connection, usually loopback, or a file system socket's.
+pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
+
+/// The peer for fair sharing: an address. Only the first 64 bits of IPv6 count, because a machine
+/// has many such addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peer(Option<IpAddr>);
+
+impl Peer {
+    /// A file system socket's peer.
+    pub const LOCAL: Peer = Peer(None);
+
+    pub fn at(address: IpAddr) -> Self {
+        Peer(Some(match address.to_canonical() {
+            IpAddr::V6(long) => {
+                IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX)))
+            }
+            short @ IpAddr::V4(_) => short,
+        }))
+    }
+
+    /// True for a file system socket.
+    pub fn is_local(self) -> bool {
+        self == Peer::LOCAL
+    }
+
+    /// True for a process of this host: a file system socket or loopback.
+    pub fn is_same_host(self) -> bool {
+        self.0.is_none_or(|address| match address {
+            IpAddr::V4(address) => address.is_loopback(),
+            // ::1; its first half is kept.
+            IpAddr::V6(network) => network.is_unspecified(),
+        })
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(IpAddr::V4(short)) => short.fmt(f),
+            Some(IpAddr::V6(long)) => write!(f, "{long}/64"),
+            None => f.write_str("a local socket"),
+        }
+    }
+}
+
+pub fn peer(stream: &Stream) -> Peer {
+    match stream {
+        // A closed socket has no peer address.
+        Either::Left(stream) => stream
+            .peer_addr()
+            .map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| {
+                Peer::at(at.ip())
+            }),
+        Either::Right(_) => Peer::LOCAL,
+    }
+}
+
+/// Sends writes at once; file system sockets need no option.
+pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
+    match stream {
+        Either::Left(stream) => stream.set_nodelay(true),
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// A second handle that shuts down writing while the first is still read.
+#[derive(Debug)]
+pub struct WriteShutdown(OwnedFd);
+
+impl WriteShutdown {
+    pub fn of(stream: &Stream) -> io::Result<WriteShutdown> {
+        let descriptor = match stream {
+            Either::Left(stream) => stream.as_fd(),
+            Either::Right(stream) => stream.as_fd(),
+        };
+        descriptor.try_clone_to_owned().map(WriteShutdown)
+    }
+
+    /// The peer sees the end; data that it has sent remains readable.
+    pub fn say(&self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_machine_with_many_addresses_is_one_peer() {
+        let peer = |address: &str| Peer::at(address.parse().unwrap());
+        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:1"));
+        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
+        assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
+        assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
+        assert!(!peer("::1").is_local() && Peer::LOCAL.is_local());
+        for same_host in ["::1", "127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
+            assert!(peer(same_host).is_same_host(), "{same_host}");
+        }
+        for other in ["192.0.2.1", "2001:db8::1", "fe80::1", "::ffff:192.0.2.1"] {
+            assert!(!peer(other).is_same_host(), "{other}");
+        }
+    }
+}

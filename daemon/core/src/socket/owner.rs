@@ -1,0 +1,132 @@
+//! The user of a connection's peer on this machine. For TCP the kernel's sock_diag returns that one
+//! socket. `/proc/net/tcp` lists all of the host and costs milliseconds.
+
+use super::Stream;
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use rustix::io::Errno;
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// The sock_diag cookie for a lookup by addresses.
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+const MAX_RESPONSE_BYTES: usize = 2048;
+/// The user id that a user namespace shows for unmapped users.
+const UNMAPPED: u32 = 65534;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OwnerError {
+    #[error(
+        "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
+    )]
+    Refused(Errno),
+    /// There is no such socket any more, or it is in another network namespace.
+    #[error("the sender has closed its socket, or is in another network namespace")]
+    Gone,
+    #[error("the kernel's answer does not describe the sender's socket")]
+    Malformed,
+    /// Several users have one user id here.
+    #[error("the sender's user is not mapped in this user namespace")]
+    Unmapped,
+}
+
+impl From<Errno> for OwnerError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => OwnerError::Gone,
+            other => OwnerError::Refused(other),
+        }
+    }
+}
+
+impl From<io::Error> for OwnerError {
+    fn from(error: io::Error) -> Self {
+        Errno::from_io_error(&error).map_or(OwnerError::Gone, OwnerError::from)
+    }
+}
+
+/// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
+/// rejected.
+pub fn owner(stream: &Stream) -> Result<u32, OwnerError> {
+    let user = match stream {
+        Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,
+        Stream::Right(unix) => unix.peer_cred()?.uid(),
+    };
+    if user == UNMAPPED && !maps_all_users() {
+        return Err(OwnerError::Unmapped);
+    }
+    Ok(user)
+}
+
+fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
+    let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
+    let request = InetRequest {
+        family: if source.is_ipv4() { AF_INET } else { AF_INET6 },
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id: SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: source,
+            destination_address: destination,
+            interface_id: 0,
+            cookie: NO_COOKIE,
+        },
+    };
+    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) = ask(request)? else {
+        return Err(OwnerError::Malformed);
+    };
+    let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
+    let id = &found.socket_id;
+    // Without such a connection the kernel may return a socket that listens at the port.
+    let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
+        && canonical(id.source_address) == source
+        && canonical(id.destination_address) == destination;
+    match (is_same, found.inode) {
+        (false, _) => Err(OwnerError::Malformed),
+        // A closed socket has no owner and shows root.
+        (true, 0) => Err(OwnerError::Gone),
+        (true, _) => Ok(found.uid),
+    }
+}
+
+/// The kernel's response is ready once the request is sent.
+fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST;
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(SOCK_DIAG),
+    )?;
+    rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+    rustix::net::send(&socket, &bytes, SendFlags::empty())?;
+    let mut answer = vec![0; MAX_RESPONSE_BYTES];
+    let (length, _) = rustix::net::recv(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
+    let answer = answer.get(..length).unwrap_or_default();
+    let answer = NetlinkMessage::<SockDiagMessage>::deserialize(answer)
+        .map_err(|_| OwnerError::Malformed)?;
+    match answer.payload {
+        NetlinkPayload::Error(error) => Err(error.to_io().into()),
+        payload => Ok(payload),
+    }
+}
+
+/// True if every user id is mapped, as outside of user namespaces.
+fn maps_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Forwards pushes to the operator's Influx server, because an Agave validator supports one sink
+//! only.
+//!
+//! Forwards the body of every push that got 204, byte for byte with its coding and precision, also
+//! points that the daemon does not use. Path, database, user and password are the upstream's own.
+//! One push at a time, in order.
+//!
+//! A push whose response is lost arrives twice; Influx overwrites equal points. Connection errors,
+//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The pause is
+//! `Retry-After` in seconds, else 0.5 s doubling to 30 s, less up to half of it at random. Any
+//! other non-2xx response rejects the push for good; redirects are not followed.
+//!
+//! A full queue drops its oldest waiting push. A push that does not fit at all is not copied. Every
+//! push with 204 counts exactly once as sent, lost or refused, unless it still waits. Cut or
+//! refused bodies do not count.
+
+mod client;
+mod queue;
+mod worker;
+
+pub use client::Error;
+pub use queue::Copy;
+pub use worker::Forwarder;
+
+use client::Upstream;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::push_memory::Budget;
+use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
+use faultline_metrics::{Reading, ReadingList, Status};
+use parking_lot::Mutex;
+use queue::{Queue, RESULTS};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// `n` or `ns`: Agave's unit and Influx's default.
+    #[default]
+    Nanoseconds,
+    /// `u`, `us` or `µ`.
+    Microseconds,
+    Milliseconds,
+    Seconds,
+    Minutes,
+    Hours,
+}
+
+impl Precision {
+    /// The percent-decoded precision of a query; `None` for a word that Influx does not know.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "" | "n" | "ns" => Precision::Nanoseconds,
+            "u" | "us" | "µ" => Precision::Microseconds,
+            "ms" => Precision::Milliseconds,
+            "s" => Precision::Seconds,
+            "m" => Precision::Minutes,
+            "h" => Precision::Hours,
+            _ => return None,
+        })
+    }
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Precision::Nanoseconds => "n",
+            Precision::Microseconds => "u",
+            Precision::Milliseconds => "ms",
+            Precision::Seconds => "s",
+            Precision::Minutes => "m",
+            Precision::Hours => "h",
+        }
+    }
+}
+
+/// The sending half of the queue, with its state. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: Queue,
+    health: Mutex<Health>,
+    /// Scheme, host and port: the part of the URL that may be shown.
+    upstream: String,
+    give_up_after: Duration,
+}
+
+/// What the last answer, or the lack of one, tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Health {
+    /// Nothing was sent yet.
+    #[default]
+    Untried,
+    Well,
+    /// It cannot be reached or says that it cannot take pushes now; the reason.
+    Failing(String),
+    /// It says no.
+    Refusing {
+        /// The status it answered with.
+        code: u16,
+        /// The beginning of what it said.
+        excerpt: String,
+    },
+}
+
+impl Health {
+    /// Takes the newer state's place and logs it if it is of another kind: reasons may vary from try to try.
+    fn becomes(&mut self, newer: Health, upstream: &str) {
+        let older = std::mem::replace(self, newer);
+        match (&older, &*self) {
+            (Health::Well, Health::Well)
+            | (Health::Failing(_), Health::Failing(_))
+            | (_, Health::Untried) => {}
+            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
+                if old == new => {}
+            (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, Health::Failing(reason)) => {
+                tracing::warn!(
+                    upstream,
+                    reason,
+                    "upstream unreachable; pushes are queued and retried with backoff"
+                );
+            }
+            (_, Health::Refusing { code, excerpt }) => {
+                tracing::warn!(
+                    upstream,
+                    status = code,
+                    answer = excerpt,
+                    "upstream rejects pushes; they are dropped"
+                );
+            }
+        }
+    }
+}
+
+pub fn check(config: &config::Forward) -> Result<(), Error> {
+    Upstream::new(config).map(drop)
+}
+
+/// Does not connect.
+///
+/// # Errors
+/// The URL is unusable, or it is https and this system has no root certificates.
+pub fn build(
+    config: &config::Forward,
+    clock: Clock,
+    budget: &Budget,
+) -> Result<(Handle, Forwarder), Error> {
+    let upstream = Upstream::new(config)?;
+    let shared = Arc::new(Shared {
+        queue: Queue::new(config.queue_bytes, clock, budget.clone()),
+        health: Mutex::new(Health::default()),
+        upstream: upstream.name().to_owned(),
+        give_up_after: config.give_up_after,
+    });
+    Ok((
+        Handle(Arc::clone(&shared)),
+        Forwarder::new(shared, upstream),
+    ))
+}
+
+impl Handle {
+    /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
+    pub fn copy(&self, precision: Precision, gzip: bool) -> Copy {
+        Copy::new(self.clone(), precision, gzip)
+    }
+
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let queue = &self.0.queue;
+        for result in RESULTS {
+            let (requests, bytes) = queue.counted(result);
+            out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
+            out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
+        }
+        out.whole(&FORWARD_QUEUE, [], queue.waiting().1);
+    }
+
+    pub fn problems(&self) -> Vec<(Status, String)> {
+        let health = self.0.health.lock().clone();
+        match health {
+            Health::Untried | Health::Well => Vec::new(),
+            Health::Failing(reason) => vec![(
+                Status::Broken,
+                format!(
+                    "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
+                    self.0.upstream,
+                    self.0.give_up_after.as_secs()
+                ),
+            )],
+            Health::Refusing { code, excerpt } => {
+                let (status, remedy) = match code {
+                    401 | 403 => (
+                        Status::Forbidden,
+                        "; check db, user and password in [forward]",
+                    ),
+                    404 => (Status::Broken, "; check url and db in [forward]"),
+                    _ => (Status::Broken, ""),
+                };
+                vec![(
+                    status,
+                    format!(
+                        "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
+                        self.0.upstream
+                    ),
+                )]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,494 @@
+use super::queue::QueuedPush;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::connector::Connector;
+use faultline_net::retry_after;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::CONTENT_ENCODING;
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, UNIX_EPOCH};
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// At most three of Agave's push intervals.
+const IDLE: Duration = Duration::from_secs(30);
+const ANSWER_BYTES: usize = 4096;
+const EXCERPT_CHARS: usize = 200;
+/// Maximum accepted `Retry-After`.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not a usable URL. The text is not shown: it may contain a password.
+    #[error("[forward] url: an address like http://influx.example.org:8086 is wanted")]
+    Url,
+    #[error(
+        "[forward] url: user and password do not belong in the url; give user and password_file"
+    )]
+    UserInfo,
+    /// An https upstream without root certificates.
+    #[error(
+        "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
+    )]
+    Roots(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Attempt {
+    Sent,
+    Refused {
+        code: u16,
+        excerpt: String,
+    },
+    Failed {
+        reason: String,
+        retry_after: Option<Duration>,
+    },
+}
+
+pub(super) struct Upstream {
+    client: Client<HttpsConnector<Connector>, Sending>,
+    target: String,
+    name: String,
+    /// Encodings of the password in a response, the longest first.
+    secrets: Vec<String>,
+}
+
+impl Upstream {
+    pub(super) fn new(config: &config::Forward) -> Result<Self, Error> {
+        let base: Uri = config.url.parse().map_err(|_| Error::Url)?;
+        let (scheme, authority) = (
+            base.scheme_str().ok_or(Error::Url)?,
+            base.authority().ok_or(Error::Url)?,
+        );
+        if authority.as_str().contains('@') {
+            return Err(Error::UserInfo);
+        }
+        if !matches!(scheme, "http" | "https") || base.query().is_some() {
+            return Err(Error::Url);
+        }
+        let escaped = |text| utf8_percent_encode(text, QUERY);
+        let c = &config.credentials;
+        let name = format!("{scheme}://{authority}");
+        let target = format!(
+            "{name}{}/write?db={}&u={}&p={}&precision=",
+            base.path().trim_end_matches('/'),
+            escaped(&c.db),
+            escaped(&c.user),
+            escaped(&c.password)
+        );
+        target.parse::<Uri>().map_err(|_| Error::Url)?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector(scheme == "https")?);
+        Ok(Upstream {
+            client,
+            target,
+            name,
+            secrets: forms(&c.password),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends it once; `timeout` covers everything.
+    pub(super) async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
+        match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
+            Ok(attempt) => attempt,
+            Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
+        }
+    }
+
+    async fn attempt(&self, queued_push: &Arc<QueuedPush>) -> Attempt {
+        let request = match self.request(queued_push) {
+            Ok(request) => request,
+            Err(error) => return failed(error.to_string()),
+        };
+        match self.client.request(request).await {
+            Ok(response) => self.judge(response).await,
+            Err(error) => failed(with_causes(&error)),
+        }
+    }
+
+    fn request(
+        &self,
+        queued_push: &Arc<QueuedPush>,
+    ) -> Result<Request<Sending>, hyper::http::Error> {
+        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.word()));
+        if queued_push.gzip {
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        request.body(Sending {
+            queued_push: Arc::clone(queued_push),
+            next: 0,
+            left: queued_push.bytes,
+        })
+    }
+
+    async fn judge(&self, response: Response<Incoming>) -> Attempt {
+        let status = response.status();
+        let now = UNIX_EPOCH + Clock::start().now().unix;
+        let retry_after = retry_after(response.headers(), now);
+        // Read even if it is not needed: only then the connection can be reused.
+        let body = beginning(response.into_body()).await;
+        if status.is_success() {
+            return Attempt::Sent;
+        }
+        let excerpt = self.excerpt(&body);
+        let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        if status.is_server_error() || later.contains(&status) {
+            let reason = format!("it answers {status} {excerpt}");
+            return Attempt::Failed {
+                reason: format!("{}{}", reason.trim_end(), too_long(retry_after)),
+                retry_after: retry_after.map(|delay| delay.min(LONGEST_WAIT)),
+            };
+        }
+        Attempt::Refused {
+            code: status.as_u16(),
+            excerpt,
+        }
+    }
+
+    /// The start of a response for the log: one line, without our query and without the password,
+    /// if the upstream repeats them.
+    fn excerpt(&self, body: &[u8]) -> String {
+        // A password cut at the end would not be recognized.
+        let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
+        let whole = if body.len() < ANSWER_BYTES {
+            body
+        } else {
+            body.get(..ANSWER_BYTES - longest.min(ANSWER_BYTES))
+                .unwrap_or_default()
+        };
+        let text = without_queries(&String::from_utf8_lossy(whole));
+        let text = self
+            .secrets
+            .iter()
+            .fold(text, |text, secret| text.replace(secret, "(hidden)"));
+        text.trim()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(EXCERPT_CHARS)
+            .collect()
+    }
+}
+
+/// Possible encodings of a password: plain, our escapes, common escapes, HTML and JSON text.
+fn forms(password: &str) -> Vec<String> {
+    let escaped = utf8_percent_encode(password, QUERY).to_string();
+    let html = |amp: &str, quote: &str| {
+        let text = password
+            .replace('&', amp)
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;");
+        text.replace('\'', quote)
+    };
+    let json = serde_json::to_string(password).unwrap_or_default();
+    let json = json
+        .trim_start_matches('"')
+        .strip_suffix('"')
+        .unwrap_or_default()
+        .to_owned();
+    let plus = escaped.replace("%20", "+");
+    let mut forms = vec![
+        lower(&escaped),
+        lower(&plus),
+        escaped,
+        plus,
+        json,
+        html("&amp;", "&#39;"),
+        html("&amp;", "&#x27;"),
+    ];
+    forms.push(password.to_owned());
+    forms.retain(|form| !form.is_empty());
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    forms.dedup();
+    forms
+}
+
+fn lower(escaped: &str) -> String {
+    let mut left = 0;
+    let small = |c: char| {
+        left = if c == '%' { 2 } else { i32::max(left - 1, -1) };
+        if c != '%' && left >= 0 {
+            c.to_ascii_lowercase()
+        } else {
+            c
+        }
+    };
+    escaped.chars().map(small).collect()
+}
+
+/// Removes text from a question mark to the next space or quote if it looks like a push's query.
+fn without_queries(text: &str) -> String {
+    let mut retained = String::new();
+    let mut rest = text;
+    while let Some((before, query)) = rest.split_once('?') {
+        let end = query
+            .find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>'))
+            .unwrap_or(query.len());
+        let (query, after) = query.split_at(end);
+        retained += before;
+        retained += if query.contains("p=") {
+            "?(hidden)"
+        } else {
+            "?"
+        };
+        if !query.contains("p=") {
+            retained += query;
+        }
+        rest = after;
+    }
+    retained + rest
+}
+
+fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    if tls {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found
+                .errors
+                .first()
+                .map_or_else(|| "none were found".to_owned(), ToString::to_string);
+            return Err(Error::Roots(why));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Roots(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(Connector { limit: CONNECT }))
+}
+
+async fn beginning(mut body: Incoming) -> Vec<u8> {
+    let mut read = Vec::new();
+    while read.len() < ANSWER_BYTES
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    read
+}
+
+fn failed(reason: String) -> Attempt {
+    Attempt::Failed {
+        reason,
+        retry_after: None,
+    }
+}
+
+fn too_long(retry_after: Option<Duration>) -> String {
+    let requested_delay = retry_after.filter(|delay| *delay > LONGEST_WAIT);
+    requested_delay.map_or_else(String::new, |requested_delay| {
+        let [requested_delay, longest] = [requested_delay, LONGEST_WAIT].map(faultline_text::time);
+        format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
+    })
+}
+
+/// An error with its causes: the outermost text alone says "client error".
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+struct Sending {
+    queued_push: Arc<QueuedPush>,
+    next: usize,
+    left: u64,
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.queued_push.pieces.get(self.next).cloned();
+        self.next += 1;
+        self.left -= piece
+            .as_ref()
+            .map_or(0, |piece| piece.len() as u64)
+            .min(self.left);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::Precision;
+    use faultline_core::config::Credentials;
+    use proptest::prelude::*;
+
+    fn config(url: &str) -> config::Forward {
+        config::Forward {
+            url: url.to_owned(),
+            credentials: Credentials {
+                db: "d b".into(),
+                user: "u&u".into(),
+                password: "p=+%é".into(),
+            },
+            queue_bytes: 1000,
+            give_up_after: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn what_the_credentials_contain_is_escaped_and_the_urls_path_is_kept() {
+        let upstream = Upstream::new(&config("http://influx:8086/prefix/"))
+            .ok()
+            .unwrap();
+        assert_eq!(
+            upstream.target,
+            "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision="
+        );
+        assert_eq!(upstream.name(), "http://influx:8086");
+    }
+
+    #[test]
+    fn an_unusable_address_is_refused_without_repeating_it() {
+        assert!(matches!(
+            Upstream::new(&config("influx")).err(),
+            Some(Error::Url)
+        ));
+        assert!(matches!(
+            Upstream::new(&config("ftp://influx")).err(),
+            Some(Error::Url)
+        ));
+        assert!(matches!(
+            Upstream::new(&config("http://influx/?db=x")).err(),
+            Some(Error::Url)
+        ));
+        let error = Upstream::new(&config("http://me:secret@influx"))
+            .err()
+            .unwrap();
+        assert!(matches!(error, Error::UserInfo));
+        assert!(!format!("{error:?} {error}").contains("secret"));
+    }
+
+    #[test]
+    fn an_excerpt_is_one_short_line_without_the_password() {
+        let mut c = config("http://influx");
+        c.credentials.password = "hunter2".into();
+        let upstream = Upstream::new(&c).ok().unwrap();
+        assert_eq!(
+            upstream.excerpt(b"no\nhunter2 for \x1b[1myou\n"),
+            "no (hidden) for  [1myou"
+        );
+        assert_eq!(
+            upstream
+                .excerpt("ü".repeat(1000).as_bytes())
+                .chars()
+                .count(),
+            EXCERPT_CHARS
+        );
+    }
+
+    #[test]
+    fn an_excerpt_hides_the_password_in_whatever_form_it_is_repeated() {
+        let mut c = config("http://influx");
+        c.credentials.password = "p+w=d/ %&\u{e9}'\"x".into();
+        let upstream = Upstream::new(&c).ok().unwrap();
+        let escaped = "p%2Bw%3Dd%2F%20%25%26%C3%A9%27%22x";
+        for problem in [
+            c.credentials.password.clone(),
+            escaped.to_owned(),
+            escaped.to_ascii_lowercase(),
+            escaped.replace("%20", "+"),
+            "p+w=d/ %&\u{e9}'\\\"x".to_owned(),
+            "p+w=d/ %&amp;\u{e9}&#39;&quot;x".to_owned(),
+        ] {
+            assert_eq!(
+                upstream.excerpt(format!("no {problem} here").as_bytes()),
+                "no (hidden) here",
+                "{problem}"
+            );
+        }
+        let query = format!("no /x/write?db=d&u=u&p={escaped}&precision=n, sorry");
+        assert_eq!(
+            upstream.excerpt(query.as_bytes()),
+            "no /x/write?(hidden) sorry"
+        );
+        assert_eq!(upstream.excerpt(b"why? because? a=b"), "why? because? a=b");
+        // Cut in the middle, and pulled forward by what is hidden before it.
+        for filler in 0..escaped.len() {
+            let long = format!(
+                "{}{}",
+                " ".repeat(filler),
+                format!("{escaped} ").repeat(200)
+            );
+            let shown = upstream.excerpt(&long.as_bytes()[..ANSWER_BYTES]);
+            assert!(!shown.contains("%2B"), "{shown}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_shows_the_password(before in "\\PC{0,300}", password in "[a-zA-Z0-9%&+=/?<> ]{6,30}", after in "\\PC{0,20}") {
+            let mut c = config("http://influx");
+            c.credentials.password = password.clone();
+            let upstream = Upstream::new(&c).ok().unwrap();
+            let shown = upstream.excerpt(format!("{before}{password}{after}").as_bytes());
+            prop_assert!(!shown.contains(password.trim()), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_precision_is_read_back_from_its_word() {
+        use Precision::{Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds};
+        for precision in [
+            Nanoseconds,
+            Microseconds,
+            Milliseconds,
+            Seconds,
+            Minutes,
+            Hours,
+        ] {
+            assert_eq!(Precision::parse(precision.word()), Some(precision));
+        }
+        assert_eq!(Precision::parse("fortnight"), None);
+    }
+}

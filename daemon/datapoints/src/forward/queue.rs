@@ -1,0 +1,293 @@
+use super::{Handle, Precision};
+use faultline_core::clock::Clock;
+use faultline_core::push_memory::{Budget, Permit};
+use hyper::body::Bytes;
+use memmap2::MmapMut;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A copy grows by pieces of this size, so that no reallocation moves megabytes and its cost equals
+/// its charge.
+///
+/// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
+/// keep megabytes of holes between longer-lived allocations.
+const PIECE: u32 = 64 * 1024;
+/// A shorter last piece goes to the heap: the number of mappings is limited, and small pushes may
+/// be many.
+const SHORT: usize = 16 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Sent,
+    Lost,
+    Refused,
+}
+
+pub(super) const RESULTS: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
+
+impl Outcome {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Outcome::Sent => "sent",
+            Outcome::Lost => "lost",
+            Outcome::Refused => "refused",
+        }
+    }
+}
+
+/// A complete body. Its bytes are charged while anything holds it, including a running request.
+#[derive(Debug)]
+pub(super) struct QueuedPush {
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) bytes: u64,
+    pub(super) precision: Precision,
+    pub(super) gzip: bool,
+    /// Uptime of its last byte.
+    pub(super) arrived: Duration,
+    _permit: Option<Permit>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    limit: u64,
+    clock: Clock,
+    budget: Budget,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queued_pushes: VecDeque<Arc<QueuedPush>>,
+    bytes: u64,
+    /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
+    sending: bool,
+    /// Requests and bytes with each outcome since the start.
+    tally: [(u64, u64); RESULTS.len()],
+}
+
+impl Queue {
+    pub(super) fn new(limit: u64, clock: Clock, budget: Budget) -> Self {
+        Queue {
+            limit,
+            clock,
+            budget,
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// Count and bytes, including the one being sent.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        let waiting = self.waiting.lock();
+        (waiting.queued_pushes.len() as u64, waiting.bytes)
+    }
+
+    pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
+        self.waiting.lock().tally[outcome as usize]
+    }
+
+    /// Waits for the oldest item and marks it as being sent.
+    pub(super) async fn first(&self) -> Arc<QueuedPush> {
+        loop {
+            if let Some(queued_push) = self.try_first() {
+                return queued_push;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
+        let mut waiting = self.waiting.lock();
+        let queued_push = waiting.queued_pushes.front().cloned();
+        waiting.sending = queued_push.is_some();
+        queued_push
+    }
+
+    pub(super) fn done(&self, outcome: Outcome) {
+        let mut waiting = self.waiting.lock();
+        waiting.sending = false;
+        waiting.drop_oldest(outcome);
+    }
+
+    /// The sent item waits again. Items older than `give_up_after` are lost.
+    pub(super) fn failed(&self, give_up_after: Duration) {
+        let now = self.clock.now().uptime;
+        let mut waiting = self.waiting.lock();
+        waiting.sending = false;
+        while waiting
+            .queued_pushes
+            .front()
+            .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived) >= give_up_after)
+        {
+            waiting.drop_oldest(Outcome::Lost);
+        }
+    }
+
+    pub(super) fn clear(&self) -> (u64, u64) {
+        let mut waiting = self.waiting.lock();
+        waiting.sending = false;
+        let left = (waiting.queued_pushes.len() as u64, waiting.bytes);
+        while waiting.drop_oldest(Outcome::Lost) {}
+        left
+    }
+
+    fn add(&self, queued_push: QueuedPush) {
+        let mut waiting = self.waiting.lock();
+        while waiting.bytes.saturating_add(queued_push.bytes) > self.limit {
+            if !waiting.drop_oldest(Outcome::Lost) {
+                return waiting.count(Outcome::Lost, queued_push.bytes);
+            }
+        }
+        waiting.bytes += queued_push.bytes;
+        waiting.queued_pushes.push_back(Arc::new(queued_push));
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Charges bytes for a growing copy. Drops older items if necessary.
+    fn reserve(&self, bytes: u32) -> Option<Permit> {
+        loop {
+            if let Some(permit) = self.budget.copy(bytes) {
+                return Some(permit);
+            }
+            if !self.waiting.lock().drop_oldest(Outcome::Lost) {
+                return None;
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Drops and counts the oldest item that is not being sent; false if there is none.
+    fn drop_oldest(&mut self, outcome: Outcome) -> bool {
+        let Some(queued_push) = self.queued_pushes.remove(usize::from(self.sending)) else {
+            return false;
+        };
+        self.bytes = self.bytes.saturating_sub(queued_push.bytes);
+        self.count(outcome, queued_push.bytes);
+        true
+    }
+
+    fn count(&mut self, outcome: Outcome, bytes: u64) {
+        let (requests, total) = &mut self.tally[outcome as usize];
+        *requests += 1;
+        *total += bytes;
+    }
+}
+
+#[derive(Debug)]
+pub struct Copy {
+    handle: Handle,
+    precision: Precision,
+    gzip: bool,
+    pieces: Vec<Bytes>,
+    last: Option<MmapMut>,
+    filled: usize,
+    bytes: u64,
+    permit: Option<Permit>,
+    given_up: bool,
+}
+
+impl Copy {
+    pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
+        let (pieces, last) = (Vec::new(), None);
+        Copy {
+            handle,
+            precision,
+            gzip,
+            pieces,
+            last,
+            filled: 0,
+            bytes: 0,
+            permit: None,
+            given_up: false,
+        }
+    }
+
+    /// Never blocks: without memory it gives up the copy.
+    pub fn add(&mut self, mut chunk: &[u8]) {
+        self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        if self.bytes > self.handle.0.queue.limit {
+            self.give_up();
+        }
+        while !self.given_up && !chunk.is_empty() {
+            let free = self
+                .last
+                .as_mut()
+                .and_then(|last| last.get_mut(self.filled..))
+                .unwrap_or_default();
+            if free.is_empty() {
+                self.next_piece();
+                continue;
+            }
+            let (now, later) = chunk.split_at(free.len().min(chunk.len()));
+            if let Some(slot) = free.get_mut(..now.len()) {
+                slot.copy_from_slice(now);
+            }
+            self.filled += now.len();
+            chunk = later;
+        }
+    }
+
+    /// Queues the complete body, or counts it as lost if it was given up. An empty one is
+    /// discarded.
+    pub fn complete(mut self) {
+        if self.given_up {
+            let mut waiting = self.handle.0.queue.waiting.lock();
+            return waiting.count(Outcome::Lost, self.bytes);
+        }
+        if self.bytes == 0 {
+            return;
+        }
+        self.keep_last();
+        let queue = &self.handle.0.queue;
+        if let Some(permit) = &mut self.permit {
+            let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+            drop(permit.split(permit.num_permits().saturating_sub(used)));
+        }
+        queue.add(QueuedPush {
+            pieces: std::mem::take(&mut self.pieces),
+            bytes: self.bytes,
+            precision: self.precision,
+            gzip: self.gzip,
+            arrived: queue.clock.now().uptime,
+            _permit: self.permit.take(),
+        });
+    }
+
+    fn next_piece(&mut self) {
+        let Some(permit) = self.handle.0.queue.reserve(PIECE) else {
+            return self.give_up();
+        };
+        match &mut self.permit {
+            Some(mine) => mine.merge(permit),
+            None => self.permit = Some(permit),
+        }
+        self.keep_last();
+        match MmapMut::map_anon(PIECE as usize) {
+            Ok(map) => self.last = Some(map),
+            Err(_) => self.give_up(),
+        }
+    }
+
+    /// The piece's untouched pages cost nothing.
+    fn keep_last(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        let filled = std::mem::take(&mut self.filled);
+        self.pieces.push(match last.get(..filled) {
+            Some(short) if filled < SHORT => Bytes::copy_from_slice(short),
+            _ => Bytes::from_owner(last).slice(..filled),
+        });
+    }
+
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.pieces = Vec::new();
+        self.last = None;
+        self.permit = None;
+    }
+}

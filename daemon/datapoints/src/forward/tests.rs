@@ -1,0 +1,499 @@
+//! The queue and the task, against a real upstream.
+
+mod upstream;
+
+use super::queue::{Outcome, Queue};
+use super::worker::Pace;
+use super::*;
+use faultline_core::config::Credentials;
+use faultline_core::supervisor::Stage;
+use proptest::prelude::*;
+pub(crate) use upstream::{Reply, Server};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const QUICK: Pace = Pace {
+    first: Duration::from_millis(10),
+    longest: Duration::from_millis(50),
+    attempt: Duration::from_secs(20),
+    drain: Duration::from_secs(20),
+};
+
+pub(crate) fn config(url: String, queue_bytes: u64) -> config::Forward {
+    let credentials = Credentials {
+        db: "d b".into(),
+        user: "me".into(),
+        password: "s&cret".into(),
+    };
+    config::Forward {
+        url,
+        credentials,
+        queue_bytes,
+        give_up_after: Duration::from_secs(600),
+    }
+}
+
+/// Waits until the condition holds.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+struct Forwarding {
+    handle: Handle,
+    budget: Budget,
+    stage: Stage,
+}
+
+impl Forwarding {
+    fn start(config: &config::Forward, pace: Pace) -> Self {
+        let budget = Budget::default();
+        let (handle, forwarder) = build(config, Clock::start(), &budget).unwrap();
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        stage.task("forward", |stop| forwarder.at(pace).run(stop));
+        Forwarding {
+            handle,
+            budget,
+            stage,
+        }
+    }
+
+    fn add(&self, body: &[u8]) {
+        add(&self.handle, body);
+    }
+
+    /// Bytes sent, lost, refused and waiting.
+    fn bytes(&self) -> [u64; 4] {
+        bytes(&self.handle)
+    }
+
+    async fn end(self) -> [u64; 4] {
+        assert!(self.stage.end(PATIENCE).await.is_empty());
+        until("all memory is given back", || self.budget.in_use() == 0).await;
+        bytes(&self.handle)
+    }
+}
+
+fn add(handle: &Handle, body: &[u8]) {
+    let mut copy = handle.copy(Precision::Nanoseconds, false);
+    copy.add(body);
+    copy.complete();
+}
+
+fn bytes(handle: &Handle) -> [u64; 4] {
+    let queue = &handle.0.queue;
+    let of = |outcome| queue.counted(outcome).1;
+    [
+        of(Outcome::Sent),
+        of(Outcome::Lost),
+        of(Outcome::Refused),
+        queue.waiting().1,
+    ]
+}
+
+fn body(number: usize, bytes: usize) -> Vec<u8> {
+    let mut body = format!("push,host_id=A number={number}i 1700000000000000000\n").into_bytes();
+    body.resize(bytes.max(body.len()), b'x');
+    body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_arrive_unchanged_in_order_and_with_the_upstreams_own_credentials() {
+    let server = Server::start();
+    let forwarding = Forwarding::start(
+        &config(format!("{}/prefix/", server.url()), 10_000_000),
+        QUICK,
+    );
+    let bodies = [
+        body(0, 10),
+        body(1, 300_000),
+        body(2, 64 * 1024),
+        body(3, 128 * 1024 + 1),
+    ];
+    bodies.iter().for_each(|body| forwarding.add(body));
+    let mut packed = forwarding.handle.copy(Precision::Milliseconds, true);
+    packed.add(b"\x1f\x8b...");
+    packed.complete();
+    until("all have arrived", || server.arrivals().len() == 5).await;
+    let arrivals = server.arrivals();
+    assert!(
+        arrivals
+            .iter()
+            .map(|arrival| &arrival.body)
+            .take(4)
+            .eq(&bodies)
+    );
+    assert_eq!(
+        arrivals[0].target,
+        "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=n"
+    );
+    assert_eq!(
+        arrivals[4].target,
+        "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=ms"
+    );
+    assert_eq!(
+        (&arrivals[0].coding, arrivals[4].coding.as_deref()),
+        (&None, Some("gzip"))
+    );
+    assert_eq!(arrivals[1].length, Some(300_000));
+    let total = bodies.iter().map(|body| body.len() as u64).sum::<u64>() + 5;
+    assert_eq!(forwarding.end().await, [total, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_came_while_the_upstream_was_down_arrives_in_order_and_once() {
+    let down = Server::down();
+    let forwarding = Forwarding::start(&config(down.url(), 10_000_000), QUICK);
+    let bodies: Vec<Vec<u8>> = (0..20).map(|number| body(number, 1000)).collect();
+    bodies.iter().for_each(|body| forwarding.add(body));
+    until("it is seen to fail", || {
+        !forwarding.handle.problems().is_empty()
+    })
+    .await;
+    let (status, text) = forwarding.handle.problems().remove(0);
+    assert_eq!(status, Status::Broken);
+    assert!(
+        text.contains("refused") && text.contains("are queued"),
+        "{text}"
+    );
+    assert!(!text.contains("cret"), "{text}");
+    let server = down.up();
+    until("all are sent", || forwarding.bytes()[0] == 20_000).await;
+    assert!(
+        server
+            .arrivals()
+            .iter()
+            .map(|arrival| &arrival.body)
+            .eq(&bodies)
+    );
+    assert_eq!(forwarding.handle.problems(), []);
+    assert_eq!(forwarding.end().await, [20_000, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beyond_the_queue_the_oldest_are_lost_and_counted_exactly() {
+    let down = Server::down();
+    let forwarding = Forwarding::start(&config(down.url(), 10_500), QUICK);
+    until("it is seen to fail", || {
+        if forwarding.bytes()[3] == 0 {
+            forwarding.add(&body(0, 1000));
+        }
+        !forwarding.handle.problems().is_empty()
+    })
+    .await;
+    (1..100).for_each(|number| forwarding.add(&body(number, 1000)));
+    assert_eq!(forwarding.bytes(), [0, 90_000, 0, 10_000]);
+    let server = down.up();
+    until("all are sent", || forwarding.bytes()[3] == 0).await;
+    let [sent, lost, refused, _] = forwarding.end().await;
+    assert_eq!((sent + lost, refused), (100_000, 0));
+    // The one on the wire when the others came may have been kept in place of a newer one.
+    let arrived: Vec<Vec<u8>> = server
+        .arrivals()
+        .into_iter()
+        .map(|arrival| arrival.body)
+        .collect();
+    let expected: Vec<Vec<u8>> = (91..100).map(|number| body(number, 1000)).collect();
+    assert!(arrived.ends_with(&expected));
+    assert_eq!(arrived.len() as u64 * 1000, sent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_that_is_refused_is_dropped_and_the_next_one_goes_on() {
+    let server = Server::start();
+    let long = format!("{{\"error\":\"no db for s&cret\"}}\n{}", "x".repeat(10_000));
+    server.reply(Reply::Answer(400, None, long));
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
+    forwarding.add(&body(0, 100));
+    until("it is refused", || forwarding.bytes()[2] == 100).await;
+    let (status, text) = forwarding.handle.problems().remove(0);
+    assert_eq!(status, Status::Broken);
+    assert!(
+        text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350,
+        "{text}"
+    );
+    forwarding.add(&body(1, 100));
+    until("the next is sent", || forwarding.bytes()[0] == 100).await;
+    assert_eq!(forwarding.handle.problems(), []);
+    server.reply(Reply::Answer(401, None, String::new()));
+    forwarding.add(&body(2, 100));
+    until("it is refused", || forwarding.bytes()[2] == 200).await;
+    assert_eq!(forwarding.handle.problems().remove(0).0, Status::Forbidden);
+    assert_eq!(forwarding.end().await, [100, 0, 200, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upstream_that_names_a_pause_is_given_it() {
+    let server = Server::start();
+    server.reply(Reply::Answer(503, Some("1"), "busy".into()));
+    server.reply(Reply::Answer(429, None, String::new()));
+    let clock = Clock::start();
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
+    forwarding.add(&body(0, 100));
+    until("it is seen to fail", || {
+        !forwarding.handle.problems().is_empty()
+    })
+    .await;
+    assert!(
+        forwarding.handle.problems()[0]
+            .1
+            .contains("it answers 503 Service Unavailable busy")
+    );
+    until("it is sent", || forwarding.bytes()[0] == 100).await;
+    assert!(clock.now().uptime >= Duration::from_secs(1));
+    assert_eq!(server.arrivals().len(), 3);
+    assert_eq!(forwarding.end().await, [100, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_is_too_long_or_a_date_is_bounded_and_said() {
+    for pause in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        let server = Server::start();
+        server.reply(Reply::Answer(503, Some(pause), "busy".into()));
+        let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
+        forwarding.add(&body(0, 100));
+        let problem = || forwarding.handle.problems().into_iter().next();
+        until("it is seen to fail", || problem().is_some()).await;
+        let problem_text = problem().unwrap().1;
+        assert!(
+            problem_text.contains("busy; it asks for no requests for ")
+                && problem_text.contains("and is tried again in 10 min"),
+            "{problem_text}"
+        );
+        forwarding.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upstream_that_asks_for_no_pause_is_not_asked_in_a_loop() {
+    let server = Server::start();
+    for _ in 0..3 {
+        server.reply(Reply::Answer(503, Some("0"), "busy".into()));
+    }
+    let pace = Pace {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(1),
+        ..QUICK
+    };
+    let clock = Clock::start();
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
+    forwarding.add(&body(0, 100));
+    until("it was tried twice", || server.arrivals().len() >= 2).await;
+    assert!(
+        clock.now().uptime >= Duration::from_millis(500),
+        "half of the first pause"
+    );
+    forwarding.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upstream_that_hangs_is_asked_again() {
+    let server = Server::start();
+    server.reply(Reply::Hang);
+    let pace = Pace {
+        attempt: Duration::from_millis(200),
+        ..QUICK
+    };
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
+    forwarding.add(&body(0, 100));
+    until("it is sent at last", || forwarding.bytes()[0] == 100).await;
+    assert!(server.arrivals().len() >= 2);
+    assert_eq!(forwarding.end().await, [100, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_upstream_gets_each_push_once_and_what_finds_no_room_meanwhile_is_counted() {
+    let server = Server::start();
+    (0..100).for_each(|_| server.reply(Reply::Late(Duration::from_millis(20))));
+    let forwarding = Forwarding::start(&config(server.url(), 5000), QUICK);
+    for number in 0..100 {
+        forwarding.add(&body(number, 1000));
+        // Twice as fast as it is taken.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(forwarding.bytes()[3] <= 5000);
+    }
+    assert_eq!(forwarding.handle.problems(), [], "slow is no failure");
+    let [sent, lost, refused, waiting] = forwarding.end().await;
+    assert_eq!((sent + lost, refused, waiting), (100_000, 0, 0));
+    assert!(lost > 0, "the queue was meant to overflow");
+    let arrived: Vec<Vec<u8>> = server
+        .arrivals()
+        .into_iter()
+        .map(|arrival| arrival.body)
+        .collect();
+    assert_eq!(arrived.len() as u64 * 1000, sent);
+    let all: Vec<Vec<u8>> = (0..100).map(|number| body(number, 1000)).collect();
+    let places: Vec<usize> = arrived
+        .iter()
+        .map(|one| all.iter().position(|other| other == one).unwrap())
+        .collect();
+    assert!(
+        places.is_sorted_by(|earlier, later| earlier < later),
+        "in order, and none twice: {places:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_is_given_up_when_it_is_too_old() {
+    let down = Server::down();
+    let config = config::Forward {
+        give_up_after: Duration::from_millis(100),
+        ..config(down.url(), 100_000)
+    };
+    let forwarding = Forwarding::start(&config, QUICK);
+    (0..5).for_each(|number| forwarding.add(&body(number, 100)));
+    until("all are given up", || forwarding.bytes()[1] == 500).await;
+    assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_at_the_end_is_still_sent() {
+    let server = Server::start();
+    let forwarding = Forwarding::start(&config(server.url(), 10_000_000), QUICK);
+    (0..50).for_each(|number| forwarding.add(&body(number, 100_000)));
+    assert_eq!(forwarding.end().await, [5_000_000, 0, 0, 0]);
+    assert_eq!(server.arrivals().len(), 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_sent_before_the_end_is_lost_and_counted() {
+    let down = Server::down();
+    let forwarding = Forwarding::start(
+        &config(down.url(), 100_000),
+        Pace {
+            drain: Duration::from_millis(50),
+            ..QUICK
+        },
+    );
+    (0..5).for_each(|number| forwarding.add(&body(number, 100)));
+    assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
+}
+
+fn queued(limit: u64, budget: &Budget) -> Handle {
+    build(
+        &config("http://127.0.0.1:9".into(), limit),
+        Clock::start(),
+        budget,
+    )
+    .unwrap()
+    .0
+}
+
+#[test]
+fn a_copy_that_is_larger_than_the_queue_is_lost_and_costs_nobody_else_anything() {
+    let budget = Budget::default();
+    let handle = queued(1000, &budget);
+    add(&handle, &body(0, 900));
+    add(&handle, &body(1, 1001));
+    assert_eq!(bytes(&handle), [0, 1001, 0, 900]);
+}
+
+#[test]
+fn a_copy_that_is_never_complete_leaves_no_trace() {
+    let budget = Budget::default();
+    let handle = queued(1_000_000, &budget);
+    let mut copy = handle.copy(Precision::Nanoseconds, false);
+    copy.add(&body(0, 500_000));
+    assert!(budget.in_use() >= 500_000);
+    drop(copy);
+    assert_eq!((budget.in_use(), bytes(&handle)), (0, [0; 4]));
+}
+
+#[test]
+fn a_copy_without_room_drops_the_oldest_and_at_last_itself() {
+    let budget = Budget::new(0, 4 * 64 * 1024);
+    let handle = queued(1_000_000, &budget);
+    add(&handle, &body(0, 64 * 1024));
+    add(&handle, &body(1, 64 * 1024));
+    let mut large = handle.copy(Precision::Nanoseconds, false);
+    large.add(&[b'x'; 3 * 64 * 1024]);
+    assert_eq!(
+        bytes(&handle),
+        [0, 65_536, 0, 65_536],
+        "the oldest gave way"
+    );
+    let mut other = handle.copy(Precision::Nanoseconds, false);
+    other.add(b"x");
+    assert_eq!(bytes(&handle), [0, 131_072, 0, 0], "the next one too");
+    let mut third = handle.copy(Precision::Nanoseconds, false);
+    third.add(b"yy");
+    third.complete();
+    assert_eq!(
+        bytes(&handle),
+        [0, 131_074, 0, 0],
+        "nothing was left to give way"
+    );
+    large.complete();
+    other.complete();
+    assert_eq!(bytes(&handle), [0, 131_074, 0, 196_609]);
+    assert_eq!(budget.in_use(), 196_609);
+}
+
+#[test]
+fn the_push_on_the_wire_is_not_dropped() {
+    let handle = queued(250, &Budget::default());
+    let queue = &handle.0.queue;
+    add(&handle, &body(0, 100));
+    let sending = queue.try_first().unwrap();
+    add(&handle, &body(1, 100));
+    add(&handle, &body(2, 100));
+    assert_eq!(bytes(&handle), [0, 100, 0, 200]);
+    queue.done(Outcome::Sent);
+    assert_eq!(sending.bytes, 100);
+    assert_eq!(queue.try_first().unwrap().pieces.concat(), body(2, 100));
+    assert_eq!(bytes(&handle), [100, 100, 0, 100]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(usize),
+    Drop(usize),
+    Begin,
+    Done,
+    Refused,
+    Failed,
+}
+
+proptest! {
+    #[test]
+    fn every_complete_copy_is_counted_once_whatever_happens(
+        steps in prop::collection::vec(prop_oneof![
+            4 => (1_usize..200_000).prop_map(Step::Add),
+            1 => (1_usize..200_000).prop_map(Step::Drop),
+            2 => Just(Step::Begin),
+            2 => Just(Step::Done),
+            1 => Just(Step::Refused),
+            1 => Just(Step::Failed),
+        ], 0..60),
+    ) {
+        let budget = Budget::new(0, 400_000);
+        let handle = queued(300_000, &budget);
+        let queue: &Queue = &handle.0.queue;
+        let (mut received, mut sending) = (0, None);
+        for step in steps {
+            match step {
+                Step::Add(bytes) => {
+                    add(&handle, &vec![b'x'; bytes]);
+                    received += bytes as u64;
+                }
+                Step::Drop(bytes) => handle.copy(Precision::Nanoseconds, false).add(&vec![b'x'; bytes]),
+                Step::Begin if sending.is_none() => sending = queue.try_first(),
+                Step::Done if sending.take().is_some() => queue.done(Outcome::Sent),
+                Step::Refused if sending.take().is_some() => queue.done(Outcome::Refused),
+                Step::Failed if sending.take().is_some() => queue.failed(Duration::from_secs(60)),
+                _ => {}
+            }
+            prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);
+            prop_assert!(queue.waiting().1 <= 300_000);
+            prop_assert_eq!(budget.in_use(), queue.waiting().1);
+        }
+        queue.clear();
+        drop(sending);
+        prop_assert_eq!(budget.in_use(), 0);
+    }
+}

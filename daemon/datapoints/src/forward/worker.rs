@@ -1,0 +1,160 @@
+use super::client::{Attempt, Upstream};
+use super::queue::{Outcome, QueuedPush};
+use super::{Health, Shared};
+use faultline_core::supervisor::Stop;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// First pause after a failure; it doubles with every further one ...
+    pub(super) first: Duration,
+    pub(super) longest: Duration,
+    /// Timeout of one attempt: connect, send and response.
+    pub(super) attempt: Duration,
+    /// Maximum time to empty the queue after the stop signal.
+    pub(super) drain: Duration,
+}
+
+const PACE: Pace = Pace {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(30),
+    attempt: Duration::from_secs(30),
+    drain: Duration::from_secs(5),
+};
+
+pub struct Forwarder {
+    shared: Arc<Shared>,
+    upstream: Upstream,
+    pace: Pace,
+}
+
+impl Forwarder {
+    pub(super) fn new(shared: Arc<Shared>, upstream: Upstream) -> Self {
+        Forwarder {
+            shared,
+            upstream,
+            pace: PACE,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(self, pace: Pace) -> Self {
+        Forwarder { pace, ..self }
+    }
+
+    /// Sends until `stop`, then drains for at most 5 s; the rest counts as lost and is logged. Stop
+    /// the listener first: later pushes would stay in the queue.
+    pub async fn run(self, stop: Stop) {
+        let grace = async {
+            stop.wait().await;
+            tokio::time::sleep(self.pace.drain).await;
+        };
+        tokio::select! {
+            () = self.work(&stop) => {}
+            () = grace => {}
+        }
+        let (pushes, bytes) = self.shared.queue.clear();
+        if pushes > 0 {
+            let upstream = self.upstream.name();
+            tracing::warn!(
+                upstream,
+                pushes,
+                bytes,
+                "stopped before the upstream accepted all queued pushes; the rest is lost"
+            );
+        }
+    }
+
+    async fn work(&self, stop: &Stop) {
+        let mut failures = 0;
+        let mut stopping = false;
+        while let Some(push) = self.next(stop).await {
+            let Some(wait) = self.attempt(&push, failures).await else {
+                failures = 0;
+                continue;
+            };
+            // Released early: the queue may drop it during the pause.
+            drop(push);
+            failures = failures.saturating_add(1);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = stop.wait(), if !stopping => {
+                    stopping = true;
+                    failures = 0;
+                }
+            }
+        }
+    }
+
+    async fn next(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
+        tokio::select! {
+            biased;
+            push = self.shared.queue.first() => Some(push),
+            () = stop.wait() => None,
+        }
+    }
+
+    async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
+        let queue = &self.shared.queue;
+        match self.upstream.send(push, self.pace.attempt).await {
+            Attempt::Sent => {
+                self.becomes(Health::Well);
+                queue.done(Outcome::Sent);
+                None
+            }
+            Attempt::Refused { code, excerpt } => {
+                self.becomes(Health::Refusing { code, excerpt });
+                queue.done(Outcome::Refused);
+                None
+            }
+            Attempt::Failed {
+                reason,
+                retry_after,
+            } => {
+                self.becomes(Health::Failing(reason));
+                queue.failed(self.shared.give_up_after);
+                let own = pause(self.pace, failures, fastrand::f64());
+                Some(retry_after.unwrap_or_default().max(own))
+            }
+        }
+    }
+
+    fn becomes(&self, health: Health) {
+        let mut current = self.shared.health.lock();
+        current.becomes(health, self.upstream.name());
+    }
+}
+
+/// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
+fn pause(pace: Pace, failures: u32, random: f64) -> Duration {
+    let doubled = pace
+        .first
+        .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+        .min(pace.longest);
+    doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_lose_up_to_half() {
+        let seconds = |failures, random| pause(PACE, failures, random).as_secs_f64();
+        assert_eq!(
+            [
+                seconds(0, 0.0),
+                seconds(1, 0.0),
+                seconds(5, 0.0),
+                seconds(6, 0.0)
+            ],
+            [0.5, 1.0, 16.0, 30.0]
+        );
+        assert_eq!(
+            [seconds(31, 0.0), seconds(32, 0.0), seconds(u32::MAX, 0.0)],
+            [30.0; 3]
+        );
+        assert_eq!([seconds(0, 1.0), seconds(40, 1.0)], [0.25, 15.0]);
+    }
+}

@@ -1,0 +1,216 @@
+//! The HTTP listener for the pushes of `SOLANA_METRICS_CONFIG`.
+//!
+//! A push is `POST <anything>/write?db=&u=&p=&precision=n`, plain or gzip. The body is split into
+//! lines while it arrives and is never held whole. 204 follows the last byte at once.
+//!
+//! A bad line costs only itself. Rejections are 401 (wrong credentials), 403 (below), and 413 (more
+//! than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip, unknown precision), 415
+//! (another coding) and 408 (not complete within [`BODY_TIME`]). A body that breaks off counts as
+//! `cut`. Lines that arrived before any of these count.
+//!
+//! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
+//! counts as bad; the push gets 204 and is forwarded with its precision.
+//!
+//! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
+//! connection lives [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. At
+//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). An
+//! idle one gets a short grace time; one in a request is cut, and its complete lines count.
+//!
+//! Pushes from browser pages get 403: other sites can send them. Without a password, so do senders
+//! with another or unknown user id than the validator's.
+//!
+//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits the
+//! pushes.
+
+mod connection;
+mod decode;
+mod lines;
+mod meter;
+mod reception;
+mod request;
+
+pub use lines::{Intake, PeerUser, Push};
+pub use meter::Meter;
+
+use crate::forward;
+use faultline_agave::config::MetricsConfig;
+use faultline_core::accept;
+use faultline_core::clock::Clock;
+use faultline_core::config::{self, Credentials};
+use faultline_core::connection_limit::{Connections, MAX_LEAVING};
+use faultline_core::push_memory::Budget;
+use faultline_core::socket::{self, Bound, ListenAddress, Stream};
+use faultline_core::supervisor::Stop;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
+pub const MAX_BODY: u64 = 64 * 1024 * 1024;
+pub const HEALTH: &str = "{\"status\":\"pass\"}\n";
+/// As many as there is memory for ([`faultline_core::push_memory`]).
+pub const MAX_CONNECTIONS: usize = 128;
+/// Of these, on sockets in the file system.
+const FILE_SYSTEM: usize = 16;
+/// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
+/// loses it.
+pub const IDLE_TIME: Duration = Duration::from_secs(75);
+/// Maximum time for a request's head from its first byte.
+pub const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Maximum time for a body. Agave itself gives up after 5 s.
+pub const BODY_TIME: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Other machines could push without permission in the configuration.
+    #[error(
+        "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
+    )]
+    NotLoopback(ListenAddress),
+    #[error(
+        "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
+    )]
+    InUse(SocketAddr),
+    #[error("ingest.listen: cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+}
+
+pub struct IngestParts<I> {
+    pub intake: I,
+    pub clock: Clock,
+    pub budget: Budget,
+    pub forward: Option<forward::Handle>,
+}
+
+pub struct Listener<I> {
+    sockets: Vec<Bound>,
+    shared: Arc<Shared<I>>,
+}
+
+struct Shared<I> {
+    parts: IngestParts<I>,
+    config: config::Ingest,
+    meter: Meter,
+    limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    body: u64,
+    connections: usize,
+    idle: Duration,
+    head: Duration,
+    body_time: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    body: MAX_BODY,
+    connections: MAX_CONNECTIONS - FILE_SYSTEM - MAX_LEAVING,
+    idle: IDLE_TIME,
+    head: HEAD_TIME,
+    body_time: BODY_TIME,
+};
+
+/// Binds nothing.
+///
+/// # Errors
+/// The address is not loopback, and the configuration does not allow others.
+pub fn check(config: &config::Ingest) -> Result<(), Error> {
+    allowed(config, &ListenAddress::Tcp(config.listen))
+}
+
+/// True if pushes of a validator with this configuration have the required credentials.
+pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
+    let url = pushed.write_url();
+    url.rsplit_once('?')
+        .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
+}
+
+fn allowed(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
+    if listen_address.is_local() || config.beyond_loopback {
+        Ok(())
+    } else {
+        Err(Error::NotLoopback(listen_address.clone()))
+    }
+}
+
+impl<I: Intake> Listener<I> {
+    /// # Errors
+    /// The address is not loopback or cannot be bound.
+    pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
+        check(config)?;
+        let address = config.listen;
+        let bound = Bound::tcp(address).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => Error::InUse(address),
+            _ => Error::Listen { address, source },
+        })?;
+        Self::from_sockets(vec![bound], config, parts)
+    }
+
+    /// Uses sockets bound by another process such as systemd.
+    ///
+    /// # Errors
+    /// A socket is not on a loopback address.
+    pub fn from_sockets(
+        sockets: Vec<Bound>,
+        config: &config::Ingest,
+        parts: IngestParts<I>,
+    ) -> Result<Self, Error> {
+        sockets
+            .iter()
+            .try_for_each(|socket| allowed(config, socket.listen_address()))?;
+        let shared = Arc::new(Shared {
+            parts,
+            config: config.clone(),
+            meter: Meter::default(),
+            limits: LIMITS,
+        });
+        Ok(Listener { sockets, shared })
+    }
+
+    pub fn places(&self) -> Vec<String> {
+        socket::places(&self.sockets)
+    }
+
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        socket::first_tcp(&self.sockets)
+    }
+
+    pub fn meter(&self) -> Meter {
+        self.shared.meter.clone()
+    }
+
+    /// Serves until `stop`. Connections are tasks that end with this one.
+    pub async fn run(self, stop: Stop) {
+        let Listener { sockets, shared } = self;
+        let connections = Connections::new("ingest", shared.limits.connections, FILE_SYSTEM);
+        let serve = |stream: Stream, connection| {
+            // At once: after the sender closes its socket, its user is unknown.
+            let user = PeerUser::of(&stream, &shared.config);
+            connection::serve(
+                (stream, user),
+                connection,
+                Arc::clone(&shared),
+                stop.clone(),
+            )
+        };
+        accept::run(sockets, connections, shared.parts.clock, &stop, serve).await;
+    }
+}
+
+#[cfg(test)]
+impl<I: Intake> Listener<I> {
+    fn with_limits(mut self, limits: Limits) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.limits = limits;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::socket::Peer;
+use faultline_metrics::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
+use faultline_metrics::{Reading, ReadingList};
+use hyper::StatusCode;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    Taken,
+    Bad,
+    Unauthorized,
+    FromAPage,
+    AnotherUser,
+    UnknownPath,
+    NotPost,
+    Late,
+    TooLarge,
+    UnknownCoding,
+    /// The body broke off: nobody receives a response.
+    Cut,
+}
+
+impl Code {
+    const ALL: [Code; 11] = [
+        Code::Taken,
+        Code::Bad,
+        Code::Unauthorized,
+        Code::FromAPage,
+        Code::AnotherUser,
+        Code::UnknownPath,
+        Code::NotPost,
+        Code::Late,
+        Code::TooLarge,
+        Code::UnknownCoding,
+        Code::Cut,
+    ];
+
+    /// The value of the label `code`, the status of the answer, and what is said with it. Agave prints that into its log:
+    /// short, and for the operator.
+    pub(super) const fn details(self) -> (&'static str, StatusCode, &'static str) {
+        match self {
+            Code::Taken => ("204", StatusCode::NO_CONTENT, ""),
+            Code::Bad => (
+                "400",
+                StatusCode::BAD_REQUEST,
+                "neither plain nor gzip line protocol in a known precision\n",
+            ),
+            Code::Unauthorized => (
+                "401",
+                StatusCode::UNAUTHORIZED,
+                "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n",
+            ),
+            Code::FromAPage => (
+                "403",
+                StatusCode::FORBIDDEN,
+                "faultlined does not accept pushes from web pages\n",
+            ),
+            Code::AnotherUser => (
+                "user",
+                StatusCode::FORBIDDEN,
+                "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n",
+            ),
+            Code::UnknownPath => (
+                "404",
+                StatusCode::NOT_FOUND,
+                "faultlined takes POST /write\n",
+            ),
+            Code::NotPost => (
+                "405",
+                StatusCode::METHOD_NOT_ALLOWED,
+                "faultlined takes POST here\n",
+            ),
+            Code::Late => (
+                "408",
+                StatusCode::REQUEST_TIMEOUT,
+                "the body took too long\n",
+            ),
+            Code::TooLarge => (
+                "413",
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the body is too large\n",
+            ),
+            Code::UnknownCoding => (
+                "415",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "Content-Encoding: gzip or none\n",
+            ),
+            Code::Cut => ("cut", StatusCode::BAD_REQUEST, ""),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Meter {
+    auth_failures: AuthFailures,
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: [u64; Code::ALL.len()],
+    bytes: u64,
+    connections: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Meter {
+            auth_failures: AuthFailures::new("ingest"),
+            counts: Arc::default(),
+        }
+    }
+}
+
+impl Meter {
+    /// Probes (`/ping`, `/health`) do not count as requests.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let counts = self.counts.lock();
+        for code in Code::ALL {
+            let (label, _, _) = code.details();
+            let count = counts.requests[code as usize];
+            out.counter(&INGEST_REQUESTS, [label.into()], count);
+        }
+        out.counter(&INGEST_BYTES, [], counts.bytes);
+        out.whole(&INGEST_CONNECTIONS, [], counts.connections);
+        drop(counts);
+        out.push(self.auth_failures.reading());
+    }
+
+    pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
+        self.auth_failures.note(peer, now);
+    }
+
+    pub(super) fn request(&self, code: Code) {
+        self.counts.lock().requests[code as usize] += 1;
+    }
+
+    pub(super) fn bytes(&self, bytes: usize) {
+        self.counts.lock().bytes += bytes as u64;
+    }
+
+    pub(super) fn connection(&self) -> OpenConnection {
+        self.counts.lock().connections += 1;
+        OpenConnection(Arc::clone(&self.counts))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct OpenConnection(Arc<Mutex<Counts>>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.lock().connections -= 1;
+    }
+}

@@ -1,0 +1,295 @@
+//! Receives a push: splits the stream into lines and copies it for the upstream.
+
+use super::decode::Gunzip;
+use super::meter::Code;
+use super::request::{Coding, Query, Route, coding, from_a_page, route};
+use super::{HEALTH, Intake, PeerUser, Push, Shared};
+use crate::forward::{Copy, Precision};
+use faultline_agave::line::LineSplitter;
+use faultline_core::socket::Peer;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::EXPECT;
+use hyper::{Request, Response, StatusCode};
+use std::time::Duration;
+
+/// Maximum bytes of a rejected body to discard, so that its sender, still writing, reads the
+/// response ...
+const DISCARD_BYTES: usize = 32 * 1024 * 1024;
+/// ... and the maximum time. Then the connection closes.
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+/// Bytes parsed before other tasks run: about 100 microseconds.
+const YIELD_BYTES: usize = 64 * 1024;
+const PUSH_SIZE: u64 = 2 * 1024 * 1024;
+/// Charge for a push: one incomplete line of maximum length. The budget covers every connection, so
+/// that slow plain pushes do not block others.
+const PUSH_MEMORY: u32 = 64 * 1024;
+/// Charge for a gzip decoder, from its own share: gzip pushes wait for each other, and plain ones
+/// never for them.
+const DECODER_MEMORY: u32 = 128 * 1024;
+
+type Answer = Response<Full<Bytes>>;
+
+/// The response, sent after the body is handled, and whether a push was accepted.
+pub(super) async fn answer<I: Intake>(
+    shared: &Shared<I>,
+    request: Request<Incoming>,
+    (peer, user): (Peer, PeerUser),
+) -> (Answer, bool) {
+    let refused = match route(request.method(), request.uri().path()) {
+        Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
+        Route::Health => return (response(StatusCode::OK, HEALTH), false),
+        Route::Unknown => Code::UnknownPath,
+        Route::WrongMethod => Code::NotPost,
+        Route::Push => match admit(shared, &request, user) {
+            Err(code) => code,
+            Ok((coding, precision)) => {
+                let code = push(shared, request.into_body(), (user, coding, precision)).await;
+                return (answer_of(code), code == Code::Taken);
+            }
+        },
+    };
+    shared.meter.request(refused);
+    if refused == Code::Unauthorized {
+        shared
+            .meter
+            .unauthorized(peer, shared.parts.clock.now().uptime);
+    }
+    discard(request).await;
+    (answer_of(refused), false)
+}
+
+/// True if the head of a push permits reading its body.
+fn admit<I: Intake>(
+    shared: &Shared<I>,
+    request: &Request<Incoming>,
+    user: PeerUser,
+) -> Result<(Coding, Precision), Code> {
+    if from_a_page(request.headers()) {
+        return Err(Code::FromAPage);
+    }
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let parts = &shared.parts;
+    if !parts.intake.admits(user, parts.clock.now()) {
+        return Err(Code::AnotherUser);
+    }
+    if shared
+        .config
+        .credentials
+        .as_ref()
+        .is_some_and(|wanted| !query.names(wanted))
+    {
+        return Err(Code::Unauthorized);
+    }
+    let precision = query.precision().ok_or(Code::Bad)?;
+    let coding = coding(request.headers()).ok_or(Code::UnknownCoding)?;
+    // A compressed body only gets larger.
+    if request.body().size_hint().lower() > shared.limits.body {
+        return Err(Code::TooLarge);
+    }
+    Ok((coding, precision))
+}
+
+async fn push<I: Intake>(
+    shared: &Shared<I>,
+    mut body: Incoming,
+    (user, coding, precision): (PeerUser, Coding, Precision),
+) -> Code {
+    let mut reception = Reception::new(shared, user, coding, precision);
+    let read = async {
+        let budget = &shared.parts.budget;
+        let decoder = match coding {
+            Coding::Gzip => budget.decoder(DECODER_MEMORY).await,
+            Coding::Plain => None,
+        };
+        let permit = budget.push(PUSH_MEMORY).await;
+        let code = reception.read(&mut body).await;
+        drop((permit, decoder));
+        code
+    };
+    let code = tokio::time::timeout(shared.limits.body_time, read)
+        .await
+        .unwrap_or(Code::Late);
+    reception.end(code);
+    if code == Code::TooLarge {
+        discard_body(body).await;
+    }
+    code
+}
+
+/// A body being read. Commits its lines once and counts the request once, however it ends.
+struct Reception<'s, I: Intake> {
+    shared: &'s Shared<I>,
+    splitter: LineSplitter,
+    gunzip: Option<Gunzip>,
+    copy: Option<Copy>,
+    push: Option<I::Push>,
+    ours: bool,
+    decoded: u64,
+    since_yield: usize,
+    code: Code,
+}
+
+impl<'s, I: Intake> Reception<'s, I> {
+    fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
+        let gzip = coding == Coding::Gzip;
+        Reception {
+            shared,
+            splitter: LineSplitter::new(),
+            gunzip: gzip.then(Gunzip::new),
+            copy: shared
+                .parts
+                .forward
+                .as_ref()
+                .map(|forward| forward.copy(precision, gzip)),
+            push: Some(shared.parts.intake.begin(user, shared.parts.clock.now())),
+            ours: precision == Precision::Nanoseconds,
+            decoded: 0,
+            since_yield: 0,
+            code: Code::Cut,
+        }
+    }
+
+    async fn read(&mut self, body: &mut Incoming) -> Code {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Code::Cut };
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            if let Some(copy) = &mut self.copy {
+                copy.add(data);
+            }
+            let taken = match self.gunzip.take() {
+                None => self.plain(data).await,
+                Some(gunzip) => self.packed(data, gunzip).await,
+            };
+            if let Err(code) = taken {
+                return code;
+            }
+        }
+        self.finish().err().unwrap_or(Code::Taken)
+    }
+
+    async fn plain(&mut self, data: &[u8]) -> Result<(), Code> {
+        for piece in data.chunks(YIELD_BYTES) {
+            self.parse(piece)?;
+            self.rest_if_due().await;
+        }
+        Ok(())
+    }
+
+    async fn packed(&mut self, mut data: &[u8], mut gunzip: Gunzip) -> Result<(), Code> {
+        while !data.is_empty() {
+            data = gunzip.step(data).map_err(|_| Code::Bad)?;
+            let out = gunzip.output();
+            self.parse(&out)?;
+            gunzip.reuse(out);
+            self.rest_if_due().await;
+        }
+        self.gunzip = Some(gunzip);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Code> {
+        if let Some(mut gunzip) = self.gunzip.take() {
+            let checked = gunzip.finish();
+            self.parse(&gunzip.output())?;
+            checked.map_err(|_| Code::Bad)?;
+        }
+        let (push, ours) = (&mut self.push, self.ours);
+        self.splitter
+            .finish(|line| hand_over(push.as_mut(), ours, line.ok()));
+        Ok(())
+    }
+
+    fn parse(&mut self, decoded: &[u8]) -> Result<(), Code> {
+        self.decoded += decoded.len() as u64;
+        if self.decoded > self.shared.limits.body {
+            return Err(Code::TooLarge);
+        }
+        self.shared.meter.bytes(decoded.len());
+        self.since_yield += decoded.len();
+        let (push, ours) = (&mut self.push, self.ours);
+        self.splitter
+            .feed(decoded, |line| hand_over(push.as_mut(), ours, line.ok()));
+        Ok(())
+    }
+
+    async fn rest_if_due(&mut self) {
+        if self.since_yield >= YIELD_BYTES {
+            self.since_yield = 0;
+            // Yields more often in a larger body: a validator's push is one or two megabytes.
+            for _ in 0..=self.decoded / PUSH_SIZE {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Forwards only an accepted body.
+    fn end(mut self, code: Code) {
+        self.code = code;
+        if let Some(copy) = self.copy.take()
+            && code == Code::Taken
+        {
+            copy.complete();
+        }
+    }
+}
+
+impl<I: Intake> Drop for Reception<'_, I> {
+    /// Also runs if the connection vanished: then nothing polls the read any more.
+    fn drop(&mut self) {
+        let Some(mut push) = self.push.take() else {
+            return;
+        };
+        if self.splitter.reset() > 0 {
+            push.bad_line();
+        }
+        self.shared
+            .parts
+            .intake
+            .commit(push, self.shared.parts.clock.now());
+        self.shared.meter.request(self.code);
+    }
+}
+
+fn hand_over<P: Push>(push: Option<&mut P>, ours: bool, line: Option<&[u8]>) {
+    let Some(push) = push else { return };
+    match line {
+        Some(line) if ours => push.line(line),
+        _ => push.bad_line(),
+    }
+}
+
+/// Reads what the sender still writes, unless it waits for `100 Continue`.
+async fn discard(request: Request<Incoming>) {
+    if !request.headers().contains_key(EXPECT) {
+        discard_body(request.into_body()).await;
+    }
+}
+
+async fn discard_body(mut body: Incoming) {
+    let read = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > DISCARD_BYTES {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DISCARD_TIME, read)
+        .await
+        .unwrap_or_default();
+}
+
+fn answer_of(code: Code) -> Answer {
+    let (_, status, text) = code.details();
+    response(status, text)
+}
+
+fn response(status: StatusCode, text: &'static str) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}

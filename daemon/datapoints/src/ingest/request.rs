@@ -1,0 +1,181 @@
+use crate::forward::Precision;
+use faultline_core::config::Credentials;
+use hyper::Method;
+use hyper::header::{CONTENT_ENCODING, HeaderMap, ORIGIN};
+use percent_encoding::percent_decode_str;
+use ring::digest;
+use std::borrow::Cow;
+use subtle::{Choice, ConstantTimeEq};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    Push,
+    Ping,
+    Health,
+    /// A known path with a wrong method.
+    WrongMethod,
+    Unknown,
+}
+
+/// The sink's URL may have a path prefix: only the end of the path counts.
+pub(super) fn route(method: &Method, path: &str) -> Route {
+    let probe = |route| {
+        if matches!(*method, Method::GET | Method::HEAD) {
+            route
+        } else {
+            Route::WrongMethod
+        }
+    };
+    match path.rsplit_once('/').map_or("", |(_, last)| last) {
+        "write" if *method == Method::POST => Route::Push,
+        "write" => Route::WrongMethod,
+        "ping" => probe(Route::Ping),
+        "health" => probe(Route::Health),
+        _ => Route::Unknown,
+    }
+}
+
+/// True for requests of browser pages: only browsers send these headers.
+pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN)
+        || headers
+            .get("sec-fetch-site")
+            .is_some_and(|site| site != "none")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Plain,
+    Gzip,
+}
+
+pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
+    let Some(value) = headers.get(CONTENT_ENCODING) else {
+        return Some(Coding::Plain);
+    };
+    match value.to_str().ok()?.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Some(Coding::Plain),
+        "gzip" | "x-gzip" => Some(Coding::Gzip),
+        _ => None,
+    }
+}
+
+/// The first of several parameters with one name counts.
+#[derive(Debug, Default)]
+pub(super) struct Query<'q> {
+    db: Option<&'q str>,
+    u: Option<&'q str>,
+    p: Option<&'q str>,
+    precision: Option<&'q str>,
+}
+
+impl<'q> Query<'q> {
+    pub(super) fn parse(query: &'q str) -> Self {
+        let mut parsed = Query::default();
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            let slot = match name {
+                "db" => &mut parsed.db,
+                "u" => &mut parsed.u,
+                "p" => &mut parsed.p,
+                "precision" => &mut parsed.precision,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        parsed
+    }
+
+    /// Constant-time, so that the duration does not reveal which part is wrong.
+    pub(super) fn names(&self, wanted: &Credentials) -> bool {
+        let parts =
+            same(self.db, &wanted.db) & same(self.u, &wanted.user) & same(self.p, &wanted.password);
+        parts.into()
+    }
+
+    pub(super) fn precision(&self) -> Option<Precision> {
+        Precision::parse(&unescaped(self.precision.unwrap_or_default()))
+    }
+}
+
+/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
+/// duration reveals nothing, the length included.
+fn same(given: Option<&str>, wanted: &str) -> Choice {
+    let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
+    let (given, wanted) = (given.unwrap_or_default(), digest(wanted));
+    let is = |text: &str| digest(text).as_ref().ct_eq(wanted.as_ref());
+    is(given) | is(&unescaped(given))
+}
+
+fn unescaped(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_that_ends_in_write_takes_pushes() {
+        assert_eq!(route(&Method::POST, "/write"), Route::Push);
+        assert_eq!(route(&Method::POST, "/some/prefix/write"), Route::Push);
+        assert_eq!(route(&Method::POST, "/overwrite"), Route::Unknown);
+        assert_eq!(route(&Method::GET, "/write"), Route::WrongMethod);
+        assert_eq!(route(&Method::HEAD, "/ping"), Route::Ping);
+        assert_eq!(route(&Method::GET, "/x/health"), Route::Health);
+        assert_eq!(route(&Method::POST, "/ping"), Route::WrongMethod);
+        assert_eq!(route(&Method::POST, "*"), Route::Unknown);
+    }
+
+    #[test]
+    fn credentials_match_as_they_are_and_escaped_and_only_if_all_three_do() {
+        let wanted = Credentials {
+            db: "d".into(),
+            user: "u".into(),
+            password: "a+b%é".into(),
+        };
+        let names = |query: &str| Query::parse(query).names(&wanted);
+        assert!(names("db=d&u=u&p=a+b%25%C3%A9&precision=n"));
+        assert!(names("precision=n&p=a%2Bb%25%c3%a9&u=u&db=d"));
+        assert!(names("db=d&u=u&p=a%2Bb%%C3%A9"));
+        for bad in [
+            "",
+            "db=d&u=u",
+            "db=d&u=u&p=a+b",
+            "db=x&u=u&p=a+b%25%C3%A9",
+            "db=d&u=x&p=a+b%25%C3%A9",
+        ] {
+            assert!(!names(bad), "{bad}");
+        }
+        assert!(
+            !names("db=d&u=u&p=wrong&p=a+b%25%C3%A9"),
+            "the first counts"
+        );
+    }
+
+    #[test]
+    fn an_agave_password_with_a_percent_sign_needs_no_escape() {
+        let wanted = Credentials {
+            db: "d".into(),
+            user: "u".into(),
+            password: "a%41".into(),
+        };
+        assert!(Query::parse("db=d&u=u&p=a%41").names(&wanted));
+    }
+
+    #[test]
+    fn a_missing_precision_is_nanoseconds_and_an_unknown_one_is_none() {
+        assert_eq!(
+            Query::parse("db=d").precision(),
+            Some(Precision::Nanoseconds)
+        );
+        assert_eq!(
+            Query::parse("precision=ms").precision(),
+            Some(Precision::Milliseconds)
+        );
+        assert_eq!(
+            Query::parse("precision=%C2%B5").precision(),
+            Some(Precision::Microseconds)
+        );
+        assert_eq!(Query::parse("precision=day").precision(), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! The end of the listener, and the sockets that outlive it: an Agave validator never repeats a push.
+
+use super::*;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn socket() -> (TcpListener, SocketAddr) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_connected_before_the_signal_to_stop_may_push_after_it() {
+    let sink = Sink::start();
+    let (mut new, mut half) = (sink.client().await, sink.client().await);
+    let mut kept = sink.client().await;
+    kept.write(&post("", b"a,host_id=A x=1i 5\n")).await;
+    assert_eq!(kept.status().await, Some(204));
+    let request = post("", b"b,host_id=A x=1i 5\n");
+    half.write(&request[..20]).await;
+    until("all are served", || {
+        sink.number("faultline_ingest_connections", "") == 3.0
+    })
+    .await;
+    sink.stage.stop().set();
+    new.write(&request).await;
+    kept.write(&request).await;
+    half.write(&request[20..]).await;
+    for client in [&mut new, &mut kept, &mut half] {
+        assert_eq!(client.status().await, Some(204));
+        assert_eq!(
+            client.status().await,
+            None,
+            "and then the connection is closed"
+        );
+    }
+    assert_eq!(sink.seen().lines.len(), 4);
+    assert!(sink.stage.end(PATIENCE).await.is_empty());
+}
+
+/// The push and the end of the connection cross: the sender is not told, but the lines are not lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_that_crosses_the_end_of_its_connection_counts() {
+    let sink = Sink::limited(Limits {
+        idle: Duration::from_millis(50),
+        ..LIMITS
+    });
+    let mut stream = tokio::net::TcpStream::connect(sink.address).await.unwrap();
+    let mut byte = [0];
+    let ended = tokio::time::timeout(PATIENCE, stream.read(&mut byte))
+        .await
+        .unwrap();
+    assert_eq!(ended.unwrap(), 0, "the idle connection is ended");
+    stream
+        .write_all(&post("", b"a,host_id=A x=1i 5\n"))
+        .await
+        .unwrap();
+    until("the push is taken", || sink.seen().lines.len() == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_in_a_socket_of_our_own_at_the_end_is_let_in() {
+    let parts = || IngestParts {
+        intake: Kept::default(),
+        clock: Clock::start(),
+        budget: Budget::default(),
+        forward: None,
+    };
+    let listener = Listener::build(&ingest(None), parts()).ok().unwrap();
+    let address = listener.local_addr().unwrap();
+    let (mut first, mut second) = (
+        Client::connect(address).await,
+        Client::connect(address).await,
+    );
+    let request = post("", b"a,host_id=A x=1i 5\n");
+    first.write(&request).await;
+    second.write(&request[..20]).await;
+    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    stage.stop().set();
+    stage.task("ingest", |stop| listener.run(stop));
+    second.write(&request[20..]).await;
+    assert_eq!(
+        (first.status().await, second.status().await),
+        (Some(204), Some(204))
+    );
+    assert!(stage.end(PATIENCE).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_in_a_socket_that_was_handed_over_is_served_by_the_next_process() {
+    let (socket, address) = socket();
+    let first = Sink::on(vec![
+        Bound::handed_over(socket.try_clone().unwrap()).unwrap(),
+    ]);
+    assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
+    assert!(first.stage.end(PATIENCE).await.is_empty());
+    let mut waiting = Client::connect(address).await;
+    waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
+    let second = Sink::on(vec![Bound::handed_over(socket).unwrap()]);
+    assert_eq!(waiting.status().await, Some(204));
+    assert_eq!(
+        (
+            first.kept.0.lock().unwrap().lines.len(),
+            second.seen().lines.len()
+        ),
+        (1, 1)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_sockets_are_listened_on_also_in_the_file_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ingest.sock");
+    let ((one, first), (other, second)) = (socket(), socket());
+    let unix = UnixListener::bind(&path).unwrap();
+    let sockets = [one, other]
+        .map(|socket| Bound::handed_over(socket).unwrap())
+        .into_iter()
+        .chain([Bound::handed_over_unix(unix).unwrap()])
+        .collect();
+    let sink = Sink::on(sockets);
+    let request = post("Connection: close\r\n", b"a,host_id=A x=1i 5\n");
+    for address in [first, second, first] {
+        let mut client = Client::connect(address).await;
+        client.write(&request).await;
+        assert_eq!(client.status().await, Some(204));
+    }
+    let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+    stream.write_all(&request).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert_eq!(sink.seen().lines.len(), 4);
+}
+
+#[test]
+fn pushes_from_other_machines_are_taken_only_if_somebody_says_so() {
+    let parts = || IngestParts {
+        intake: Kept::default(),
+        clock: Clock::start(),
+        budget: Budget::default(),
+        forward: None,
+    };
+    let open = || vec![Bound::handed_over(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
+    let told = config::Ingest {
+        beyond_loopback: true,
+        ..ingest(None)
+    };
+    let refused = Listener::from_sockets(open(), &ingest(None), parts())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(refused.contains("beyond_loopback"), "{refused}");
+    assert!(Listener::from_sockets(open(), &told, parts()).is_ok());
+    let other = config::Ingest {
+        listen: "192.0.2.1:0".parse().unwrap(),
+        ..ingest(None)
+    };
+    assert!(matches!(check(&other), Err(Error::NotLoopback(_))));
+    assert!(
+        check(&config::Ingest {
+            listen: other.listen,
+            ..told
+        })
+        .is_ok()
+    );
+}

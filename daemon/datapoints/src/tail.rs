@@ -1,0 +1,85 @@
+//! The validator's log as the second input: a file followed over rotation, or a unit's journal.
+//!
+//! The log contains the same datapoints as the pushes, so one input is enough. It starts at the
+//! log's end, without history. Then every line counts once, over rotations and restarts of
+//! `journalctl`. `faultline_log_tail` and [`journal`] list the exceptions.
+
+pub mod file;
+pub mod journal;
+#[cfg(test)]
+#[path = "../../log-tail/tests/file/probe.rs"]
+mod probe;
+
+pub use faultline_log_tail::{LogStatus, StartStep, StatusHandle};
+pub use file::FileTail;
+pub use journal::JournalTail;
+
+use crate::validator::intake::{Intake, Push};
+use faultline_core::clock::Clock;
+use faultline_core::config::Log;
+use faultline_log_tail::{RecordSink, RecordWriter};
+use faultline_metrics::Stamp;
+
+#[derive(Debug, Clone)]
+pub struct Parts {
+    pub intake: Intake,
+    pub clock: Clock,
+}
+
+#[derive(Debug)]
+pub enum LogTail {
+    File(FileTail),
+    Journal(JournalTail),
+}
+
+impl LogTail {
+    /// An unreadable file is a problem of the status and not an error: the validator may create it
+    /// later. The log's existing content never counts.
+    pub fn build(config: &Log, parts: Parts) -> Self {
+        match config {
+            Log::File(path) => LogTail::File(FileTail::open(path, parts)),
+            Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, parts)),
+        }
+    }
+
+    pub fn status(&self) -> StatusHandle {
+        match self {
+            LogTail::File(tail) => tail.status(),
+            LogTail::Journal(tail) => tail.status(),
+        }
+    }
+}
+
+/// The daemon's intake as a sink of log records.
+struct IntakeSink {
+    intake: Intake,
+    push: Option<Push>,
+}
+
+impl RecordSink for IntakeSink {
+    fn begin(&mut self, now: Stamp) {
+        self.push = Some(self.intake.begin(now));
+    }
+
+    fn record(&mut self, record: &str) {
+        if let Some(push) = &mut self.push {
+            push.log_line(record);
+        }
+    }
+
+    fn bad(&mut self) {
+        if let Some(push) = &mut self.push {
+            push.bad_line();
+        }
+    }
+
+    fn commit(&mut self, at: Stamp) {
+        if let Some(push) = self.push.take() {
+            self.intake.commit(push, at);
+        }
+    }
+}
+
+fn record_writer(intake: Intake) -> RecordWriter {
+    RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
+}

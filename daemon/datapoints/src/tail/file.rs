@@ -1,0 +1,69 @@
+//! Follows a log file on its own thread and feeds the intake.
+
+use super::{Parts, record_writer};
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_log_tail::{Follower, POLL, StatusHandle};
+use faultline_metrics::{Problem, Status};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+
+/// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
+#[derive(Debug)]
+pub struct FileTail {
+    /// `None` while its file system has not responded.
+    follower: Option<Follower>,
+    opening: Receiver<Follower>,
+    path: PathBuf,
+    status: StatusHandle,
+    clock: Clock,
+}
+
+impl FileTail {
+    /// Starts at the file's current end.
+    pub fn open(path: &Path, parts: Parts) -> Self {
+        let (now, writer) = (parts.clock.now(), record_writer(parts.intake));
+        let (status, opened) = (writer.status().clone(), path.to_owned());
+        status.begin(&path.into(), now);
+        let opening = PathThread::new("log-open")
+            .start(move || Follower::open(&opened, writer, now))
+            .unwrap_or_else(|_| channel().1);
+        FileTail {
+            follower: opening.recv_timeout(ANSWERS_WITHIN).ok(),
+            opening,
+            path: path.to_owned(),
+            status,
+            clock: parts.clock,
+        }
+    }
+
+    pub fn status(&self) -> StatusHandle {
+        self.status.clone()
+    }
+
+    /// At the signal, an incomplete line does not count.
+    pub fn run(self, stop: Stop) {
+        let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
+            let words = format!(
+                "{}: no thread could open it; restart the daemon",
+                faultline_text::path(&self.path)
+            );
+            self.status
+                .settle(Some(Problem::new(Status::Broken, words)));
+            while !stop.is_set() {
+                stop.sleep(POLL);
+            }
+            return;
+        };
+        while !stop.is_set() {
+            if follower.poll(self.clock.now()) {
+                std::thread::yield_now();
+            } else {
+                stop.sleep(POLL);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

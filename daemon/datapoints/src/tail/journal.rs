@@ -1,0 +1,329 @@
+//! A unit's journal, through `journalctl`.
+//!
+//! `--output=json` has one entry per line, whatever its bytes. A restarted `journalctl` continues
+//! at the last cursor. We use `--cursor` and skip that entry: `--after-cursor` of systemd before
+//! 255 loses the first entry if the cursor's entry is gone. Before the first entry, `--since` is
+//! the daemon's start.
+//!
+//! Missing messages: those that journald dropped (`RateLimitBurst=`, 10,000 in 30 s by default),
+//! vacuumed before they were read, or cut at `LineMax=` (48 KiB). A daemon started just after the
+//! wall clock was set back reads a little history.
+//!
+//! journald splits a service's output at newlines. A datapoint with newlines arrives as several
+//! entries, which are joined as in a file.
+
+mod entry;
+
+use super::{Parts, record_writer};
+use entry::Entry;
+use faultline_agave::log::LogSplitter;
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::{Stop, program};
+use faultline_log_tail::{RecordWriter, StatusHandle};
+use faultline_metrics::{Problem, Status};
+use std::io::{self, ErrorKind};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Child;
+use tokio::time::{sleep, timeout};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{AnyDelimiterCodec, Decoder};
+
+/// Longer JSON lines are skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
+const MOST_LINE: usize = 1024 * 1024;
+
+const CHUNK_BYTES: usize = 64 * 1024;
+
+const MOST_COMPLAINT: usize = 400;
+
+/// Maximum wait for journalctl and its error output after its output ended.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Before the first restart of journalctl; doubled each time it ends without an entry.
+    first: Duration,
+    most: Duration,
+    /// journalctl that runs this long without an error is working.
+    settled: Duration,
+}
+
+const PACE: Pace = Pace {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(30),
+    settled: Duration::from_secs(2),
+};
+
+#[derive(Debug)]
+pub struct JournalTail {
+    program: String,
+    unit: String,
+    clock: Clock,
+    writer: RecordWriter,
+    splitter: LogSplitter,
+    since: Duration,
+    cursor: Option<String>,
+    pace: Pace,
+}
+
+impl JournalTail {
+    /// Starts at the current end. Does not start journalctl yet.
+    pub fn new(unit: &str, parts: Parts) -> Self {
+        Self::with(
+            "journalctl",
+            unit,
+            parts.clock,
+            record_writer(parts.intake),
+            PACE,
+        )
+    }
+
+    fn with(program: &str, unit: &str, clock: Clock, writer: RecordWriter, pace: Pace) -> Self {
+        JournalTail {
+            program: program.to_owned(),
+            unit: unit.to_owned(),
+            clock,
+            writer,
+            splitter: LogSplitter::new(),
+            since: clock.now().unix,
+            cursor: None,
+            pace,
+        }
+    }
+
+    pub fn status(&self) -> StatusHandle {
+        self.writer.status().clone()
+    }
+
+    pub async fn run(mut self, stop: Stop) {
+        let mut pause = self.pace.first;
+        loop {
+            let before = self.cursor.clone();
+            let problem = tokio::select! {
+                problem = self.follow() => problem,
+                () = stop.wait() => return,
+            };
+            self.writer.status().settle(Some(problem));
+            if self.cursor != before {
+                pause = self.pace.first;
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stop.wait() => return,
+            }
+            pause = (pause * 2).min(self.pace.most);
+        }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let from = match &self.cursor {
+            Some(cursor) => format!("--cursor={cursor}"),
+            None => format!(
+                "--since=@{}.{:06}",
+                self.since.as_secs(),
+                self.since.subsec_micros()
+            ),
+        };
+        // --all: without it, a message of more than 4 KiB is null. --no-tail: without it, only the last ten are shown.
+        [
+            "--follow",
+            "--no-tail",
+            "--no-pager",
+            "--all",
+            "--output=json",
+            "--output-fields=MESSAGE",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .chain([format!("--unit={}", self.unit), from])
+        .collect()
+    }
+
+    fn start(&self) -> io::Result<Child> {
+        let mut command = program(&self.program);
+        command
+            .args(self.arguments())
+            .env("LC_ALL", "C")
+            .env("SYSTEMD_COLORS", "0");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// One run of journalctl; returns why it ended.
+    async fn follow(&mut self) -> Problem {
+        let mut child = match self.start() {
+            Ok(child) => child,
+            Err(error) => return self.not_started(&error),
+        };
+        let (Some(mut output), Some(mut errors)) = (child.stdout.take(), child.stderr.take())
+        else {
+            return Problem::new(Status::Broken, format!("{} has no output", self.program));
+        };
+        let mut complaint = Complaint::default();
+        let mut lines =
+            AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
+        let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
+        let mut journal_output = [0; MOST_COMPLAINT];
+        let (mut errors_open, mut settled) = (true, false);
+        let quiet = sleep(self.pace.settled);
+        tokio::pin!(quiet);
+        loop {
+            tokio::select! {
+                count = output.read_buf(&mut buffer) => match count {
+                    Ok(count) if count > 0 => {
+                        settled |= self.take(&mut lines, &mut buffer);
+                        buffer.reserve(CHUNK_BYTES);
+                    }
+                    Ok(_) | Err(_) => break,
+                },
+                count = errors.read(&mut journal_output), if errors_open => {
+                    let count = count.unwrap_or(0);
+                    errors_open = count > 0;
+                    complaint.hear(journal_output.get(..count).unwrap_or_default());
+                }
+                () = &mut quiet, if !settled => {
+                    settled = true;
+                    self.writer.status().settle(complaint.refusal(&self.unit));
+                }
+            }
+        }
+        complaint.hear_out(&mut errors).await;
+        let status = timeout(STDERR_TIMEOUT, child.wait())
+            .await
+            .ok()
+            .and_then(Result::ok);
+        self.ended(status, &complaint)
+    }
+
+    /// True if the output has an entry. The cursor moves with the commit. Nothing in here awaits,
+    /// so that a stop leaves both done or neither.
+    fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
+        let JournalTail {
+            writer,
+            splitter,
+            cursor,
+            clock,
+            ..
+        } = self;
+        let mut entries = false;
+        let mut batch = writer.begin(clock.now());
+        while let Some(line) = lines.decode(output).transpose() {
+            // Too long; the rest of it is skipped.
+            let Ok(line) = line else {
+                batch.bad();
+                continue;
+            };
+            // "-- Journal begins at ...", "-- Reboot --"
+            if line.is_empty() || line.starts_with(b"-- ") {
+                continue;
+            }
+            match Entry::parse(&line) {
+                None => batch.bad(),
+                Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
+                Some(entry) => {
+                    for message in entry.messages() {
+                        batch.text(splitter, message);
+                        batch.text(splitter, b"\n");
+                    }
+                    *cursor = Some(entry.cursor);
+                    entries = true;
+                }
+            }
+        }
+        batch.commit();
+        if entries {
+            writer.status().settle(None);
+        }
+        entries
+    }
+
+    fn not_started(&self, error: &io::Error) -> Problem {
+        let program = &self.program;
+        match error.kind() {
+            ErrorKind::NotFound => {
+                Problem::new(Status::Absent, format!("{program} is not installed here"))
+            }
+            ErrorKind::PermissionDenied => Problem::new(
+                Status::Forbidden,
+                format!("{program} may not be started: {error}"),
+            ),
+            _ => Problem::new(
+                Status::Broken,
+                format!("{program} cannot be started: {error}"),
+            ),
+        }
+    }
+
+    fn ended(&self, status: Option<ExitStatus>, complaint: &Complaint) -> Problem {
+        complaint.refusal(&self.unit).unwrap_or_else(|| {
+            let how = status.map_or_else(
+                || "closed its output".to_owned(),
+                |status| format!("ended ({status})"),
+            );
+            Problem::new(
+                Status::Broken,
+                format!(
+                    "{} for {} {how}: {}",
+                    self.program,
+                    self.unit,
+                    complaint.text()
+                ),
+            )
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Complaint(Vec<u8>);
+
+impl Complaint {
+    fn hear(&mut self, journal_output: &[u8]) {
+        self.0.extend_from_slice(journal_output);
+        let surplus = self.0.len().saturating_sub(MOST_COMPLAINT);
+        self.0.drain(..surplus);
+    }
+
+    async fn hear_out(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
+        let mut journal_output = [0; MOST_COMPLAINT];
+        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut journal_output)).await
+            && count > 0
+        {
+            self.hear(journal_output.get(..count).unwrap_or_default());
+        }
+    }
+
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.is_empty() {
+            "it said nothing".to_owned()
+        } else {
+            words
+        }
+    }
+
+    /// A problem if a right is missing: journalctl only hints at it and continues with what it may
+    /// read.
+    fn refusal(&self, unit: &str) -> Option<Problem> {
+        let text = self.text();
+        let signs = [
+            "not seeing messages from other users",
+            "insufficient permissions",
+            "Permission denied",
+        ];
+        signs.iter().any(|sign| text.contains(sign)).then(|| {
+            let advice = "add the daemon's user to the group systemd-journal";
+            Problem::new(
+                Status::Forbidden,
+                format!("the journal of {unit} may not be read; {advice}"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+use super::*;
+use crate::tail::probe::{Probe, numbered};
+use faultline_core::supervisor::Stage;
+use faultline_testkit::eventually::eventually;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const QUICK: Pace = Pace {
+    first: Duration::from_millis(5),
+    most: Duration::from_millis(20),
+    settled: Duration::from_millis(50),
+};
+
+/// A journalctl whose n-th life prints `out.n` and `err.n`, then runs `end.n`; without these it is silent.
+const FAKE: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 9
+echo "$*" >>calls
+n=$(($(wc -l <calls)))
+if [ -e "err.$n" ]; then cat "err.$n" >&2; fi
+if [ -e "out.$n" ]; then cat "out.$n"; fi
+if [ -e "end.$n" ]; then . "./end.$n"; fi
+exec sleep 600
+"#;
+
+struct Rig {
+    dir: TempDir,
+    probe: Probe,
+    status: StatusHandle,
+    stage: Stage,
+}
+
+impl Rig {
+    fn over(prepare: impl FnOnce(&Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journalctl");
+        fs::write(&path, FAKE).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        prepare(dir.path());
+        Self::running(dir, path.to_str().unwrap())
+    }
+
+    fn running(dir: TempDir, program: &str) -> Self {
+        let probe = Probe::default();
+        let tail = JournalTail::with(
+            program,
+            "agave.service",
+            Clock::start(),
+            probe.records(),
+            QUICK,
+        );
+        let (status, mut stage) = (tail.status(), Stage::new("test", &Handle::current()));
+        stage.task("journal", |stop| tail.run(stop));
+        Rig {
+            dir,
+            probe,
+            status,
+            stage,
+        }
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
+        calls.lines().map(str::to_owned).collect()
+    }
+
+    fn sees(&self, count: usize) {
+        eventually(DEADLINE, "the records come", || {
+            (self.probe.count() >= count).then_some(())
+        });
+    }
+
+    fn problem(&self, wanted: impl Fn(&Problem) -> bool) -> Problem {
+        eventually(DEADLINE, "the problem is shown", || {
+            self.status
+                .snapshot()
+                .problem
+                .filter(|problem| wanted(problem))
+        })
+    }
+
+    async fn end(self) {
+        assert!(self.stage.end(DEADLINE).await.is_empty());
+    }
+}
+
+fn entry(number: u64) -> String {
+    let message = numbered(number);
+    format!(
+        "{}\n",
+        serde_json::json!({ "__CURSOR": format!("s=1;i={number}"), "MESSAGE": message.trim_end() })
+    )
+}
+
+fn entries(numbers: impl IntoIterator<Item = u64>) -> String {
+    numbers.into_iter().map(entry).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_new_journalctl_goes_on_behind_the_last_entry() {
+    let rig = Rig::over(|dir| {
+        let cut = entry(3);
+        let out = format!(
+            "-- Journal begins at Sat. --\n{}{}",
+            entries(0..3),
+            &cut[..cut.len() / 2]
+        );
+        fs::write(dir.join("out.1"), out).unwrap();
+        fs::write(dir.join("end.1"), "exit 1").unwrap();
+        // The entry pointed at comes first, and is left out.
+        fs::write(dir.join("out.2"), entries(2..6)).unwrap();
+        fs::write(dir.join("end.2"), "exit 0").unwrap();
+        // The entry pointed at was vacuumed: the first is a new one.
+        fs::write(dir.join("out.3"), entries(6..8)).unwrap();
+    });
+    rig.sees(8);
+    assert_eq!(rig.probe.numbers(), (0..8).collect::<Vec<_>>());
+    assert_eq!(rig.probe.bad(), 0);
+    let calls = rig.calls();
+    assert!(
+        calls[0].contains("--unit=agave.service --since=@"),
+        "{calls:?}"
+    );
+    assert!(calls[1].ends_with("--cursor=s=1;i=2"), "{calls:?}");
+    assert!(calls[2].ends_with("--cursor=s=1;i=5"), "{calls:?}");
+    assert!(rig.status.snapshot().up);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl() {
+    let line = |cursor: u32, message: &str| {
+        format!(
+            "{}\n",
+            serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message })
+        )
+    };
+    let rig = Rig::over(|dir| {
+        let head =
+            "[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one";
+        fs::write(dir.join("out.1"), line(1, head)).unwrap();
+        fs::write(dir.join("end.1"), "exit 0").unwrap();
+        fs::write(dir.join("out.2"), line(2, "    two\" thread=\"x\"")).unwrap();
+    });
+    rig.sees(1);
+    assert!(rig.probe.seen()[0].ends_with("message=\"one\ntwo\" thread=\"x\""));
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn garbage_and_giants_cost_themselves_only() {
+    let rig = Rig::over(|dir| {
+        let giant = serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MOST_LINE) });
+        fs::write(
+            dir.join("out.1"),
+            format!("{}not json\n{giant}\n{}", entry(0), entry(1)),
+        )
+        .unwrap();
+    });
+    rig.sees(2);
+    assert_eq!(rig.probe.numbers(), [0, 1]);
+    assert_eq!(rig.probe.bad(), 2);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_missing_journalctl_is_absent() {
+    let rig = Rig::running(tempfile::tempdir().unwrap(), "/nonexistent/journalctl");
+    let problem = rig.problem(|_| true);
+    assert_eq!(
+        problem,
+        Problem::new(
+            Status::Absent,
+            "/nonexistent/journalctl is not installed here"
+        )
+    );
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_journalctl_that_ends_is_broken_in_its_own_words() {
+    let rig = Rig::over(|dir| {
+        for life in 1..50 {
+            fs::write(
+                dir.join(format!("err.{life}")),
+                "Failed to add match:\nInvalid argument\n",
+            )
+            .unwrap();
+            fs::write(dir.join(format!("end.{life}")), "exit 1").unwrap();
+        }
+    });
+    let problem = rig.problem(|problem| problem.what.contains("Invalid"));
+    assert_eq!(problem.status, Status::Broken);
+    assert!(
+        problem.what.ends_with(
+            "for agave.service ended (exit status: 1): Failed to add match: Invalid argument"
+        ),
+        "{problem}"
+    );
+    eventually(DEADLINE, "it is started anew", || {
+        (rig.calls().len() > 3).then_some(())
+    });
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() {
+    let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
+    let rig = Rig::over(|dir| {
+        fs::write(dir.join("err.1"), hint).unwrap();
+        fs::write(
+            dir.join("end.1"),
+            "while [ ! -e go ]; do sleep 0.01; done; cat go",
+        )
+        .unwrap();
+    });
+    let problem = rig.problem(|problem| problem.status == Status::Forbidden);
+    assert!(problem.what.contains("systemd-journal"), "{problem}");
+    fs::write(rig.dir.path().join("new"), entry(0)).unwrap();
+    fs::rename(rig.dir.path().join("new"), rig.dir.path().join("go")).unwrap();
+    rig.sees(1);
+    eventually(DEADLINE, "it is up", || {
+        rig.status.snapshot().up.then_some(())
+    });
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_silent_journalctl_is_up_and_ends_with_the_daemon() {
+    let rig = Rig::over(|_| {});
+    eventually(DEADLINE, "it is up", || {
+        rig.status.snapshot().up.then_some(())
+    });
+    assert_eq!(rig.status.snapshot().last_line, None);
+    rig.end().await;
+}

@@ -1,0 +1,191 @@
+//! Datapoints beyond the catalog, from the operator's allow-list.
+
+mod values;
+
+pub use values::Values;
+
+use faultline_agave::line::{Point, Value};
+use faultline_core::config::{AllowedKind, Datapoints, label_name};
+use foldhash::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug, Clone, Default)]
+pub struct AllowList {
+    by_name: HashMap<Box<[u8]>, AllowedFields>,
+    max_series: usize,
+    groups: usize,
+    /// Unique per list. 0 is the empty list's.
+    id: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct AllowedFields {
+    name: Arc<str>,
+    /// Each field once, with its number.
+    fields: [Vec<(Box<str>, usize)>; BUCKETS],
+    fields_len: usize,
+    groups: Vec<Group>,
+}
+
+/// Fields of one datapoint that have the same allowed tags.
+#[derive(Debug, Clone)]
+struct Group {
+    tags: Arc<[Arc<str>]>,
+    number: usize,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    field: Arc<str>,
+    kind: AllowedKind,
+    /// The number of its field in [`AllowedFields::fields`].
+    field_at: usize,
+}
+
+const BUCKETS: usize = 64;
+
+/// A hash of length and three letters, which excludes most fields of a line.
+fn bucket(key: &str) -> usize {
+    let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
+    let len = key.len();
+    (len + 3 * byte(0) + 5 * byte(len / 2) + 7 * byte(len.saturating_sub(1))) % BUCKETS
+}
+
+impl AllowList {
+    pub fn new(config: &Datapoints) -> Self {
+        static LISTS: AtomicU64 = AtomicU64::new(1);
+        let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
+        let mut groups = 0;
+        for allowed in &config.allow {
+            let name = allowed.name.as_str();
+            let fields_of = by_name
+                .entry(name.as_bytes().into())
+                .or_insert_with(|| AllowedFields::new(name));
+            let tags = allowed
+                .tags
+                .iter()
+                .map(|tag| label_name(tag).collect::<String>().into())
+                .collect();
+            fields_of.add(&allowed.field, allowed.kind, tags, &mut groups);
+        }
+        let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
+        AllowList {
+            by_name,
+            max_series,
+            groups,
+            id: LISTS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    pub fn fields_of(&self, name: &[u8]) -> Option<&AllowedFields> {
+        if self.by_name.is_empty() {
+            None
+        } else {
+            self.by_name.get(name)
+        }
+    }
+
+    pub fn max_series(&self) -> usize {
+        self.max_series
+    }
+}
+
+impl AllowedFields {
+    fn new(name: &str) -> Self {
+        AllowedFields {
+            name: name.into(),
+            fields: std::array::from_fn(|_| Vec::new()),
+            fields_len: 0,
+            groups: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, field: &str, kind: AllowedKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
+        let field_at = self.field_at(field).unwrap_or_else(|| {
+            if let Some(bucket) = self.fields.get_mut(bucket(field)) {
+                bucket.push((field.into(), self.fields_len));
+            }
+            self.fields_len += 1;
+            self.fields_len - 1
+        });
+        let entry = Entry {
+            field: field.into(),
+            kind,
+            field_at,
+        };
+        match self.groups.iter_mut().find(|group| group.tags == tags) {
+            Some(group) => group.entries.push(entry),
+            None => {
+                self.groups.push(Group {
+                    tags,
+                    number: *groups,
+                    entries: vec![entry],
+                });
+                *groups += 1;
+            }
+        }
+    }
+
+    fn field_at(&self, key: &str) -> Option<usize> {
+        self.fields
+            .get(bucket(key))?
+            .iter()
+            .find(|(name, _)| **name == *key)
+            .map(|(_, at)| *at)
+    }
+
+    /// Reads the allowed fields in one pass. Of repeated keys the first counts. Stops at a
+    /// malformed field. True if a number was found.
+    fn read(&self, point: &Point<'_>, found: &mut Vec<Found>) -> bool {
+        found.clear();
+        found.resize(self.fields_len, Found::Missing);
+        let (mut left, mut any) = (self.fields_len, false);
+        for field in point.fields().map_while(Result::ok) {
+            let cell = self.field_at(field.key).and_then(|at| found.get_mut(at));
+            let Some(cell) = cell.filter(|cell| matches!(cell, Found::Missing)) else {
+                continue;
+            };
+            *cell = field
+                .value()
+                .ok()
+                .and_then(number)
+                .map_or(Found::NoNumber, Found::Number);
+            any |= matches!(cell, Found::Number(_));
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        any
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    Missing,
+    NoNumber,
+    Number(f64),
+}
+
+/// The value of the tag with this label; "" if the point lacks it.
+fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
+    let tag = point
+        .tags()
+        .flatten()
+        .find(|tag| label_name(tag.key).eq(label.chars()));
+    tag.map_or("", |tag| tag.value)
+}
+
+fn number(value: Value<'_>) -> Option<f64> {
+    match value {
+        Value::Int(n) => Some(n as f64),
+        Value::Float(x) => Some(x).filter(|x| x.is_finite()),
+        Value::Bool(b) => Some(f64::from(u8::from(b))),
+        Value::Str(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

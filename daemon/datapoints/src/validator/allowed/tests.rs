@@ -1,0 +1,236 @@
+use super::*;
+use faultline_core::config::Allowed;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn allowed(name: &str, field: &str, kind: AllowedKind, tags: &[&str]) -> Allowed {
+    Allowed {
+        name: name.into(),
+        field: field.into(),
+        kind,
+        tags: tags.iter().map(|tag| (*tag).into()).collect(),
+    }
+}
+
+/// Name, labels and value of a series.
+type Shown = (String, Vec<(String, String)>, f64);
+
+fn series(values: &Values) -> Vec<Shown> {
+    let mut readings = Vec::new();
+    values.readings(true, &mut readings);
+    let overflow = readings.pop().unwrap();
+    assert_eq!(overflow.metric.name, "faultline_datapoint_overflow_total");
+    let series = readings.into_iter().map(|reading| {
+        let labels = reading
+            .labels
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("/");
+        let tags = reading
+            .tags
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        (
+            format!("{} {labels}", reading.metric.name),
+            tags,
+            reading.value.number().unwrap(),
+        )
+    });
+    series.collect()
+}
+
+fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
+    let point = Point::parse(line.as_bytes()).unwrap();
+    list.fields_of(point.name().as_bytes())
+        .is_some_and(|fields_of| values.add(list, fields_of, &point))
+}
+
+/// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.
+type Model = (BTreeMap<(bool, String, String, Vec<String>), f64>, u64);
+
+fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
+    let (mut all, mut overflow) = (BTreeMap::new(), 0);
+    // Those with the same tags go together, which decides who is refused.
+    let group = |entry: &&Allowed| {
+        entries
+            .iter()
+            .position(|e| (&e.name, &e.tags) == (&entry.name, &entry.tags))
+    };
+    let mut entries: Vec<&Allowed> = entries.iter().collect();
+    entries.sort_by_key(group);
+    for line in lines {
+        let point = Point::parse(line.as_bytes()).unwrap();
+        for entry in entries.iter().filter(|entry| entry.name == point.name()) {
+            let value = point
+                .field(&entry.field)
+                .and_then(|field| field.value().ok())
+                .and_then(number);
+            let is_sum = entry.kind == AllowedKind::Delta;
+            let Some(value) = value.filter(|value| !is_sum || *value >= 0.0) else {
+                continue;
+            };
+            let tags = entry
+                .tags
+                .iter()
+                .filter_map(|tag| Some(point.tag(tag)?.to_owned()))
+                .collect();
+            let key = (is_sum, entry.name.clone(), entry.field.clone(), tags);
+            if all.len() >= most && !all.contains_key(&key) {
+                overflow += 1;
+                continue;
+            }
+            let held: &mut f64 = all.entry(key).or_insert(0.0);
+            *held = if is_sum { *held + value } else { value };
+        }
+    }
+    (all, overflow)
+}
+
+fn entries() -> impl Strategy<Value = Vec<Allowed>> {
+    let kind = prop_oneof![Just(AllowedKind::Level), Just(AllowedKind::Delta)];
+    let entry =
+        ("[ab]", "(f|g|gg)", kind, proptest::bool::ANY).prop_map(|(name, field, kind, tagged)| {
+            allowed(&name, &field, kind, if tagged { &["t"] } else { &[] })
+        });
+    // The loader takes the same field only once.
+    proptest::collection::vec(entry, 0..6).prop_map(|entries| {
+        let mut seen = std::collections::BTreeSet::new();
+        entries
+            .into_iter()
+            .filter(|entry| {
+                seen.insert((
+                    entry.name.clone(),
+                    entry.field.clone(),
+                    entry.kind == AllowedKind::Delta,
+                ))
+            })
+            .collect()
+    })
+}
+
+fn lines() -> impl Strategy<Value = Vec<String>> {
+    let field = "(f|g|gg|h)=(-?[0-9]{1,3}i|[0-9]\\.5|true|\"x, y\"|NaN|bad)";
+    let fields = proptest::collection::vec(field, 1..5).prop_map(|fields| fields.join(","));
+    let tags = prop_oneof![
+        Just(String::new()),
+        "[xy]".prop_map(|tag| format!(",t={tag}")),
+        Just(",u=z".to_owned())
+    ];
+    let line = ("[abc]", tags, fields, 0..9_u8)
+        .prop_map(|(name, tags, fields, time)| format!("{name},host_id=A{tags} {fields} {time}"));
+    proptest::collection::vec(line, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn one_pass_over_a_line_gives_what_looking_for_each_field_gives(
+        entries in entries(), lines in lines(), most in prop_oneof![0..12_usize, Just(100)], cut in 0..40_usize,
+    ) {
+        let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: most as u64 });
+        // What is summed apart and merged later is the same, as long as there is room.
+        let (mut values, mut later) = (Values::default(), Values::default());
+        let cut = if most < 100 { lines.len() } else { cut.min(lines.len()) };
+        for (at, line) in lines.iter().enumerate() {
+            add(if at < cut { &mut values } else { &mut later }, &list, line);
+        }
+        values.merge(most, later);
+        let (expected, overflow) = model(&entries, most, &lines);
+        let mut readings = Vec::new();
+        values.readings(true, &mut readings);
+        prop_assert_eq!(readings.pop().and_then(|reading| reading.value.number()), Some(overflow as f64));
+        let told: Vec<_> = readings
+            .iter()
+            .map(|reading| {
+                let tags = reading.tags.iter().map(|(_, value)| value.to_string()).collect();
+                let is_sum = reading.metric.name.ends_with("_total");
+                ((is_sum, reading.labels[0].to_string(), reading.labels[1].to_string(), tags), reading.value.number())
+            })
+            .collect();
+        let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        prop_assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn a_list_that_is_loaded_again_goes_on_with_the_same_series() {
+    let entry = |kind| allowed("a", "f", kind, &["t"]);
+    let list = |allow: Vec<Allowed>| {
+        AllowList::new(&Datapoints {
+            allow,
+            max_series: 10,
+        })
+    };
+    let (first, second) = (
+        list(vec![entry(AllowedKind::Delta)]),
+        list(vec![
+            allowed("b", "f", AllowedKind::Level, &[]),
+            entry(AllowedKind::Delta),
+        ]),
+    );
+    let mut values = Values::default();
+    for list in [&first, &second, &first, &second] {
+        assert!(add(&mut values, list, "a,host_id=A,t=x f=2i 1"));
+    }
+    assert!(add(&mut values, &second, "b,host_id=A f=3i 1"));
+    let sum = (
+        "agave_datapoint_sum_total a/f".to_owned(),
+        vec![("t".to_owned(), "x".to_owned())],
+        8.0,
+    );
+    assert_eq!(
+        series(&values),
+        [
+            ("agave_datapoint b/f".to_owned(), Vec::new(), 3.0),
+            sum.clone()
+        ]
+    );
+    values.forget_levels();
+    assert_eq!(series(&values), [sum]);
+    assert!(add(&mut values, &second, "b,host_id=A f=4i 1"));
+    assert!(add(&mut values, &second, "a,host_id=A,t=x f=2i 2"));
+    assert_eq!(
+        series(&values)
+            .iter()
+            .map(|series| series.2)
+            .collect::<Vec<_>>(),
+        [4.0, 10.0]
+    );
+}
+
+#[test]
+fn levels_and_sums_together_are_never_more_than_the_limit() {
+    let allow = [AllowedKind::Level, AllowedKind::Delta]
+        .map(|kind| allowed("a", "f", kind, &[]))
+        .into();
+    let list = AllowList::new(&Datapoints {
+        allow,
+        max_series: 1,
+    });
+    let mut values = Values::default();
+    assert!(add(&mut values, &list, "a,host_id=A f=2i 1"));
+    assert_eq!(series(&values).len(), 1);
+}
+
+#[test]
+fn a_tag_that_is_no_label_name_is_found_by_the_name_it_becomes() {
+    let list = AllowList::new(&Datapoints {
+        allow: vec![allowed(
+            "a",
+            "f",
+            AllowedKind::Level,
+            &["cf-name", "9", "e\u{301}"],
+        )],
+        max_series: 10,
+    });
+    let mut values = Values::default();
+    assert!(add(
+        &mut values,
+        &list,
+        "a,host_id=A,cf-name=x,9=y,e\u{301}=z f=2i 1"
+    ));
+    let tags = [("_", "y"), ("cf_name", "x"), ("e_", "z")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(series(&values)[0].1, tags);
+}

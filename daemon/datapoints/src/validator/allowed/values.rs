@@ -1,0 +1,232 @@
+use super::{AllowList, AllowedFields, Entry, Found, Group, value_of};
+use faultline_agave::line::Point;
+use faultline_core::config::AllowedKind;
+use faultline_metrics::metrics::{daemon, validator as v};
+use faultline_metrics::{Reading, Text};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The maximum delta, see [`crate::validator::tally`].
+const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
+
+/// Identifies a series; levels sort before sums.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    is_sum: bool,
+    name: Arc<str>,
+    field: Arc<str>,
+    /// Names and values, sorted by name. Prometheus treats an empty label as absent: it is left
+    /// out, so that equal keys mean equal series.
+    tags: Box<[(Arc<str>, Arc<str>)]>,
+}
+
+impl Key {
+    fn new(name: &Arc<str>, group: &Group, entry: &Entry, tags: &[&str]) -> Self {
+        let names = group.tags.iter().cloned();
+        let mut tags: Vec<(Arc<str>, Arc<str>)> = names
+            .zip(tags.iter().map(|value| Arc::<str>::from(*value)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        tags.sort();
+        Key {
+            is_sum: entry.kind == AllowedKind::Delta,
+            name: Arc::clone(name),
+            field: Arc::clone(&entry.field),
+            tags: tags.into(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Series {
+    key: Key,
+    value: f64,
+}
+
+/// Levels and sums of allowed fields, including those of earlier lists.
+#[derive(Debug, Clone, Default)]
+pub struct Values {
+    series: Vec<Series>,
+    by_key: BTreeMap<Key, usize>,
+    overflow: u64,
+    /// By group of the list `list`, so that a line with known series needs no keys.
+    rows: Vec<Vec<Row>>,
+    list: u64,
+    found: Vec<Found>,
+}
+
+/// The series of a group's entries with these tags. Rows are sorted by their tags.
+#[derive(Debug, Clone)]
+struct Row {
+    tag_values: Box<[Arc<str>]>,
+    places: Vec<Option<usize>>,
+}
+
+impl Values {
+    pub fn add(&mut self, list: &AllowList, fields_of: &AllowedFields, point: &Point<'_>) -> bool {
+        let mut found = std::mem::take(&mut self.found);
+        let used = fields_of.read(point, &mut found);
+        if used {
+            if self.list != list.id {
+                (self.list, self.rows) = (list.id, Vec::new());
+            }
+            self.rows.resize(list.groups, Vec::new());
+            for group in &fields_of.groups {
+                self.add_group(list.max_series, &fields_of.name, group, point, &found);
+            }
+        }
+        self.found = found;
+        used
+    }
+
+    fn add_group(
+        &mut self,
+        most: usize,
+        name: &Arc<str>,
+        group: &Group,
+        point: &Point<'_>,
+        found: &[Found],
+    ) {
+        let tags: Vec<&str> = group
+            .tags
+            .iter()
+            .map(|label| value_of(point, label))
+            .collect();
+        let Some(rows) = self.rows.get_mut(group.number) else {
+            return;
+        };
+        let row = rows.binary_search_by(|row| {
+            row.tag_values
+                .iter()
+                .map(|v| &**v)
+                .cmp(tags.iter().copied())
+        });
+        let known = row
+            .ok()
+            .and_then(|at| rows.get_mut(at))
+            .map(|row| std::mem::take(&mut row.places));
+        let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
+        for (entry, cell) in group.entries.iter().zip(&mut places) {
+            let Some(Found::Number(value)) = found.get(entry.field_at) else {
+                continue;
+            };
+            // A negative delta is a wrapped cast: a sum never falls. Nor does it become infinite.
+            if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
+                continue;
+            }
+            if cell.is_none() {
+                *cell = self.find_or_make(most, Key::new(name, group, entry, &tags));
+            }
+            match cell.and_then(|at| self.series.get_mut(at)) {
+                Some(series) => series.take(*value),
+                None => self.overflow += 1,
+            }
+        }
+        self.keep(group, row, &tags, places);
+    }
+
+    /// Caches the row, unless it has no series: the number of such rows has no limit.
+    fn keep(
+        &mut self,
+        group: &Group,
+        row: Result<usize, usize>,
+        tags: &[&str],
+        places: Vec<Option<usize>>,
+    ) {
+        let Some(rows) = self.rows.get_mut(group.number) else {
+            return;
+        };
+        match row {
+            Ok(at) => {
+                if let Some(row) = rows.get_mut(at) {
+                    row.places = places;
+                }
+            }
+            Err(at) if places.iter().any(Option::is_some) => {
+                let tag_values = tags.iter().map(|value| Arc::from(*value)).collect();
+                rows.insert(at, Row { tag_values, places });
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Creates the series if necessary; `None` if the limit is reached.
+    fn find_or_make(&mut self, most: usize, key: Key) -> Option<usize> {
+        if let Some(at) = self.by_key.get(&key) {
+            return Some(*at);
+        }
+        if self.series.len() >= most {
+            return None;
+        }
+        self.by_key.insert(key.clone(), self.series.len());
+        self.series.push(Series { key, value: 0.0 });
+        Some(self.series.len() - 1)
+    }
+
+    pub fn merge(&mut self, most: usize, other: Values) {
+        self.overflow += other.overflow;
+        for series in other.series {
+            let at = self.find_or_make(most, series.key);
+            match at.and_then(|at| self.series.get_mut(at)) {
+                Some(own) => own.take(series.value),
+                None => self.overflow += 1,
+            }
+        }
+    }
+
+    /// Levels belong to the process that ended.
+    pub fn forget_levels(&mut self) {
+        self.series.retain(|series| series.key.is_sum);
+        self.by_key = self
+            .series
+            .iter()
+            .enumerate()
+            .map(|(at, series)| (series.key.clone(), at))
+            .collect();
+        self.rows.clear();
+    }
+
+    /// Levels only while `fresh`; sums always.
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        let series = self.by_key.values().filter_map(|at| self.series.get(*at));
+        out.extend(
+            series
+                .filter(|series| fresh || series.key.is_sum)
+                .map(Series::reading),
+        );
+        out.push(Reading::counter(
+            &daemon::DATAPOINT_OVERFLOW,
+            [],
+            self.overflow,
+        ));
+    }
+}
+
+impl Series {
+    /// A level keeps the last received value, whatever its point's time: a time far ahead must not
+    /// block later values.
+    fn take(&mut self, value: f64) {
+        self.value = if self.key.is_sum {
+            self.value + value
+        } else {
+            value
+        };
+    }
+
+    fn reading(&self) -> Reading {
+        let Key {
+            name, field, tags, ..
+        } = &self.key;
+        let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));
+        let tags = tags
+            .iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect();
+        let metric = if self.key.is_sum {
+            &v::DATAPOINT_SUM
+        } else {
+            &v::DATAPOINT
+        };
+        Reading::real(metric, [text(name), text(field)], self.value).with_tags(tags)
+    }
+}

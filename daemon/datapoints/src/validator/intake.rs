@@ -1,0 +1,446 @@
+//! Parses lines of pushes and of the log into the same sums.
+
+mod push;
+mod readings;
+mod users;
+
+pub use push::Push;
+
+use super::allowed::{AllowList, Values};
+use super::coverage::{Coverage, LastPush, PushEnd, PushTimes};
+use super::migration::MigrationReports;
+use super::recent::Recent;
+use super::recorded::Points;
+use super::reported::Reported;
+use super::senders::{Assumption, Lines, NO_ID, SenderOutcome, SenderState, Senders, Sums};
+use super::slots::{self, SlotFilter, Slots};
+use super::tally::{Tally, has_fields};
+use faultline_agave::line::Point;
+use faultline_agave::points::KnownPoint;
+use faultline_core::config::Datapoints;
+use faultline_core::hub::Latest;
+use faultline_kernel::ProcessId;
+use faultline_metrics::Stamp;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The listener or the log follower writes, the tick reads.
+#[derive(Debug, Clone)]
+pub struct Intake {
+    state: Arc<Mutex<State>>,
+    allow: Latest<AllowList>,
+    recorder: Arc<OnceLock<Points>>,
+    users: Arc<OnceLock<users::UserLookup>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    senders: Senders,
+    /// All sums of the followed validator's processes since the daemon's start.
+    total: Tally,
+    values: Values,
+    lines: Lines,
+    coverage: Coverage,
+    reported: Reported,
+    last_push: Option<Stamp>,
+    /// No validator is followed: levels are not exported.
+    gone: bool,
+    newest_slots: Option<(Stamp, Slots)>,
+    plausible: SlotFilter,
+    /// JSON-RPC's slot at the end of the last push.
+    rpc_slot_at_push: Option<u64>,
+    rpc_slot: Option<u64>,
+    answers: Option<(Stamp, Stamp)>,
+    empty_pushes: u32,
+    log_recent: Recent,
+    revisions: u64,
+    /// A validator is or was followed.
+    followed: bool,
+    last_run: Option<LastPush>,
+    user_read: Option<Stamp>,
+    refused: Option<(String, Stamp)>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct PushFacts {
+    pub slots: Option<(Stamp, Slots)>,
+    /// From `validator-new`.
+    pub version: Option<String>,
+    /// `None` until it is known.
+    pub identity: Option<String>,
+    pub last_push: Option<Stamp>,
+    pub migration: MigrationReports,
+}
+
+impl Intake {
+    pub fn new(datapoints: &Datapoints) -> Self {
+        let intake = Intake {
+            state: Arc::default(),
+            allow: Latest::default(),
+            recorder: Arc::default(),
+            users: Arc::default(),
+        };
+        intake.reconfigure(datapoints);
+        intake
+    }
+
+    /// Replaces the allow-list from the next push on. Sums of removed fields stay, as counters do.
+    pub fn reconfigure(&self, datapoints: &Datapoints) {
+        self.allow.set(Some(Arc::new(AllowList::new(datapoints))));
+    }
+
+    /// Records the followed validator's points too. Only the first call counts.
+    pub fn record_to(&self, points: Points) {
+        let _ = self.recorder.set(points);
+    }
+
+    fn allow(&self) -> Arc<AllowList> {
+        self.allow.get().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A trusted body starts at `now`: with a password, or from the validator's log.
+    pub fn begin(&self, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), (None, true), now)
+    }
+
+    /// A body of `user` starts at `now`; it counts only if the validator runs as that user.
+    pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), (Some(user), true), now)
+    }
+
+    /// A body of an allowed user starts at `now`. Nothing proves that the validator wrote it.
+    pub fn begin_relayed(&self, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), (None, false), now)
+    }
+
+    /// Closes a body, complete or cut. Its lines count already.
+    pub fn commit(&self, mut push: Push, at: Stamp) {
+        push.flush_ignored();
+        let mut state = self.lock();
+        state.lines.bad += push.unknown_bad;
+        if let Some(made) = push.newest_log_time
+            && state.coverage.log_reached(PushTimes::of_log(made, at))
+        {
+            state.values.forget_levels();
+        }
+        if !push.ours {
+            return;
+        }
+        state.last_push = Some(at);
+        let (_, mut slots) = state.newest_slots.unwrap_or_default();
+        slots.follow(push.slots);
+        state.newest_slots = Some((at, slots));
+        if let Some(end) = push.end {
+            state.end_push(end);
+        }
+    }
+
+    /// The last push of an earlier run: pushes of the same process that are missing since then
+    /// count as missed.
+    pub fn resume(&self, last: LastPush) {
+        self.lock().last_run = Some(last);
+    }
+
+    pub fn follows(&self, process: ProcessId) {
+        let mut state = self.lock();
+        if let Some(last) = state.last_run.take_if(|last| last.process == process) {
+            state.coverage.resume(last.at);
+        }
+    }
+
+    /// Another validator is followed. `startup_id` is its host id until it has read its identity.
+    pub fn restart(&self, startup_id: Option<String>) {
+        let user = self.find_user();
+        let mut state = self.lock();
+        state.set_validator_user(user);
+        state.senders.restart(startup_id);
+        state.total.forget_levels();
+        state.values.forget_levels();
+        state.coverage.restart();
+        if std::mem::replace(&mut state.followed, true) {
+            // The first validator may have sent pushes before it was found; later ones have not.
+            state.senders.forget_pushes();
+        }
+        (
+            state.newest_slots,
+            state.reported.version,
+            state.last_push,
+            state.gone,
+        ) = (None, None, None, false);
+        state.reported.migration = MigrationReports::default();
+        state.plausible = SlotFilter::default();
+        (
+            state.rpc_slot,
+            state.rpc_slot_at_push,
+            state.empty_pushes,
+            state.answers,
+        ) = (None, None, 0, None);
+    }
+
+    /// A non-validator is followed: pushes are held back until the validator below it is found.
+    pub fn wait(&self) {
+        let mut state = self.lock();
+        state.senders.wait();
+        (state.followed, state.gone) = (false, true);
+    }
+
+    /// The validator has ended without a successor: its levels are not exported any more.
+    pub fn gone(&self) {
+        self.lock().gone = true;
+    }
+
+    /// Another host id of the followed validator.
+    pub fn add_host_id(&self, id: &str, now: Stamp) {
+        let mut state = self.lock();
+        let settled = state.senders.add_host_id(id, now);
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+    }
+
+    /// The identity from the configuration.
+    pub fn is_configured(&self, identity: &str, now: Stamp) {
+        let mut state = self.lock();
+        let settled = state.senders.is_configured(identity, now);
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+    }
+
+    /// The identity that the validator reports.
+    pub fn set_reported_identity(&self, identity: &str, now: Stamp) {
+        let mut state = self.lock();
+        let settled = state.senders.set_reported_identity(identity, now);
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+    }
+
+    /// For a validator whose identity is unavailable: assumes a sole sender after a while, or its
+    /// successor. `None` without a change.
+    pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
+        let mut state = self.lock();
+        let (assumption, settled) = state.senders.assume(now);
+        if matches!(assumption, Some(Assumption::Revised { .. })) {
+            state.revisions += 1;
+        }
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+        assumption
+    }
+
+    /// JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance while
+    /// pushes have none are a sign of filtering.
+    pub fn rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
+        let mut state = self.lock();
+        state.rpc_slot = Some(processed);
+        state.plausible.rpc(processed, received, at);
+        state.answers = Some((state.answers.map_or(at, |(first, _)| first), at));
+    }
+
+    pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
+        self.lock().newest_slots
+    }
+
+    pub fn facts(&self) -> PushFacts {
+        let state = self.lock();
+        PushFacts {
+            slots: state.newest_slots,
+            version: state.reported.version.clone(),
+            identity: state.senders.identity().map(str::to_owned),
+            last_push: state.last_push,
+            migration: state.reported.migration,
+        }
+    }
+}
+
+/// Where a line of one sender counts.
+struct Destination<'a> {
+    standing: SenderState,
+    tally: &'a mut Tally,
+    values: &'a mut Values,
+    lines: &'a mut Lines,
+    /// The newest slots of a sender that is not known yet.
+    pending: Option<&'a mut Option<(Stamp, Slots)>>,
+    recent: &'a mut Recent,
+    plausible: &'a mut SlotFilter,
+}
+
+impl State {
+    fn take(&mut self, settled: SenderOutcome, most: usize, recorder: Option<&Points>) {
+        for sums in settled.ours {
+            self.newest_slots = self.newest_slots.or(sums.slots);
+            self.total.merge(&sums.tally);
+            self.values.merge(most, sums.values);
+            self.lines.add(sums.lines);
+            self.coverage.adopt(sums.coverage);
+            self.reported.merge(sums.reported);
+            if let Some(recorder) = recorder {
+                recorder.add_retained(sums.retained);
+            }
+        }
+        self.lines.foreign += settled.foreign;
+    }
+
+    /// `end` is readable if the push has program cache points.
+    fn end_push(&mut self, end: PushEnd) {
+        let advanced =
+            matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
+        self.rpc_slot_at_push = self.rpc_slot;
+        if end.readable {
+            self.empty_pushes = 0;
+        } else if advanced {
+            self.empty_pushes = self.empty_pushes.saturating_add(1);
+        }
+        if self.coverage.push(PushEnd {
+            readable: end.readable || !advanced,
+            ..end
+        }) {
+            // The order by the validator's clock is not known any more.
+            self.values.forget_levels();
+        }
+    }
+
+    /// Counts a foreign line and returns `None` for it.
+    fn destination(
+        &mut self,
+        host: Option<&str>,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Option<Destination<'_>> {
+        let (standing, sums, recent) = match host {
+            None => (SenderState::Ours, None, &mut self.log_recent),
+            Some(host) => match self.senders.find(host, user, now) {
+                Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
+                None => {
+                    self.lines.foreign += 1;
+                    return None;
+                }
+            },
+        };
+        let (tally, values, lines, pending) = match (standing, sums) {
+            (SenderState::Foreign, _) => {
+                self.lines.foreign += 1;
+                return None;
+            }
+            (SenderState::Pending, Some(sums)) => (
+                &mut sums.tally,
+                &mut sums.values,
+                &mut sums.lines,
+                Some(&mut sums.slots),
+            ),
+            _ => (&mut self.total, &mut self.values, &mut self.lines, None),
+        };
+        Some(Destination {
+            standing,
+            tally,
+            values,
+            lines,
+            pending,
+            recent,
+            plausible: &mut self.plausible,
+        })
+    }
+
+    /// Adds a known point or allowed fields of the sender `host`; `None`: the log, which is
+    /// trusted.
+    fn add(
+        &mut self,
+        allow: &AllowList,
+        (host, user): (Option<&str>, Option<u32>),
+        line: &[u8],
+        point: &Point<'_>,
+        now: Stamp,
+    ) -> Added {
+        let Some(Destination {
+            standing,
+            tally,
+            values,
+            lines,
+            pending,
+            recent,
+            plausible,
+        }) = self.destination(host, user, now)
+        else {
+            return Added::default();
+        };
+        let counts = has_fields(point.name().as_bytes());
+        let known = match KnownPoint::parse(point) {
+            Some(Ok(decoded)) => Some(decoded),
+            None if !counts || point.is_well_formed() => None,
+            _ => {
+                lines.bad += 1;
+                return Added::default();
+            }
+        };
+        // Log lines have no timestamp to distinguish them, and each is read once.
+        if host.is_some() && !recent.insert(line) {
+            lines.duplicate += 1;
+            return Added::default();
+        }
+        let time = point
+            .timestamp()
+            .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
+        if let Some(decoded) = &known {
+            let believed = match pending {
+                None => plausible.accepts(&decoded.known, now),
+                Some(slots) => slots::accepts_pending(slots, &decoded.known, now),
+            };
+            if !believed {
+                lines.implausible += 1;
+                return Added::default();
+            }
+            if let KnownPoint::AccountsActive(active) = &decoded.known {
+                tally.add_job(active, time, now.uptime);
+            }
+        }
+        tally.add(point, known.as_ref().map(|decoded| &decoded.known));
+        let fields_of = allow.fields_of(point.name().as_bytes());
+        let allowed = fields_of.is_some_and(|fields_of| values.add(allow, fields_of, point));
+        if known.is_some() || counts || allowed {
+            lines.used += 1;
+        } else {
+            lines.ignored += 1;
+        }
+        Added {
+            known: known.map(|decoded| decoded.known),
+            ours: standing == SenderState::Ours,
+            time,
+        }
+    }
+
+    /// Sums of a sender that is not yet known to be the validator.
+    fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
+        let sender = self
+            .senders
+            .find(host, user, now)
+            .filter(|sender| sender.standing == SenderState::Pending)?;
+        Some(&mut sender.sums)
+    }
+
+    /// Handles the parts of an own point that are not sums.
+    fn follow_up(&mut self, known: &KnownPoint, time: i64, now: Stamp) {
+        self.coverage.point(known, time);
+        self.reported.add(known, now);
+    }
+
+    fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
+        match self.senders.find(host, user, now) {
+            Some(sender) if sender.standing == SenderState::Ours => {
+                self.lines.ignored += count;
+                return true;
+            }
+            Some(sender) if sender.standing == SenderState::Pending => {
+                sender.sums.lines.ignored += count
+            }
+            _ => self.lines.foreign += count,
+        }
+        false
+    }
+}
+
+#[derive(Default)]
+struct Added {
+    known: Option<KnownPoint>,
+    ours: bool,
+    time: i64,
+}
+
+#[cfg(test)]
+mod tests;

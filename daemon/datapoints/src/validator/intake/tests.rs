@@ -1,0 +1,742 @@
+use super::*;
+use faultline_metrics::Reading;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn at(seconds: u64) -> Stamp {
+    Stamp {
+        uptime: Duration::from_secs(seconds),
+        unix: Duration::from_secs(1_700_000_000 + seconds),
+    }
+}
+
+fn intake() -> Intake {
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    intake
+}
+
+fn push(intake: &Intake, now: u64, lines: &[String]) {
+    let mut push = intake.begin(at(now));
+    lines.iter().for_each(|line| push.line(line.as_bytes()));
+    intake.commit(push, at(now));
+}
+
+fn cache(host: &str, misses: u64, nanos: u64) -> String {
+    format!(
+        "loaded-programs-cache-stats,host_id={host} slot=1i,hits=9i,misses={misses}i,evictions=1i,reloads=1i,insertions=1i,lost_insertions=0i,replace_entry=0i,one_hit_wonders=0i,prunes_orphan=0i,prunes_environment=0i,empty_entries=0i,water_level=461i {nanos}"
+    )
+}
+
+fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f64> {
+    let mut readings = Vec::new();
+    intake.readings(at(now), &mut readings);
+    let wanted = |r: &&Reading| {
+        r.metric.name == name && r.labels.first().map(faultline_metrics::Text::as_str) == label
+    };
+    readings.iter().find(wanted).and_then(|r| r.value.number())
+}
+
+fn misses(intake: &Intake) -> f64 {
+    value(intake, 1, "agave_program_cache_misses_total", None).unwrap()
+}
+
+fn lines(intake: &Intake, result: &str) -> f64 {
+    value(intake, 1, "faultline_ingest_lines_total", Some(result)).unwrap()
+}
+
+#[test]
+fn deltas_are_summed_and_not_replaced() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(
+        &intake,
+        1,
+        &[cache("A", 3, 10), cache("A", 4, 20), cache("A", 3, 30)],
+    );
+    assert_eq!(misses(&intake), 10.0);
+    assert_eq!(
+        value(&intake, 1, "agave_program_cache_loaded_entries", None),
+        Some(461.0)
+    );
+    assert_eq!(
+        value(
+            &intake,
+            1,
+            "agave_program_cache_capacity_entries",
+            Some("observed")
+        ),
+        Some(512.0)
+    );
+    assert_eq!(
+        value(&intake, 1, "agave_program_cache_prunes_stale_total", None),
+        None,
+        "absent before 4.4.0"
+    );
+}
+
+#[test]
+fn a_second_validator_on_the_port_is_foreign_and_shown() {
+    let intake = intake();
+    push(
+        &intake,
+        1,
+        &[
+            cache("A", 3, 10),
+            cache("B", 100, 10),
+            "other,host_id=B x=1i 10".into(),
+        ],
+    );
+    assert_eq!(misses(&intake), 0.0, "nobody is known yet");
+    assert!(
+        intake
+            .problems(at(1))
+            .iter()
+            .any(|p| p.what.contains("waiting for the validator's identity"))
+    );
+    intake.set_reported_identity("A", at(1));
+    assert_eq!(misses(&intake), 3.0);
+    assert_eq!(lines(&intake, "foreign"), 2.0);
+    push(
+        &intake,
+        2,
+        &[cache("B", 100, 20), "stray,host=x value=1 20".into()],
+    );
+    assert_eq!((misses(&intake), lines(&intake, "foreign")), (3.0, 4.0));
+    assert!(
+        intake
+            .problems(at(2))
+            .iter()
+            .any(|p| p.what.contains("not counted: B")),
+        "{:?}",
+        intake.problems(at(2))
+    );
+}
+
+#[test]
+fn one_bad_line_spoils_nothing_else() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(
+        &intake,
+        1,
+        &[
+            cache("A", 1, 1),
+            "garbage".into(),
+            "loaded-programs-cache-stats,host_id=A misses= 3".into(),
+            cache("A", 1, 2),
+        ],
+    );
+    assert_eq!(misses(&intake), 2.0);
+    assert!(lines(&intake, "bad") >= 1.0);
+}
+
+#[test]
+fn a_batch_that_arrives_twice_counts_once() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    let batch = [cache("A", 3, 10), cache("A", 3, 20)];
+    push(&intake, 1, &batch);
+    push(&intake, 2, &batch);
+    assert_eq!((misses(&intake), lines(&intake, "duplicate")), (6.0, 2.0));
+}
+
+#[test]
+fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(&intake, 1, &[cache("A", 3, 10)]);
+    assert_eq!(
+        value(&intake, 100, "agave_program_cache_loaded_entries", None),
+        None,
+        "no push for a minute"
+    );
+    push(&intake, 101, &[cache("A", 3, 20)]);
+    intake.restart(None);
+    assert_eq!(
+        value(&intake, 101, "agave_program_cache_loaded_entries", None),
+        None
+    );
+    assert_eq!(misses(&intake), 6.0);
+}
+
+/// Any user of the host can push under the validator's name as long as the listener asks for no password.
+#[test]
+fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_the_next_true_point()
+ {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    let slots = |now: u64, frozen: u64, optimistic: u64| {
+        let frozen = format!("bank_frozen,host_id=A slot={frozen}i,hash=\"x\" {now}");
+        push(
+            &intake,
+            now,
+            &[
+                frozen,
+                format!("optimistic_slot,host_id=A slot={optimistic}i {now}"),
+            ],
+        );
+        intake.facts().slots.and_then(|(_, slots)| slots.behind())
+    };
+    assert_eq!(slots(1, 100, 102), Some(2));
+    push(
+        &intake,
+        2,
+        &["optimistic_slot,host_id=A slot=9000000000i 2".into()],
+    );
+    push(
+        &intake,
+        3,
+        &["bank-forks_set_root,host_id=A slot=9223372036854775807i,tx_count=1i 3".into()],
+    );
+    assert_eq!(
+        (slots(4, 110, 111), lines(&intake, "implausible")),
+        (Some(1), 2.0)
+    );
+    push(
+        &intake,
+        5,
+        &["optimistic_slot,host_id=A slot=600i 5".into()],
+    );
+    assert_eq!(
+        intake.facts().slots.and_then(|(_, slots)| slots.behind()),
+        Some(490),
+        "near enough to be believed"
+    );
+    assert_eq!(
+        slots(14, 135, 137),
+        Some(2),
+        "and gone with the next true push"
+    );
+    assert_eq!(intake.facts().last_push, Some(at(14)));
+}
+
+#[test]
+fn levels_end_with_the_process_at_once() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(&intake, 1, &[cache("A", 3, 10)]);
+    intake.gone();
+    assert_eq!(
+        value(&intake, 2, "agave_program_cache_loaded_entries", None),
+        None
+    );
+    assert_eq!(misses(&intake), 3.0);
+}
+
+#[test]
+fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(
+        &intake,
+        1,
+        &["accounts_cache_size,host_id=A total_size=7i 9000000000000000000".into()],
+    );
+    push(
+        &intake,
+        2,
+        &["accounts_cache_size,host_id=A total_size=5i 100".into()],
+    );
+    assert_eq!(
+        value(&intake, 2, "agave_write_cache_bytes", None),
+        Some(5.0)
+    );
+}
+
+#[test]
+fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evictions_as_are_kept()
+{
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    push(
+        &intake,
+        1,
+        &[cache("A", 3, 1).replace("water_level=461i", "water_level=1i")],
+    );
+    let observed = || {
+        value(
+            &intake,
+            2,
+            "agave_program_cache_capacity_entries",
+            Some("observed"),
+        )
+    };
+    assert_eq!(observed(), Some(0.0));
+    push(
+        &intake,
+        2,
+        &(2..=257)
+            .map(|nanos| cache("A", 3, nanos))
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(observed(), Some(512.0));
+}
+
+/// `RUST_LOG=solana=warn` leaves nothing to push at all: such a validator looks like one that was told no address.
+#[test]
+fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    let silent = |second| {
+        intake
+            .problems(at(second))
+            .iter()
+            .any(|problem| problem.what.contains("SOLANA_METRICS_CONFIG"))
+    };
+    for second in 1..=61 {
+        assert!(!silent(second - 1), "{second}");
+        intake.rpc_slots(second, None, at(second));
+    }
+    assert!(silent(61));
+    push(&intake, 62, &[cache("A", 3, 20)]);
+    assert!(!silent(62));
+    assert!(
+        !silent(200),
+        "a validator that no longer answers is somebody else's problem"
+    );
+    for second in 190..=200 {
+        intake.rpc_slots(second, None, at(second));
+    }
+    let stopped = intake
+        .problems(at(200))
+        .into_iter()
+        .map(|problem| problem.what)
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        stopped.contains("pushed before") && !stopped.contains("SOLANA_METRICS_CONFIG"),
+        "{stopped}"
+    );
+    intake.restart(None);
+    intake.rpc_slots(7, None, at(201));
+    assert!(!silent(201), "another process has its own minute");
+}
+
+#[test]
+fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    for n in 0..4u64 {
+        intake.rpc_slots(100 + n * 25, None, at(n * 10));
+        push(
+            &intake,
+            n * 10,
+            &[format!(
+                "metrics,host_id=A points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=10i {}",
+                (1000 + n * 10) * 1_000_000_000
+            )],
+        );
+    }
+    assert_eq!(
+        value(&intake, 30, "faultline_pushes_filtered", None),
+        Some(1.0)
+    );
+    assert!(
+        intake
+            .problems(at(30))
+            .iter()
+            .any(|p| p.what.contains("RUST_LOG"))
+    );
+    push(
+        &intake,
+        40,
+        &[
+            cache("A", 0, 5),
+            format!(
+                "metrics,host_id=A points_written=1i,secs_since_last_write=10i {}",
+                1_040_000_000_000u64
+            ),
+        ],
+    );
+    assert_eq!(
+        value(&intake, 40, "faultline_pushes_filtered", None),
+        Some(0.0)
+    );
+}
+
+#[test]
+fn the_log_and_the_push_give_the_same_sums() {
+    let pushed = intake();
+    pushed.set_reported_identity("A", at(1));
+    push(&pushed, 1, &[cache("A", 3, 10)]);
+    let logged = intake();
+    let mut stretch = logged.begin(at(1));
+    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=9i misses=3i evictions=1i reloads=1i insertions=1i lost_insertions=0i replace_entry=0i one_hit_wonders=0i prunes_orphan=0i prunes_environment=0i empty_entries=0i water_level=461i");
+    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_core::x] bank frozen: 3");
+    logged.commit(stretch, at(1));
+    assert_eq!(misses(&logged), misses(&pushed));
+    assert_eq!(
+        value(&logged, 1, "agave_program_cache_loaded_entries", None),
+        Some(461.0)
+    );
+}
+
+#[test]
+fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
+    let allowed = |field: &str, kind| faultline_core::config::Allowed {
+        name: "cf".into(),
+        field: field.into(),
+        kind,
+        tags: vec!["cf_name".into()],
+    };
+    use faultline_core::config::AllowedKind::{Delta, Level};
+    let intake = Intake::new(&Datapoints {
+        allow: vec![allowed("size", Level), allowed("hits", Delta)],
+        max_series: 4,
+    });
+    intake.restart(None);
+    intake.set_reported_identity("A", at(1));
+    for n in 0..3 {
+        let line =
+            |cf: &str, t: u64| format!("cf,host_id=A,cf_name={cf} size={}i,hits=2i {t}", 10 + n);
+        push(
+            &intake,
+            n,
+            &[line("one", n), line("two", n), line("three", n)],
+        );
+    }
+    let mut readings = Vec::new();
+    intake.readings(at(3), &mut readings);
+    let of = |name: &str| {
+        readings
+            .iter()
+            .filter(|r| r.metric.name == name)
+            .map(|r| (r.tags[0].1.to_string(), r.value.number().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("agave_datapoint"),
+        [("one".to_owned(), 12.0), ("two".to_owned(), 12.0)]
+    );
+    assert_eq!(
+        of("agave_datapoint_sum_total"),
+        [("one".to_owned(), 6.0), ("two".to_owned(), 6.0)]
+    );
+    assert_eq!(
+        value(&intake, 3, "faultline_datapoint_overflow_total", None),
+        Some(6.0)
+    );
+}
+
+/// What can happen to a daemon that sums.
+#[derive(Debug, Clone)]
+enum Event {
+    Batch(Vec<(u8, u64, u64)>),
+    Again,
+    Restart,
+    Carries(u8),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let batch =
+        proptest::collection::vec((0u8..3, 0u64..50, 0u64..1000), 0..8).prop_map(Event::Batch);
+    let event = prop_oneof![4 => batch, 1 => Just(Event::Again), 1 => Just(Event::Restart), 2 => (0u8..3).prop_map(Event::Carries)];
+    proptest::collection::vec(event, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_events_makes_a_counter_fall(events in events()) {
+        let intake = intake();
+        let mut last_batch: Vec<String> = Vec::new();
+        let mut seen: Vec<Reading> = Vec::new();
+        for (second, event) in events.into_iter().enumerate() {
+            match event {
+                Event::Batch(points) => {
+                    last_batch = points.iter().map(|(host, misses, time)| cache(["A", "B", "C"][*host as usize], *misses, *time)).collect();
+                    push(&intake, second as u64, &last_batch);
+                }
+                Event::Again => push(&intake, second as u64, &last_batch),
+                Event::Restart => intake.restart(None),
+                Event::Carries(host) => intake.set_reported_identity(["A", "B", "C"][host as usize], at(second as u64)),
+            }
+            let mut readings = Vec::new();
+            intake.readings(at(second as u64), &mut readings);
+            for old in seen.iter().filter(|r| r.metric.kind == faultline_metrics::Kind::Counter) {
+                let new = readings.iter().find(|r| r.metric == old.metric && r.labels == old.labels);
+                let new = new.and_then(|r| r.value.number());
+                prop_assert!(new >= old.value.number(), "{} fell from {:?} to {new:?}", old.metric.name, old.value);
+            }
+            seen = readings;
+        }
+    }
+}
+
+#[test]
+fn a_sum_never_falls_whatever_is_pushed() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    let mut before = 0.0;
+    for (second, misses_now) in [
+        (1, 7),
+        (2, u64::MAX),
+        (3, i64::MAX as u64),
+        (4, (1 << 53) + 1),
+        (5, 1 << 53),
+        (6, 1 << 53),
+    ] {
+        push(&intake, second, &[cache("A", misses_now, second)]);
+        let now = misses(&intake);
+        assert!(now >= before, "{misses_now}: {now} after {before}");
+        before = now;
+    }
+    assert_eq!(
+        before,
+        (7_u64 + (1 << 54)) as f64,
+        "what is no count is left out"
+    );
+}
+
+#[test]
+fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
+    let intake = intake();
+    let long = "\u{7}".repeat(60_000);
+    let strangers: Vec<String> = ["B", "C", "D", "E", "F", "\u{202e}x", &long]
+        .map(|id| cache(id, 1, 1))
+        .into();
+    push(&intake, 1, &strangers);
+    intake.set_reported_identity("A", at(1));
+    let told = intake.problems(at(1));
+    assert!(
+        told.iter()
+            .any(|problem| problem.what.ends_with("not counted: B, C, D and 3 more")),
+        "{told:?}"
+    );
+    assert!(
+        told.iter()
+            .all(|problem| problem.what.len() < 300 && problem.what.is_ascii())
+    );
+}
+
+/// One push, as a validator makes it whose clock shows `clock`: a transaction in each of the last ten seconds, and a level.
+fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
+    let nanos = |seconds: u64| seconds * 1_000_000_000;
+    let mut lines: Vec<String> = (clock - 10..clock)
+        .map(|second| {
+            format!(
+                "cost_tracker_stats,host_id=A bank_slot=1i,transaction_count=1i {}",
+                nanos(second)
+            )
+        })
+        .collect();
+    lines.push(cache("A", 1, nanos(clock) - 1));
+    lines.push(format!(
+        "accounts_cache_size,host_id=A total_size={level}i {}",
+        nanos(clock) - 1
+    ));
+    lines.push(format!(
+        "metrics,host_id=A points_written=1i,secs_since_last_write=10i {}",
+        nanos(clock)
+    ));
+    push(intake, now, &lines);
+}
+
+/// Missed pushes, seconds at 0 TPS, unknown seconds.
+fn covered(intake: &Intake, now: u64) -> [f64; 3] {
+    [
+        "faultline_pushes_missed_total",
+        "agave_zero_tps_seconds_total",
+        "agave_tps_unknown_seconds_total",
+    ]
+    .map(|name| value(intake, now, name, None).unwrap())
+}
+
+#[test]
+fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
+    for step in [3600, 600, 20, -20, -600, -3600_i64] {
+        let intake = intake();
+        intake.set_reported_identity("A", at(1));
+        for n in 1..=20 {
+            let (now, step) = (n * 10, if n > 10 { step } else { 0 });
+            busy_push(
+                &intake,
+                now,
+                (10_000 + now).checked_add_signed(step).unwrap(),
+                n,
+            );
+            assert_eq!(covered(&intake, now), [0.0; 3], "{step} s, push {n}");
+        }
+        assert_eq!(
+            value(&intake, 200, "agave_write_cache_bytes", None),
+            Some(20.0),
+            "{step} s: levels go on"
+        );
+    }
+}
+
+#[test]
+fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_passed() {
+    for step in [3600, -3600_i64] {
+        let intake = intake();
+        intake.set_reported_identity("A", at(1));
+        (1..=3).for_each(|n| busy_push(&intake, n * 10, 10_000 + n * 10, 1));
+        let later = |now: u64| (10_000 + now).checked_add_signed(step).unwrap();
+        busy_push(&intake, 70, later(70), 1);
+        busy_push(&intake, 80, later(80), 1);
+        assert_eq!(covered(&intake, 80), [3.0, 0.0, 0.0], "{step} s");
+    }
+}
+
+#[test]
+fn pushes_that_a_stalled_daemon_reads_late_are_no_clock_that_was_set() {
+    let intake = intake();
+    intake.set_reported_identity("A", at(1));
+    busy_push(&intake, 10, 10_010, 1);
+    busy_push(&intake, 20, 10_020, 1);
+    // It stood still for a minute: two pushes waited in their sockets, four were given up.
+    busy_push(&intake, 81, 10_030, 1);
+    busy_push(&intake, 81, 10_040, 1);
+    busy_push(&intake, 90, 10_090, 1);
+    assert_eq!(covered(&intake, 90), [4.0, 0.0, 40.0], "10,040 to 10,079");
+}
+
+#[test]
+fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same_process() {
+    let process = |start_ticks| ProcessId {
+        pid: 7,
+        start_ticks,
+    };
+    let seconds = |count: i64| count * 1_000_000_000;
+    for (last_followed, missed) in [(Some(1), 4.0), (Some(2), 0.0), (None, 0.0)] {
+        let intake = Intake::new(&Datapoints::default());
+        if let Some(start_ticks) = last_followed {
+            // When this run began, the validator's clock showed 10,040.
+            let at = PushTimes {
+                made: seconds(10_000),
+                arrived: seconds(-40),
+            };
+            intake.resume(LastPush {
+                process: process(start_ticks),
+                at,
+            });
+        }
+        intake.restart(None);
+        intake.follows(process(1));
+        // Its identity is not known yet.
+        busy_push(&intake, 10, 10_050, 1);
+        assert_eq!(covered(&intake, 10), [0.0; 3]);
+        intake.set_reported_identity("A", at(11));
+        busy_push(&intake, 20, 10_060, 1);
+        assert_eq!(
+            covered(&intake, 20),
+            [missed, 0.0, 0.0],
+            "{last_followed:?}"
+        );
+        busy_push(&intake, 30, 10_070, 1);
+        intake.restart(None);
+        intake.follows(process(1));
+        intake.set_reported_identity("A", at(31));
+        busy_push(&intake, 500, 10_540, 1);
+        assert_eq!(covered(&intake, 500), [missed, 0.0, 0.0], "only once");
+    }
+}
+
+#[test]
+fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
+    let intake = intake();
+    busy_push(&intake, 10, 10_010, 1);
+    intake.restart(None);
+    busy_push(&intake, 100, 10_100, 1);
+    intake.set_reported_identity("A", at(101));
+    busy_push(&intake, 110, 10_110, 1);
+    assert_eq!(covered(&intake, 110), [0.0; 3]);
+}
+
+#[test]
+fn an_identity_that_was_set_at_run_time_without_being_asked_for_loses_no_line() {
+    let intake = intake();
+    let set = |second: u64| {
+        format!(
+            "validator-set_identity,host_id=B old_id=\"A\",new_id=\"B\",version=\"4.4.0\" {second}"
+        )
+    };
+    let mut sent = 0.0;
+    for (second, id) in (0..7)
+        .map(|n| (n * 10, "A"))
+        .chain((7..20).map(|n| (n * 10, "B")))
+    {
+        let mut told = vec![
+            cache(id, 10, second),
+            format!("other,host_id={id} v=1i {second}"),
+        ];
+        told.extend((second == 70).then(|| set(second)));
+        sent += told.len() as f64;
+        push(&intake, second, &told);
+        intake.assume_identity(at(second));
+        let pending = value(&intake, 1, "faultline_ingest_lines_pending", None).unwrap();
+        let counted = [
+            "used",
+            "ignored",
+            "bad",
+            "foreign",
+            "duplicate",
+            "implausible",
+        ];
+        let counted: f64 = counted.iter().map(|result| lines(&intake, result)).sum();
+        assert_eq!(
+            counted + pending,
+            sent,
+            "every line is in some counter, or waits"
+        );
+    }
+    assert_eq!(misses(&intake), 200.0);
+    assert_eq!(lines(&intake, "used"), 21.0);
+    let revisions = value(&intake, 1, "faultline_identity_revisions_total", None);
+    assert_eq!(revisions, Some(1.0));
+    assert_eq!(intake.facts().identity.as_deref(), Some("B"));
+    assert_eq!(intake.facts().version.as_deref(), Some("4.4.0"));
+}
+
+#[test]
+fn the_migration_is_told_by_points_and_by_the_log_and_forgotten_with_the_process() {
+    use crate::validator::migration::MigrationReports;
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    intake.set_reported_identity("A", Stamp::default());
+    let mut push = intake.begin(Stamp::default());
+    for line in [
+        "migration-started,host_id=A migration_slot=900i 1",
+        "optimistic_slot,host_id=A slot=890i 2",
+        "migration-complete,host_id=A genesis_slot=899i 3",
+        "event_handler_stats,host_id=A ignored=0i,leader_window_replaced=0i,set_root_count=9i,timeout_set=3i 4",
+        "event_handler_stats,host_id=B ignored=0i 5",
+    ] {
+        push.line(line.as_bytes());
+    }
+    intake.commit(push, Stamp::default());
+    let expected = MigrationReports {
+        has_event_handler: true,
+        is_complete: true,
+        genesis_slot: Some(899),
+        migration_slot: Some(900),
+        optimistic_at: Some(Stamp::default()),
+    };
+    assert_eq!(intake.facts().migration, expected);
+    intake.restart(None);
+    assert_eq!(intake.facts().migration, MigrationReports::default());
+    let mut log = intake.begin(Stamp::default());
+    log.log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
+    log.log_line(
+        "[2026-10-21T12:00:00.2Z INFO  agave_votor_messages::migration] A: Alpenglow enabled!",
+    );
+    intake.commit(log, Stamp::default());
+    let expected = MigrationReports {
+        is_complete: true,
+        migration_slot: Some(900),
+        ..MigrationReports::default()
+    };
+    assert_eq!(intake.facts().migration, expected);
+}
+
+#[test]
+fn what_a_sender_reported_of_the_migration_before_it_was_known_counts_then() {
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    let mut push = intake.begin(Stamp::default());
+    push.line(b"event_handler_stats,host_id=A ignored=0i 1");
+    intake.commit(push, Stamp::default());
+    assert!(!intake.facts().migration.has_event_handler);
+    intake.set_reported_identity("A", Stamp::default());
+    assert!(intake.facts().migration.has_event_handler);
+}

@@ -1,0 +1,154 @@
+//! The validator's points for a recording: each with its own time and all its fields.
+
+use faultline_recording::Point;
+use std::sync::Arc;
+
+/// Maximum points of a pending sender: some minutes of the usual load.
+const MAX_RETAINED: usize = 1024;
+
+#[derive(Debug)]
+pub enum Recorded {
+    Point(Box<Point>),
+    Dropped(u64),
+}
+
+#[derive(Clone)]
+pub struct Points(Arc<dyn Fn(Recorded) + Send + Sync>);
+
+impl std::fmt::Debug for Points {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Points")
+    }
+}
+
+impl Points {
+    /// `record` must not block.
+    pub fn new(record: impl Fn(Recorded) + Send + Sync + 'static) -> Self {
+        Points(Arc::new(record))
+    }
+
+    pub fn add(&self, point: Box<Point>) {
+        (self.0)(Recorded::Point(point));
+    }
+
+    pub fn add_retained(&self, retained: PendingPoints) {
+        retained
+            .points
+            .into_iter()
+            .for_each(|point| self.add(Box::new(point)));
+        (self.0)(Recorded::Dropped(retained.lost));
+    }
+}
+
+/// Points of a sender that may be the followed validator; bounded.
+#[derive(Debug, Clone, Default)]
+pub struct PendingPoints {
+    points: Vec<Point>,
+    lost: u64,
+}
+
+impl PendingPoints {
+    /// Only counts points beyond the limit.
+    pub fn add(&mut self, point: Box<Point>) {
+        if self.points.len() < MAX_RETAINED {
+            self.points.push(*point);
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point as Line;
+    use faultline_agave::points::KnownPoint;
+    use faultline_recording::SetRootPoint;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    fn receiver() -> (Points, Receiver<Recorded>) {
+        let (sender, receiver) = channel();
+        (
+            Points::new(move |what| sender.send(what).unwrap()),
+            receiver,
+        )
+    }
+
+    #[test]
+    fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
+        let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
+        let point = Point::new(&known, 77, Duration::from_secs(2)).unwrap();
+        let expected = SetRootPoint {
+            time_unix_ns: 77,
+            received: Duration::from_secs(2),
+            slot: Some(9),
+            elapsed_ms: Some(3),
+            ..SetRootPoint::default()
+        };
+        assert_eq!(point, Point::SetRoot(expected));
+    }
+
+    #[test]
+    fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
+        let ((points, receiver), mut retained) = (receiver(), PendingPoints::default());
+        let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
+        (0..MAX_RETAINED + 3).for_each(|_| retained.add(point()));
+        points.add_retained(retained);
+        let dropped = receiver
+            .try_iter()
+            .fold((0, 0), |(points, dropped), what| match what {
+                Recorded::Point(_) => (points + 1, dropped),
+                Recorded::Dropped(count) => (points, dropped + count),
+            });
+        assert_eq!(dropped, (MAX_RETAINED, 3));
+    }
+
+    #[test]
+    fn kinds_that_are_only_summed_are_not_kept() {
+        let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
+        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
+        assert_eq!(Point::new(&known, 77, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
+        use crate::validator::intake::Intake;
+        use faultline_metrics::Stamp;
+        let ((points, receiver), intake) = (
+            receiver(),
+            Intake::new(&faultline_core::config::Datapoints::default()),
+        );
+        intake.record_to(points);
+        intake.restart(None);
+        let push = |host: &str, time: u64| {
+            let mut push = intake.begin(Stamp::default());
+            push.line(format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes());
+            intake.commit(push, Stamp::default());
+        };
+        let times = || -> Vec<i64> {
+            let points = receiver.try_iter().filter_map(|what| match what {
+                Recorded::Point(point) => Some(point),
+                Recorded::Dropped(_) => None,
+            });
+            let time = |point: Box<Point>| {
+                if let Point::SetRoot(root) = *point {
+                    root.time_unix_ns
+                } else {
+                    0
+                }
+            };
+            points.map(time).collect()
+        };
+        push("ours", 1);
+        push("other", 2);
+        assert_eq!(times(), Vec::<i64>::new());
+        intake.set_reported_identity("ours", Stamp::default());
+        assert_eq!(times(), [1]);
+        push("ours", 3);
+        push("ours", 3);
+        push("other", 4);
+        assert_eq!(times(), [3], "a duplicate and a stranger's are left out");
+    }
+}

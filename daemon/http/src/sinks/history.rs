@@ -1,0 +1,320 @@
+use faultline_core::hub::Sink;
+use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
+use faultline_metrics::{Source, Tick};
+use faultline_status::Figure;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A figure with what the page calls it. Counters are shown as growth per second.
+#[derive(Debug, Clone, Copy)]
+pub struct Plot {
+    pub title: &'static str,
+    pub figure: Figure,
+}
+
+pub static PLOTS: [Plot; 9] = [
+    plot("RSS, anonymous", Figure::Anon),
+    plot("RSS, file", Figure::File),
+    plot("Major faults per second", Figure::MajorFaults),
+    plot("Minor faults per second", Figure::MinorFaults),
+    plot("Transactions per second", Figure::Transactions),
+    plot("Slots behind", Figure::SlotsBehind),
+    plot("Program cache hits per second", Figure::CacheHits),
+    plot("Program cache misses per second", Figure::CacheMisses),
+    plot("Program cache evictions per second", Figure::CacheEvictions),
+];
+
+const fn plot(title: &'static str, figure: Figure) -> Plot {
+    Plot { title, figure }
+}
+
+pub const SPAN: Duration = Duration::from_secs(60);
+
+const MOST_POINTS: usize = 120;
+
+/// Tolerance in seconds between wall clock and uptime over two samples, whose arrival times vary.
+const CLOCK_MOVED: f64 = 10.0;
+
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    uptime: Duration,
+    value: f64,
+    /// Unix seconds of the source's sample.
+    received: f64,
+}
+
+impl Point {
+    /// `None` without a value. The total of a source that is down keeps its old value.
+    fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
+        let value = plot.figure.of(tick)?;
+        let source = plot.figure.source();
+        let batch = tick.batches.iter().find(|batch| batch.source == source)?;
+        if plot.figure.is_counter() && !batch.up {
+            return None;
+        }
+        // Pushes are rare; each covers the time since the previous one.
+        let pushed = tick
+            .number_of(&LAST_PUSH, &[])
+            .filter(|_| source == Source::Datapoints);
+        let received = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
+        Some(Point {
+            uptime: tick.at.uptime,
+            value,
+            received: received.unwrap_or(tick.at.unix_seconds()),
+        })
+    }
+
+    /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
+    /// meanwhile.
+    fn growth(&self, earlier: &Self) -> Option<f64> {
+        let (growth, seconds) = (self.value - earlier.value, self.received - earlier.received);
+        let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
+            > CLOCK_MOVED;
+        (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
+    }
+}
+
+/// (uptime, one point per plot).
+type Row = (Duration, [Option<Point>; PLOTS.len()]);
+
+#[derive(Debug, Clone, Default)]
+pub struct History(Arc<Mutex<VecDeque<Row>>>);
+
+impl History {
+    /// The points of each plot as (seconds before the newest row, value). A gap or a fallen counter
+    /// gives no point.
+    pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
+        let rows: Vec<Row> = self.0.lock().iter().copied().collect();
+        let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
+        PLOTS
+            .iter()
+            .enumerate()
+            .map(|(i, plot)| (*plot, points(&rows, newest, i, plot.figure.is_counter())))
+            .collect()
+    }
+}
+
+fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, f64)> {
+    let points = rows.iter().map(|row| row.1.get(plot).copied().flatten());
+    let age = |point: &Point| newest.saturating_sub(point.uptime).as_secs_f64();
+    if !rate {
+        return points
+            .flatten()
+            .map(|point| (age(&point), point.value))
+            .collect();
+    }
+    let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
+    for point in points {
+        match (before, point) {
+            // The tick repeats the last sample: the growth stays.
+            (Some(earlier), Some(later)) if later.received == earlier.received => {}
+            (Some(earlier), Some(later)) => {
+                (before, growth) = (Some(later), later.growth(&earlier))
+            }
+            (_, point) => (before, growth) = (point, None),
+        }
+        shown.extend(
+            point
+                .zip(growth)
+                .map(|(point, growth)| (age(&point), growth)),
+        );
+    }
+    shown
+}
+
+impl Sink for History {
+    fn tick(&mut self, tick: &Arc<Tick>) {
+        let mut rows = self.0.lock();
+        let spacing = SPAN / MOST_POINTS as u32;
+        if rows
+            .back()
+            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing)
+        {
+            return;
+        }
+        let row = PLOTS.each_ref().map(|plot| Point::of(tick, plot));
+        rows.push_back((tick.at.uptime, row));
+        while rows
+            .front()
+            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN)
+        {
+            rows.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_metrics::{Batch, Reading, Stamp, metrics};
+
+    fn stamp(second: u64) -> Stamp {
+        Stamp {
+            uptime: Duration::from_secs(second),
+            unix: Duration::from_secs(1_700_000_000 + second),
+        }
+    }
+
+    fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
+        let at = stamp(second);
+        let readings = major
+            .map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n))
+            .into_iter()
+            .collect();
+        let batch = Batch {
+            readings,
+            up: true,
+            ..Batch::empty(Source::Process, at)
+        };
+        Arc::new(Tick {
+            number: second,
+            at,
+            batches: vec![Arc::new(batch)],
+        })
+    }
+
+    #[test]
+    fn a_restart_or_a_gap_makes_no_rate() {
+        let mut history = History::default();
+        for (second, value) in [
+            (1, Some(10)),
+            (2, Some(14)),
+            (3, None),
+            (4, Some(20)),
+            (5, Some(3)),
+            (6, Some(5)),
+        ] {
+            history.tick(&tick(second, value));
+        }
+        let major = history.series().remove(2).1;
+        assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
+    }
+
+    /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
+    fn answered(second: u64, up: bool, received: f64, transactions: u64) -> Arc<Tick> {
+        let at = stamp(second);
+        let readings = vec![Reading::counter(
+            &metrics::validator::TRANSACTIONS,
+            [],
+            transactions,
+        )];
+        let rpc = Batch {
+            readings,
+            up,
+            ..Batch::empty(Source::Rpc, at)
+        };
+        let success = Reading::real(
+            &SOURCE_LAST_SUCCESS,
+            [Source::Rpc.name().into()],
+            1_700_000_000.0 + received,
+        );
+        let own = Batch {
+            readings: vec![success],
+            ..Batch::empty(Source::Daemon, at)
+        };
+        Arc::new(Tick {
+            number: second,
+            at,
+            batches: vec![Arc::new(rpc), Arc::new(own)],
+        })
+    }
+
+    /// (seconds before the newest tick, transactions per second).
+    fn tps(ticks: impl IntoIterator<Item = Arc<Tick>>) -> Vec<(f64, f64)> {
+        let mut history = History::default();
+        ticks.into_iter().for_each(|tick| history.tick(&tick));
+        history
+            .series()
+            .remove(4)
+            .1
+            .into_iter()
+            .map(|(age, tps)| (age, tps.round()))
+            .collect()
+    }
+
+    #[test]
+    fn an_answer_that_is_told_twice_is_no_second_without_growth() {
+        // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
+        let received = [
+            (1, 1.0, 100),
+            (2, 1.9, 109),
+            (3, 1.9, 109),
+            (4, 3.9, 129),
+            (5, 4.9, 139),
+        ];
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
+        assert_eq!(
+            told,
+            vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]
+        );
+    }
+
+    #[test]
+    fn a_source_that_is_down_has_no_rate() {
+        let ticks = (1..6).map(|second| {
+            answered(
+                second,
+                second < 4,
+                f64::min(second as f64, 3.0),
+                10 * second.min(3),
+            )
+        });
+        assert_eq!(tps(ticks), vec![(3.0, 10.0), (2.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_rate() {
+        let received = [
+            (1, 1.0, 10),
+            (2, 2.0, 20),
+            (3, 3_603.0, 30),
+            (4, 3_604.0, 40),
+        ];
+        let told =
+            tps(received.map(|(second, received, total)| answered(second, true, received, total)));
+        assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
+    }
+
+    #[test]
+    fn what_a_push_brings_is_spread_over_the_time_since_the_push_before() {
+        let push = |second: u64, pushed: u64, misses: u64| {
+            let at = stamp(second);
+            let told = vec![
+                Reading::counter(&metrics::validator::CACHE_MISSES, [], misses),
+                Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
+            ];
+            let batch = Batch {
+                readings: told,
+                up: true,
+                ..Batch::empty(Source::Datapoints, at)
+            };
+            Arc::new(Tick {
+                number: second,
+                at,
+                batches: vec![Arc::new(batch)],
+            })
+        };
+        let mut history = History::default();
+        (1..=25).for_each(|second| history.tick(&push(second, second / 10 * 10, second / 10 * 50)));
+        let misses = history
+            .series()
+            .into_iter()
+            .find(|(plot, _)| plot.title.contains("misses"))
+            .unwrap()
+            .1;
+        let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
+        assert_eq!(misses, expected);
+    }
+
+    #[test]
+    fn only_the_last_minute_is_kept() {
+        let mut history = History::default();
+        for second in 0..200 {
+            history.tick(&tick(second, Some(second)));
+        }
+        assert_eq!(history.series().remove(2).1.len(), 60);
+    }
+}

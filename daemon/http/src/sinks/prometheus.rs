@@ -1,0 +1,49 @@
+//! The exposition: the newest tick in the format that the scraper requests.
+
+mod classic;
+mod collector;
+mod exposition;
+mod family;
+mod negotiate;
+
+pub use exposition::{Exposition, Page};
+pub use negotiate::{Dialect, accepts_gzip, dialect};
+
+use faultline_metrics::{Reading, Text, Tick};
+use std::fmt;
+use std::sync::Arc;
+
+/// Labels of every `agave_` series if `constant_labels_everywhere` is set.
+pub type ConstantLabels = Vec<(&'static str, Text)>;
+
+pub fn page(
+    tick: &Arc<Tick>,
+    dialect: Dialect,
+    constant: &ConstantLabels,
+) -> Result<Vec<u8>, fmt::Error> {
+    let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
+    Ok(exposition.page(dialect, None)?.bytes().to_vec())
+}
+
+fn labels<'a>(
+    reading: &'a Reading,
+    constant: &'a ConstantLabels,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let own = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(Text::as_str));
+    let tags = reading
+        .tags
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let everywhere = constant
+        .iter()
+        .filter(|(name, _)| {
+            reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name)
+        })
+        .map(|(name, value)| (*name, value.as_str()));
+    own.chain(tags).chain(everywhere)
+}

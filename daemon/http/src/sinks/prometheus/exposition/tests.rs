@@ -1,0 +1,196 @@
+use super::*;
+use crate::sinks::prometheus::page;
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
+use proptest::prelude::*;
+
+fn tick(number: u64, batches: Vec<Arc<Batch>>) -> Arc<Tick> {
+    Arc::new(Tick {
+        number,
+        at: Stamp::default(),
+        batches,
+    })
+}
+
+fn batch(readings: Vec<Reading>) -> Arc<Batch> {
+    Arc::new(Batch {
+        readings,
+        ..Batch::empty(Source::Daemon, Stamp::default())
+    })
+}
+
+/// A series and a value of it: few of each, so that both often stay.
+fn reading() -> impl Strategy<Value = Reading> {
+    let number = prop_oneof![
+        Just(Value::Whole(0)),
+        Just(Value::Whole(1)),
+        Just(Value::Real(0.0)),
+        Just(Value::Real(-0.0)),
+        Just(Value::Real(f64::NAN)),
+        any::<f64>().prop_map(Value::Real),
+    ];
+    let histogram = prop::collection::vec(0.0..20.0, 0..3).prop_map(|values| {
+        let mut histogram = Histogram::new(&TIME_BOUNDS);
+        values.iter().for_each(|value| histogram.observe(*value));
+        Value::Histogram(Arc::new(histogram))
+    });
+    let label = || "[ab\"]".prop_map(Text::from);
+    let tags = prop::collection::btree_map("(name|run|t)", "[xy]", 0..2).prop_map(|tags| {
+        let tags = tags.into_iter();
+        tags.map(|(name, value)| (Text::from(name), Text::from(value)))
+            .collect::<Vec<_>>()
+    });
+    prop_oneof![
+        number
+            .clone()
+            .prop_map(|value| Reading::new(&metrics::cgroup::USAGE, [], value)),
+        (label(), number.clone()).prop_map(|(pool, value)| Reading::new(
+            &metrics::pools::THREADS,
+            [pool],
+            value
+        )),
+        (label(), number.clone()).prop_map(|(pool, value)| Reading::new(
+            &metrics::pools::RUN_QUEUE,
+            [pool],
+            value
+        )),
+        (label(), histogram).prop_map(|(part, value)| Reading::new(
+            &metrics::validator::REPLAY_TIME,
+            [part],
+            value
+        )),
+        (label(), tags, number).prop_map(|(field, tags, value)| {
+            Reading::new(&metrics::validator::DATAPOINT, ["d".into(), field], value).with_tags(tags)
+        }),
+    ]
+}
+
+/// How one batch of a tick follows from that of the tick before.
+#[derive(Debug, Clone)]
+enum Change {
+    /// The source was not asked.
+    Same,
+    /// It was, and the values are equal.
+    Equal,
+    /// One value is another one.
+    Value(usize, Reading),
+    /// The series are others.
+    Series(Vec<Reading>),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        Just(Change::Same),
+        Just(Change::Equal),
+        (any::<usize>(), reading()).prop_map(|(at, reading)| Change::Value(at, reading)),
+        prop::collection::vec(reading(), 0..8).prop_map(Change::Series),
+    ]
+}
+
+fn changed(last: &Arc<Batch>, change: Change) -> Arc<Batch> {
+    match change {
+        Change::Same => Arc::clone(last),
+        Change::Equal => batch(last.readings.clone()),
+        Change::Series(readings) => batch(readings),
+        Change::Value(at, other) => {
+            let mut readings = last.readings.clone();
+            let at = at % readings.len().max(1);
+            if let Some(reading) = readings.get_mut(at)
+                && matches!(reading.value, Value::Histogram(_))
+                    == matches!(other.value, Value::Histogram(_))
+            {
+                reading.value = other.value;
+            }
+            batch(readings)
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_page_equals_one_that_is_encoded_from_nothing_whatever_changes(
+        changes in prop::collection::vec(prop::collection::vec((change(), change()), 1..12), 1..4),
+    ) {
+        let constant = Arc::new(vec![("run", Text::from("1"))]);
+        for dialect in [Dialect::Classic, Dialect::OpenMetrics, Dialect::Protobuf] {
+            let mut batches = vec![batch(Vec::new()), batch(Vec::new())];
+            let mut last: Option<Page> = None;
+            for (number, (first, second)) in (1..).zip(changes.iter().flatten().cloned()) {
+                batches = vec![changed(&batches[0], first), changed(&batches[1], second)];
+                let tick = tick(number, batches.clone());
+                let before = last.as_ref().map(|page| &page.exposition);
+                let exposition = Exposition::new(&tick, &constant, before);
+                let next = exposition.page(dialect, last.as_ref()).unwrap();
+                let anew = page(&tick, dialect, &constant).unwrap();
+                prop_assert_eq!(String::from_utf8_lossy(next.bytes()), String::from_utf8_lossy(&anew));
+                last = Some(next);
+            }
+        }
+    }
+}
+
+fn level(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
+    let tags = tags
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()));
+    Reading::real(
+        &metrics::validator::DATAPOINT,
+        ["d".into(), "v".into()],
+        value,
+    )
+    .with_tags(tags.collect())
+}
+
+#[test]
+fn only_families_with_another_value_are_encoded() {
+    let readings = |threads| {
+        vec![
+            Reading::whole(&metrics::cgroup::USAGE, [], 7),
+            Reading::whole(&metrics::pools::THREADS, ["a".into()], threads),
+        ]
+    };
+    let constant = Arc::default();
+    let first = Exposition::new(&tick(1, vec![batch(readings(1))]), &constant, None);
+    let mut page = first.page(Dialect::Classic, None).unwrap();
+    page.bytes = page.bytes.to_ascii_uppercase().into();
+    let second = Exposition::new(&tick(2, vec![batch(readings(2))]), &constant, Some(&first));
+    let page = second.page(Dialect::Classic, Some(&page)).unwrap();
+    let text = str::from_utf8(page.bytes()).unwrap();
+    assert!(
+        text.contains("AGAVE_CGROUP_MEMORY_USAGE_BYTES 7\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("agave_thread_pool_threads{pool=\"a\"} 2\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_label_twice_and_a_series_twice_are_left_out_and_counted_and_the_rest_stays() {
+    let first = vec![
+        level(&[], 1.0),
+        level(&[("name", "x")], 2.0),
+        level(&[("a", "x")], 3.0),
+    ];
+    let second = vec![level(&[("a", "x")], 4.0), level(&[("run", "x")], 5.0)];
+    let tick = tick(1, vec![batch(first), batch(second)]);
+    let values = |constant: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
+        let exposition = Exposition::new(&tick, &Arc::new(constant.clone()), None);
+        dropped.count(exposition.dropped());
+        let readings = exposition.families[0].readings(&tick);
+        readings
+            .filter_map(|reading| reading.value.number())
+            .collect()
+    };
+    let dropped = DroppedSeries::default();
+    assert_eq!(values(&Vec::new(), &dropped), [1.0, 3.0, 5.0]);
+    assert_eq!(
+        values(&vec![("run", Text::from("1"))], &dropped),
+        [1.0, 3.0]
+    );
+    let mut readings = Vec::new();
+    dropped.readings(&mut readings);
+    assert_eq!(readings[0].labels[0].as_str(), "agave_datapoint");
+    assert_eq!(readings[0].value.number(), Some(5.0));
+}

@@ -1,0 +1,266 @@
+//! The web face: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and `/readyz` for whoever starts and watches.
+//!
+//! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
+//! tick up. What connections share is bounded (their number, time, pages kept).
+
+mod answer;
+mod auth;
+mod config;
+mod connection;
+mod error;
+mod flight_save;
+mod guesses;
+mod health;
+mod landing;
+mod mark;
+mod request_checks;
+mod scrape;
+mod tls;
+
+pub use error::WebError;
+pub use health::{Stale, health};
+
+use crate::sinks::history::History;
+use crate::sinks::prometheus::ConstantLabels;
+use answer::Site;
+use faultline_core::accept;
+use faultline_core::auth_failures::AuthFailures;
+use faultline_core::clock::Clock;
+use faultline_core::config::{Find, Metrics};
+use faultline_core::connection_limit::Connections;
+use faultline_core::dropped_series::DroppedSeries;
+use faultline_core::hub::Latest;
+use faultline_core::socket::{self, Bound};
+use faultline_core::supervisor::Stop;
+use faultline_metrics::Tick;
+use faultline_recorder::flight;
+use faultline_recorder::recorder;
+use request_checks::AllowedHosts;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
+const MOST_CONNECTIONS: usize = 64;
+
+/// Share of file system sockets.
+const FILE_SYSTEM: usize = 16;
+
+#[derive(Debug, Clone)]
+pub struct WebState {
+    pub clock: Clock,
+    pub interval: Duration,
+    /// Register the same value as a sink of the hub.
+    pub ticks: Latest<Tick>,
+    pub history: History,
+    /// Empty unless `metrics.constant_labels_everywhere` is set.
+    pub constant: ConstantLabels,
+    pub page: Arc<PageInfo>,
+    pub recorder: Option<recorder::Handle>,
+    pub flight: Option<flight::Handle>,
+    /// An accepted `Host:` name; `None` if unknown.
+    pub host_name: Option<String>,
+    pub auth_failures: AuthFailures,
+    pub dropped_series: DroppedSeries,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageInfo {
+    pub version: &'static str,
+    /// Ends a sentence that begins with "It is looked for".
+    pub search: String,
+    pub docs: Option<String>,
+}
+
+impl PageInfo {
+    pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
+        let search = match find {
+            Find::Scan => {
+                "among all processes, by what validators are called and how they are started"
+                    .to_owned()
+            }
+            Find::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
+            Find::Pid(pid) => format!("as process {pid} (target.pid)"),
+            Find::Ledger(ledger) => {
+                format!(
+                    "as the process that serves the ledger {} (target.ledger)",
+                    faultline_text::path(ledger)
+                )
+            }
+            Find::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),
+            Find::ProcessName(name) => format!("as a process named {name} (target.process_name)"),
+        };
+        PageInfo {
+            version,
+            search,
+            docs,
+        }
+    }
+}
+
+/// Reads the web config file and its files without binding; returns every error.
+pub fn check(config: &Metrics) -> Vec<WebError> {
+    let Some(path) = &config.web_config else {
+        return protected(config.listen, None).err().into_iter().collect();
+    };
+    let (web, mut mistakes) = config::WebConfig::read(path);
+    mistakes.extend(web.tls.iter().flat_map(tls::TlsFiles::mistakes));
+    if mistakes.is_empty() {
+        mistakes.extend(protected(config.listen, Some(&web)).err());
+    }
+    mistakes
+}
+
+/// Warnings about a usable web config file at this Unix time. Also returns the files with secrets:
+/// itself and its key.
+pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
+    let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
+        return Default::default();
+    };
+    let key = web.tls.as_ref().map(|tls| tls.key.clone());
+    let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
+    let users = web.users.iter().flat_map(auth::Users::warnings);
+    let shown = users
+        .map(|what| format!("{}: {what}", path.display()))
+        .chain(dated)
+        .collect();
+    (shown, std::iter::once(path.clone()).chain(key).collect())
+}
+
+fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
+    let web = config
+        .web_config
+        .as_deref()
+        .map(config::WebConfig::load)
+        .transpose()?;
+    protected(config.listen, web.as_ref())?;
+    Ok(web)
+}
+
+/// Any address but loopback needs a web config file that protects it.
+fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
+    match web {
+        _ if listen.ip().to_canonical().is_loopback() => Ok(()),
+        None => Err(WebError::Exposed { listen }),
+        Some(web) if !web.protects() => Err(WebError::Unprotected {
+            listen,
+            path: web.path.clone(),
+        }),
+        Some(_) => Ok(()),
+    }
+}
+
+#[derive(Debug)]
+pub struct Server {
+    sockets: Vec<Bound>,
+    site: Arc<Site>,
+    tls: Option<Arc<tls::Acceptor>>,
+}
+
+impl Server {
+    /// Loads the web config file and binds the socket. Clients can connect, but get no response
+    /// before [`Server::run`]. Needs no runtime.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or is public without protection. The web config file, or a file
+    /// it names, is unreadable or invalid.
+    pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
+        let listen = config.listen;
+        let web = load(config)?;
+        let bound = Bound::tcp(listen).map_err(|source| WebError::Bind { listen, source })?;
+        Self::with(vec![bound], web, config, state)
+    }
+
+    pub fn from_sockets(
+        sockets: Vec<Bound>,
+        config: &Metrics,
+        state: WebState,
+    ) -> Result<Server, WebError> {
+        let web = config
+            .web_config
+            .as_deref()
+            .map(config::WebConfig::load)
+            .transpose()?;
+        for listen in sockets
+            .iter()
+            .filter_map(|socket| socket.listen_address().tcp())
+        {
+            protected(listen, web.as_ref())?;
+        }
+        Self::with(sockets, web, config, state)
+    }
+
+    fn with(
+        sockets: Vec<Bound>,
+        web: Option<config::WebConfig>,
+        config: &Metrics,
+        state: WebState,
+    ) -> Result<Server, WebError> {
+        let exposed = sockets
+            .iter()
+            .find(|socket| !socket.listen_address().is_local());
+        if let (Some(socket), Some(web)) = (exposed, &web)
+            && web.tls.is_none()
+        {
+            let (listen, file) = (socket.listen_address(), web.path.display());
+            tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
+        }
+        let (tls, users, headers) = match web {
+            Some(web) => (
+                web.tls.map(tls::Acceptor::new).transpose()?,
+                web.users,
+                web.headers,
+            ),
+            None => Default::default(),
+        };
+        // With a password or a certificate, DNS rebinding gains nothing.
+        let names = (tls.is_none() && users.is_none())
+            .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
+        let site = Site::new(state, users, headers, names, config.native_histograms);
+        Ok(Server {
+            sockets,
+            site: Arc::new(site),
+            tls: tls.map(Arc::new),
+        })
+    }
+
+    pub fn places(&self) -> Vec<String> {
+        socket::places(&self.sockets)
+    }
+
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        socket::first_tcp(&self.sockets)
+    }
+
+    pub fn page(&self) -> Option<String> {
+        let scheme = if self.is_tls() { "https" } else { "http" };
+        self.local_addr()
+            .map(|address| format!("{scheme}://{address}/"))
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Answers until `stop`, then lets open requests finish. Runs on a tokio runtime with I/O and time.
+    pub async fn run(self, stop: Stop) {
+        let Server { sockets, site, tls } = self;
+        let network = MOST_CONNECTIONS - FILE_SYSTEM;
+        let connections = Connections::new("metrics", network, FILE_SYSTEM);
+        let clock = site.clock();
+        let serve = |stream, connection| {
+            connection::serve(
+                stream,
+                tls.clone(),
+                Arc::clone(&site),
+                connection,
+                stop.clone(),
+            )
+        };
+        accept::run(sockets, connections, clock, &stop, serve).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

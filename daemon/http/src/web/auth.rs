@@ -1,0 +1,393 @@
+//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
+//! checks are limited and both results are cached.
+
+use super::error::WebError;
+use super::guesses::Guesses;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use faultline_core::socket::Peer;
+use parking_lot::Mutex;
+use ring::hmac;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// More only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
+const MAX_REMEMBERED: usize = 200;
+
+const SLOW_COST: u32 = 12;
+
+/// Log2 of a hash's rounds; 0 if it is invalid.
+pub(super) fn cost(hash: &str) -> u32 {
+    hash.parse::<bcrypt::HashParts>()
+        .map_or(0, |parts| parts.get_cost())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Admitted,
+    NotGiven,
+    Wrong,
+    /// Too many checks failed recently: no check for this long.
+    TooMany(Duration),
+}
+
+pub(super) struct Users {
+    hashes: BTreeMap<String, String>,
+    /// Per process: cached tags cannot be guessed or reused elsewhere.
+    key: hmac::Key,
+    /// Whether credentials were right, by their HMAC.
+    checked: Mutex<HashMap<Vec<u8>, bool>>,
+    guesses: Mutex<Guesses>,
+    /// The slowest hash, used to check unknown users.
+    longest: Option<String>,
+    /// One check at a time: password guessing takes at most one core and one thread of the pool.
+    checking: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Users {{ names: {:?}, .. }}",
+            self.hashes.keys().collect::<Vec<_>>()
+        )
+    }
+}
+
+impl Users {
+    pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
+            .map_err(|_| WebError::Random)?;
+        let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
+        Ok(Users {
+            hashes,
+            key,
+            checked: Mutex::default(),
+            guesses: Mutex::new(Guesses::new()),
+            longest,
+            checking: Arc::new(Semaphore::new(1)),
+        })
+    }
+
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
+        let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
+        let slow = most.filter(|most| *most > SLOW_COST).map(|most| {
+            format!(
+                "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
+                 scraper's first request waits for it: cost 10 will do for a long random password"
+            )
+        });
+        let differ = (least != most).then(|| {
+            "basic_auth_users: hashes of different costs reveal by timing which users exist: use the same cost for all"
+                .to_owned()
+        });
+        slow.into_iter().chain(differ).collect()
+    }
+
+    /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as
+    /// long as a wrong password.
+    pub(super) async fn judge(
+        &self,
+        authorization: Option<&str>,
+        peer: Peer,
+        now: Duration,
+    ) -> Verdict {
+        let Some(authorization) = authorization else {
+            return Verdict::NotGiven;
+        };
+        let Some((user, password)) = credentials(authorization) else {
+            return Verdict::Wrong;
+        };
+        // A user has no colon: no other user and password make the same bytes.
+        let credentials = [user.as_bytes(), b":", &password].concat();
+        let tag = hmac::sign(&self.key, &credentials).as_ref().to_vec();
+        match self.checked.lock().get(&tag) {
+            Some(true) => return Verdict::Admitted,
+            Some(false) => return Verdict::Wrong,
+            None => {}
+        }
+        let known = self.hashes.get(&user);
+        let Some(hash) = known.or(self.longest.as_ref()).cloned() else {
+            return Verdict::Wrong;
+        };
+        let queue = match self.guesses.lock().begin(peer, now) {
+            Ok(queue) => queue,
+            Err(wait) => return Verdict::TooMany(wait),
+        };
+        let Some(turn) = self.turn(queue).await else {
+            return Verdict::Wrong;
+        };
+        let check = move || {
+            // The permit ends with the check, even if the request is gone.
+            let _turn = turn;
+            bcrypt::verify(password, &hash).unwrap_or(false)
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
+        let right = checked.unwrap_or(false) && known.is_some();
+        self.remember(tag, right);
+        if !right {
+            return Verdict::Wrong;
+        }
+        self.guesses.lock().forgive(peer);
+        Verdict::Admitted
+    }
+
+    /// Waits for the other checks of the peer, then for those of all.
+    async fn turn(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = queue.acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.checking).acquire_owned().await.ok()?;
+        Some([own, all])
+    }
+
+    /// If there is no space left, wrong credentials are forgotten first.
+    fn remember(&self, tag: Vec<u8>, right: bool) {
+        let mut checked = self.checked.lock();
+        if checked.len() >= MAX_REMEMBERED {
+            checked.retain(|_, right| *right);
+        }
+        if checked.len() >= MAX_REMEMBERED {
+            checked.clear();
+        }
+        checked.insert(tag, right);
+    }
+}
+
+fn credentials(authorization: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, encoded) = authorization.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = BASE64.decode(encoded.trim()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let user = String::from_utf8(decoded.get(..colon)?.to_vec()).ok()?;
+    Some((user, decoded.get(colon + 1..)?.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use proptest::prelude::*;
+
+    fn users() -> Users {
+        Users::new(BTreeMap::from([(
+            "alice".to_owned(),
+            bcrypt::hash("open: sesame", 4).unwrap(),
+        )]))
+        .unwrap()
+    }
+
+    /// alice with "open: sesame", a password with a colon.
+    const GOOD: &str = "Basic YWxpY2U6b3Blbjogc2VzYW1l";
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn basic(user_and_password: &str) -> String {
+        format!("Basic {}", BASE64.encode(user_and_password))
+    }
+
+    fn remembered(users: &Users) -> Vec<bool> {
+        users.checked.lock().values().copied().collect()
+    }
+
+    #[tokio::test]
+    async fn the_right_password_passes_and_is_remembered() {
+        let users = users();
+        assert_eq!(
+            users.judge(Some(GOOD), Peer::LOCAL, NOW).await,
+            Verdict::Admitted
+        );
+        assert_eq!(remembered(&users), [true]);
+        assert_eq!(
+            users
+                .judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
+                .await,
+            Verdict::Admitted
+        );
+        assert_eq!(remembered(&users), [true]);
+    }
+
+    #[tokio::test]
+    async fn nothing_else_passes() {
+        let users = users();
+        for bad in [
+            &basic("alice:wrong"),
+            &basic("bob:open: sesame"),
+            &basic("alice"),
+            "Basic ?",
+            "Bearer x",
+            "",
+        ] {
+            assert_eq!(
+                users.judge(Some(bad), Peer::LOCAL, NOW).await,
+                Verdict::Wrong,
+                "{bad}"
+            );
+        }
+        assert_eq!(users.judge(None, Peer::LOCAL, NOW).await, Verdict::NotGiven);
+        assert_eq!(remembered(&users), [false, false]);
+    }
+
+    #[tokio::test]
+    async fn who_guesses_is_told_to_wait_and_who_has_passed_or_is_elsewhere_still_passes() {
+        let users = users();
+        let guesser = Peer::at([192, 0, 2, 1].into());
+        assert_eq!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::Admitted
+        );
+        let mut verdicts = Vec::new();
+        for number in 0..20 {
+            // Half of them with a name that is known: it makes no difference.
+            let user = ["alice", "bob"][number % 2];
+            verdicts.push(
+                users
+                    .judge(Some(&basic(&format!("{user}:{number}"))), guesser, NOW)
+                    .await,
+            );
+        }
+        let checked = verdicts
+            .iter()
+            .take_while(|verdict| **verdict == Verdict::Wrong)
+            .count();
+        assert_eq!(checked, 5);
+        assert!(
+            verdicts[checked..]
+                .iter()
+                .all(|verdict| matches!(verdict, Verdict::TooMany(_))),
+            "{verdicts:?}"
+        );
+        assert_eq!(
+            users.judge(Some(&basic("alice:0")), guesser, NOW).await,
+            Verdict::Wrong,
+            "known to be wrong"
+        );
+        assert_eq!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::Admitted,
+            "remembered"
+        );
+        users.checked.lock().clear();
+        assert!(matches!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::TooMany(_)
+        ));
+        let elsewhere = Peer::at([192, 0, 2, 2].into());
+        assert_eq!(
+            users.judge(Some(GOOD), elsewhere, NOW).await,
+            Verdict::Admitted
+        );
+    }
+
+    #[tokio::test]
+    async fn a_check_whose_connection_has_gone_keeps_its_turn() {
+        let users = Users::new(BTreeMap::from([(
+            "alice".to_owned(),
+            bcrypt::hash("a", 8).unwrap(),
+        )]))
+        .unwrap();
+        for number in 0..3 {
+            // Dropped in the middle.
+            let wrong = basic(&format!("alice:{number}"));
+            assert!(
+                users
+                    .judge(Some(&wrong), Peer::LOCAL, NOW)
+                    .now_or_never()
+                    .is_none()
+            );
+            assert_eq!(users.checking.available_permits(), 0);
+        }
+        drop(users.checking.acquire().await);
+    }
+
+    #[tokio::test]
+    async fn who_guesses_from_one_address_delays_the_others_by_one_check() {
+        let users = users();
+        let queue = |last: u8, second: u64| {
+            let peer = Peer::at([192, 0, 2, last].into());
+            let now = Duration::from_secs(second);
+            users.guesses.lock().begin(peer, now).unwrap()
+        };
+        let mut guesses = Vec::new();
+        for number in 0..50 {
+            let mut guess = Box::pin(users.turn(queue(1, 100 + number * 5)));
+            // All but the first wait.
+            let turn = (&mut guess).now_or_never();
+            guesses.push((guess, turn));
+        }
+        assert_eq!(guesses.iter().filter(|(_, turn)| turn.is_some()).count(), 1);
+        let mut scraper = Box::pin(users.turn(queue(2, 400)));
+        assert!((&mut scraper).now_or_never().is_none());
+        guesses[0].1 = None;
+        assert!(
+            (&mut scraper).now_or_never().flatten().is_some(),
+            "before the other guesses"
+        );
+        drop(guesses);
+        assert!(users.turn(queue(1, 400)).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded_and_right_passwords_stay() {
+        let users = users();
+        users.remember(vec![0], true);
+        for number in 0..1000_u32 {
+            users.remember(number.to_le_bytes().to_vec(), false);
+            assert!(remembered(&users).len() <= MAX_REMEMBERED);
+        }
+        assert_eq!(users.checked.lock().get(&vec![0]), Some(&true));
+    }
+
+    #[test]
+    fn unknown_names_are_checked_at_the_highest_cost_and_what_differs_or_is_dear_is_told() {
+        let hash = |cost: u32| {
+            format!("$2y${cost:02}$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
+        };
+        let users = |costs: &[u32]| {
+            let hashes = costs
+                .iter()
+                .enumerate()
+                .map(|(number, cost)| (number.to_string(), hash(*cost)));
+            Users::new(hashes.collect()).unwrap()
+        };
+        assert_eq!(users(&[4, 11, 10]).longest, Some(hash(11)));
+        let warned = |costs: &[u32]| users(costs).warnings().len();
+        assert_eq!(
+            (
+                warned(&[10, 10]),
+                warned(&[10, 11]),
+                warned(&[13]),
+                warned(&[13, 10])
+            ),
+            (0, 1, 1, 2)
+        );
+    }
+
+    #[test]
+    fn what_is_printed_holds_no_hash() {
+        assert_eq!(format!("{:?}", users()), "Users { names: [\"alice\"], .. }");
+    }
+
+    #[test]
+    fn base64_is_taken_with_padding_and_without() {
+        for header in [
+            GOOD,
+            "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ==",
+            "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ",
+        ] {
+            assert_eq!(credentials(header).unwrap().0, "alice", "{header}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_panic(header in "\\PC*") {
+            let _ = credentials(&header);
+            let _ = credentials(&format!("Basic {header}"));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
+
+use faultline_core::rate_limit::RateLimit;
+use faultline_recorder::flight;
+use faultline_text::is_unfit;
+use hyper::StatusCode;
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use std::time::Duration;
+
+pub(super) const PATH: &str = "/flight/save";
+
+const LONGEST: usize = 200;
+
+/// Timeout of the save, below the connection's response timeout.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// 200 with the recording's path, or 409 while the flight recorder is off. `pace` counts only saves
+/// that start.
+pub(super) async fn save(
+    flight: Option<&flight::Handle>,
+    query: Option<&str>,
+    limit: &Mutex<RateLimit>,
+    now: Duration,
+) -> (StatusCode, String) {
+    let Some(flight) = flight else {
+        return (
+            StatusCode::CONFLICT,
+            "The flight recorder is disabled; see [flight] in the configuration.".to_owned(),
+        );
+    };
+    let reason = match reason(query) {
+        Ok(reason) => reason,
+        Err(why) => return (StatusCode::BAD_REQUEST, why),
+    };
+    if !limit.lock().allows(now) {
+        let text =
+            "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
+        return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
+    }
+    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
+        limit.lock().give_back();
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many saves are queued; try again later.".to_owned(),
+        );
+    };
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
+        Ok(Ok(Err(why))) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("It could not be saved: {why}"),
+        ),
+        Ok(Err(_)) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The daemon is stopping.".to_owned(),
+        ),
+        Err(_) => (
+            StatusCode::ACCEPTED,
+            "It is still being saved; the log will say where.".to_owned(),
+        ),
+    }
+}
+
+/// Empty without a reason.
+fn reason(query: Option<&str>) -> Result<String, String> {
+    let mut pairs = query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
+    let Some((_, value)) = pairs.find(|(key, _)| *key == "reason") else {
+        return Ok(String::new());
+    };
+    let plus = value.replace('+', " ");
+    let reason = percent_decode_str(&plus)
+        .decode_utf8()
+        .map_err(|_| "The reason is no UTF-8.".to_owned())?;
+    match reason.trim() {
+        reason if reason.len() > LONGEST => {
+            Err(format!("The reason is longer than {LONGEST} bytes."))
+        }
+        reason if reason.contains(is_unfit) => Err("The reason has control characters.".to_owned()),
+        reason => Ok(reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_may_be_missing_and_is_taken_as_a_form_or_a_shell_writes_it() {
+        for (query, expected) in [
+            (None, ""),
+            (Some("a=b"), ""),
+            (Some("reason=slow+disk"), "slow disk"),
+            (Some("reason=%2e%2e%2f"), "../"),
+        ] {
+            assert_eq!(reason(query).as_deref(), Ok(expected));
+        }
+        let long = format!("reason={}", "a".repeat(LONGEST + 1));
+        for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
+            assert!(reason(Some(query)).unwrap_err().ends_with('.'), "{query}");
+        }
+    }
+
+    #[tokio::test]
+    async fn while_it_is_off_the_answer_is_a_conflict_and_what_is_refused_uses_up_no_quota() {
+        let now = Duration::from_secs(5);
+        let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
+        assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);
+        let handle = flight::Handle::default();
+        let waiting: Vec<_> = (0..100)
+            .map_while(|_| handle.request("", flight::SaveOrigin::Operator))
+            .collect();
+        assert!(waiting.len() < 100);
+        for _ in 0..2 {
+            assert_eq!(
+                save(Some(&handle), None, &limit, now).await.0,
+                StatusCode::SERVICE_UNAVAILABLE
+            );
+            assert_eq!(
+                save(Some(&handle), Some("reason=%ff"), &limit, now).await.0,
+                StatusCode::BAD_REQUEST
+            );
+        }
+        assert!(limit.lock().allows(now), "it was not used up");
+        assert_eq!(
+            save(Some(&handle), None, &limit, now).await.0,
+            StatusCode::TOO_MANY_REQUESTS
+        );
+    }
+}

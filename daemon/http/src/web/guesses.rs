@@ -1,0 +1,135 @@
+//! Limits wrong passwords: each costs a check of a tenth of a second of CPU.
+
+use faultline_core::rate_limit::RateLimit;
+use faultline_core::socket::Peer;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Checks that started and did not succeed. Times are uptimes.
+#[derive(Debug)]
+pub(super) struct Guesses {
+    all: RateLimit,
+    /// Peers that have used nothing are left out, so that `all` bounds their number.
+    peers: HashMap<Peer, PeerGuesses>,
+}
+
+#[derive(Debug)]
+struct PeerGuesses {
+    limit: RateLimit,
+    /// One check at a time: who guesses from one address delays the others by one check.
+    queue: Arc<Semaphore>,
+}
+
+impl Guesses {
+    /// For all together a tenth of a core, as long as a check takes a tenth of a second.
+    pub(super) fn new() -> Self {
+        Guesses {
+            all: RateLimit::new(10, Duration::from_secs(1)),
+            peers: HashMap::new(),
+        }
+    }
+
+    /// Begins a check, which counts until it is forgiven. Returns the queue of the peer's checks.
+    ///
+    /// # Errors
+    /// It is too early for it: how long it would have to wait.
+    pub(super) fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
+        self.peers
+            .retain(|_, peer| !peer.limit.is_unused(now) || Arc::strong_count(&peer.queue) > 1);
+        let own = self.peers.entry(peer).or_insert_with(|| PeerGuesses {
+            limit: RateLimit::new(5, Duration::from_secs(5)),
+            queue: Arc::new(Semaphore::new(1)),
+        });
+        let wait = own.limit.wait(now).max(self.all.wait(now));
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        own.limit.count(now);
+        self.all.count(now);
+        Ok(Arc::clone(&own.queue))
+    }
+
+    pub(super) fn forgive(&mut self, peer: Peer) {
+        self.all.give_back();
+        if let Some(own) = self.peers.get_mut(&peer) {
+            own.limit.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn peer(last: u8) -> Peer {
+        Peer::at([192, 0, 2, last].into())
+    }
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn begin(guesses: &mut Guesses, last: u8, second: u64) -> Result<(), Duration> {
+        guesses.begin(peer(last), s(second)).map(drop)
+    }
+
+    #[test]
+    fn who_guesses_has_a_burst_and_then_one_try_each_pause_and_others_have_theirs() {
+        let mut guesses = Guesses::new();
+        let tried = (0..100)
+            .filter(|_| guesses.begin(peer(1), s(100)).is_ok())
+            .count();
+        assert_eq!(tried, 5);
+        assert_eq!(begin(&mut guesses, 1, 101), Err(s(4)));
+        assert_eq!(begin(&mut guesses, 2, 101), Ok(()), "somebody else");
+        assert_eq!(
+            [105, 106, 110].map(|second| guesses.begin(peer(1), s(second)).is_ok()),
+            [true, false, true]
+        );
+    }
+
+    #[test]
+    fn many_addresses_share_what_all_may_try() {
+        let mut guesses = Guesses::new();
+        let tried = (0..200)
+            .filter(|last| guesses.begin(peer(*last), s(100)).is_ok())
+            .count();
+        assert_eq!(tried, 10);
+        assert_eq!(begin(&mut guesses, 250, 100), Err(s(1)));
+        assert_eq!(begin(&mut guesses, 250, 101), Ok(()));
+        assert_eq!(guesses.peers.len(), 11, "only those that were allowed");
+        assert_eq!(begin(&mut guesses, 1, 1000), Ok(()));
+        assert_eq!(guesses.peers.len(), 1);
+    }
+
+    #[test]
+    fn right_passwords_use_up_nothing() {
+        let mut guesses = Guesses::new();
+        for _ in 0..1000 {
+            assert_eq!(begin(&mut guesses, 1, 100), Ok(()));
+            guesses.forgive(peer(1));
+        }
+    }
+
+    proptest! {
+        /// Whoever tries whenever: never more than a burst and one for each pause.
+        #[test]
+        fn no_pattern_gets_more_tries(attempts in proptest::collection::vec((0..4_u8, 0..400_u64), 0..400)) {
+            let mut guesses = Guesses::new();
+            let (mut now, mut tried) = (Duration::ZERO, Vec::new());
+            for (last, ms) in attempts {
+                now += Duration::from_millis(ms);
+                if guesses.begin(peer(last), now).is_ok() {
+                    tried.push(last);
+                }
+            }
+            prop_assert!(tried.len() as u64 <= 10 + now.as_secs());
+            for last in 0..4 {
+                prop_assert!(tried.iter().filter(|one| **one == last).count() as u64 <= 5 + now.as_secs() / 5);
+            }
+        }
+    }
+}

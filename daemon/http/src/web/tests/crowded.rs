@@ -1,0 +1,93 @@
+//! Who holds on to places keeps no scraper out.
+
+use super::*;
+use faultline_core::clock::Clock;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Half of what a Prometheus waits at most by default.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Three times as many as there are places, each of which sends this and then nothing more; a whole request is answered
+/// before the next one comes, as far as there is an answer.
+fn crowd(address: SocketAddr, beginning: &[u8]) -> Vec<TcpStream> {
+    let join = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may be thrown out before it has said anything.
+        if stream.write_all(beginning).is_ok() && beginning == REQUEST {
+            let _ = stream.read(&mut [0; 64]);
+        }
+        stream
+    };
+    (0..3 * MOST_CONNECTIONS).map(join).collect()
+}
+
+fn scraped(mut stream: impl Read + Write) -> u16 {
+    ask(&mut stream, "GET", "/metrics", "").status
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+#[test]
+fn clients_that_send_their_request_slowly_hold_nobody_up() {
+    let mut server = start(None);
+    server.tick(1);
+    let crowd = crowd(server.address, b"GET /metrics HTTP/1.1\r\nHost: ");
+    for _ in 0..3 {
+        assert_eq!(scraped(connect(server.address)), 200);
+    }
+    drop(crowd);
+}
+
+#[test]
+fn clients_that_stay_silent_hold_nobody_up_whether_they_have_asked_before_or_not() {
+    let mut server = start(None);
+    server.tick(1);
+    let (silent, asked) = (crowd(server.address, b""), crowd(server.address, REQUEST));
+    for _ in 0..3 {
+        assert_eq!(scraped(connect(server.address)), 200);
+    }
+    drop((silent, asked));
+}
+
+#[test]
+fn a_socket_in_the_file_system_has_places_that_no_port_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.sock");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap();
+    let sockets = vec![
+        Bound::handed_over(port).unwrap(),
+        Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap(),
+    ];
+    let server = Server::from_sockets(
+        sockets,
+        &config(None),
+        state(Clock::start(), &Latest::default()),
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut stage = Stage::new("test", runtime.handle());
+    stage.task("web", |stop| server.run(stop));
+    let mut kept = UnixStream::connect(&path).unwrap();
+    kept.set_read_timeout(Some(PATIENCE)).unwrap();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").unwrap();
+    let crowd = crowd(address, REQUEST);
+    kept.write_all(b"validator1\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    kept.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(crowd);
+    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+}

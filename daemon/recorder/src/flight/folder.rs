@@ -1,0 +1,292 @@
+//! The folder of a flight recorder: marker file, file names and retention.
+
+use super::handle::SaveOrigin;
+use faultline_core::config::Flight;
+use faultline_metrics::Stamp;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Without this file nothing in a folder is ever deleted or renamed.
+pub const MARKER: &str = ".faultline-flight";
+
+pub const RING: &str = "ring.fltl";
+
+const SUFFIX: &str = ".fltl";
+
+const PART: &str = ".part";
+
+/// Files that SQLite may leave beside a recording.
+const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+/// Recordings with these reasons may be deleted to free space.
+const AUTOMATIC: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
+
+pub(super) const SET_ASIDE: &str = "set_aside";
+
+const ABOUT: &str =
+    "This folder belongs to the flight recorder of faultlined: the oldest recordings that it saved unasked
+(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-stall-, NAME-set_aside-TIME.fltl) are removed when there are too many.
+Without this file nothing is removed, and nothing is saved once there is no room.
+";
+
+/// Creates nothing.
+///
+/// # Errors
+/// It has other content, is not a folder, or cannot be created.
+pub fn check(folder: &Path) -> Result<(), String> {
+    let shown = folder.display();
+    match fs::read_dir(folder) {
+        Ok(mut entries) => match is_marked(folder) || entries.next().is_none() {
+            true => Ok(()),
+            false => Err(format!(
+                "{shown} has other files and no {MARKER}; use a folder that is empty or does not exist yet"
+            )),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
+            Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
+            _ => Err(format!(
+                "{shown} cannot be made: the folder above it is missing; make that first"
+            )),
+        },
+        Err(error) => Err(format!("{shown} cannot be used: {error}")),
+    }
+}
+
+/// Creates the folder for this user and group only, and marks it.
+pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
+    check(folder).map_err(Unprepared::Unusable)?;
+    if is_marked(folder) {
+        return Ok(());
+    }
+    let marker = folder.join(MARKER);
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(folder);
+    let marked = made.and_then(|()| {
+        // An empty marker would explain nothing to its reader.
+        fs::write(&marker, ABOUT).inspect_err(|_| drop(fs::remove_file(&marker)))
+    });
+    marked.map_err(|error| {
+        let what = format!("{} cannot be made: {error}", folder.display());
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Unprepared::Full(what),
+            _ => Unprepared::Unusable(what),
+        }
+    })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unprepared {
+    Full(String),
+    Unusable(String),
+}
+
+impl Unprepared {
+    pub(super) fn into_words(self) -> String {
+        match self {
+            Unprepared::Full(what) | Unprepared::Unusable(what) => what,
+        }
+    }
+}
+
+pub(super) fn is_marked(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
+}
+
+pub(super) fn word(text: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    text.trim().chars().take(48).map(fit).collect()
+}
+
+/// `NAME-REASON-TIME.fltl`, with a number after the time if that exists. `None` after a hundred of
+/// them.
+pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
+    let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
+    let named = |number: u32| match number {
+        1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
+        number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
+    };
+    (1..=100).map(named).find(|path| {
+        !SUFFIXES
+            .iter()
+            .any(|end| fs::symlink_metadata(with_suffix(path, end)).is_ok())
+    })
+}
+
+/// Renames a ring that cannot be continued to a saved recording and returns its new path.
+///
+/// # Errors
+/// The folder has no marker any more, or the rename fails.
+pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
+    if !is_marked(folder) {
+        return Err(no_marker(folder));
+    }
+    let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
+    for end in SUFFIXES {
+        match fs::rename(with_suffix(&folder.join(RING), end), with_suffix(&to, end)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
+            _ => {}
+        }
+    }
+    Ok(to)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Saved {
+    /// Time and rest of the name: the oldest sorts first.
+    order: (String, PathBuf),
+    bytes: u64,
+    automatic: bool,
+}
+
+/// Deletes the oldest automatic recordings until `bytes` fit; returns how many. Saves requested by
+/// pages delete nothing and fill at most half of the space, so that automatic ones always fit.
+///
+/// # Errors
+/// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
+pub(super) fn free_space(
+    folder: &Path,
+    limits: &Flight,
+    bytes: u64,
+    origin: SaveOrigin,
+) -> Result<usize, String> {
+    let mut saved =
+        list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
+    saved.sort_by(|a, b| a.order.cmp(&b.order));
+    let of_requests = saved.iter().filter(|one| !one.automatic);
+    let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| {
+        (n + 1, one.bytes.saturating_add(sum))
+    });
+    if origin == SaveOrigin::Page
+        && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
+    {
+        let shown = folder.display();
+        let half = "half of flight.max_saved or max_saved_bytes";
+        return Err(format!(
+            "recordings saved on request fill their part of {shown}, {half}; remove some"
+        ));
+    }
+    let (mut count, mut total) = (saved.len() as u64 + 1, bytes);
+    total = saved
+        .iter()
+        .fold(total, |sum, one| sum.saturating_add(one.bytes));
+    let fits =
+        |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
+    let mut gone = Vec::new();
+    for one in saved
+        .iter()
+        .filter(|one| one.automatic && origin != SaveOrigin::Page)
+    {
+        if fits(count, total) {
+            break;
+        }
+        gone.push(&one.order.1);
+        (count, total) = (count - 1, total.saturating_sub(one.bytes));
+    }
+    if !fits(count, total) {
+        let most = format!(
+            "flight.max_saved ({}) or max_saved_bytes ({})",
+            limits.max_saved, limits.max_saved_bytes
+        );
+        return Err(format!(
+            "{} is full: {most}; remove recordings that are no longer needed, or raise it",
+            folder.display()
+        ));
+    }
+    if !gone.is_empty() && !is_marked(folder) {
+        return Err(no_marker(folder));
+    }
+    for path in &gone {
+        tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
+        let removed = SUFFIXES
+            .iter()
+            .map(|end| fs::remove_file(with_suffix(path, end)));
+        let failed = removed
+            .filter_map(Result::err)
+            .find(|error| error.kind() != ErrorKind::NotFound);
+        failed.map_or(Ok(()), |error| {
+            Err(format!("{} cannot be removed: {error}", path.display()))
+        })?;
+    }
+    Ok(gone.len())
+}
+
+/// Deletes the rest of an interrupted save. No save may be running.
+pub(super) fn sweep(folder: &Path) {
+    let entries = fs::read_dir(folder)
+        .map(|all| all.flatten().collect())
+        .unwrap_or_else(|_| Vec::new());
+    for entry in entries.iter().filter(|_| is_marked(folder)) {
+        let name = entry.file_name();
+        let part = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(PART))
+            .and_then(parts)
+            .is_some();
+        if part
+            && SUFFIXES
+                .iter()
+                .any(|end| fs::remove_file(with_suffix(&entry.path(), end)).is_ok())
+        {
+            tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
+        }
+    }
+}
+
+fn no_marker(folder: &Path) -> String {
+    format!(
+        "{} has no {MARKER} any more: nothing is removed or renamed in it",
+        folder.display()
+    )
+}
+
+fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
+    let mut saved = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let Some((time, automatic)) = name.to_str().and_then(parts) else {
+            continue;
+        };
+        // The length of a link itself, not of its target.
+        let length = |end: &str| {
+            fs::symlink_metadata(with_suffix(&path, end))
+                .ok()
+                .filter(fs::Metadata::is_file)
+                .map(|m| m.len())
+        };
+        if length("").is_some() {
+            let bytes = SUFFIXES.iter().filter_map(|end| length(end)).sum();
+            saved.push(Saved {
+                order: (time.to_owned(), path),
+                bytes,
+                automatic,
+            });
+        }
+    }
+    Ok(saved)
+}
+
+/// The time in a saved recording's name, and whether it was automatic. `None` for any other name.
+fn parts(name: &str) -> Option<(&str, bool)> {
+    let mut parts = name.strip_suffix(SUFFIX)?.rsplitn(3, '-');
+    let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
+    let fits =
+        day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
+    fits.then(|| (time, AUTOMATIC.contains(&reason)))
+}
+
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests;

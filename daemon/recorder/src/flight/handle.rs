@@ -1,0 +1,147 @@
+use faultline_metrics::metrics::daemon as d;
+use faultline_metrics::{Problem, ReadingList, Status};
+use faultline_sources::tick::SourceOutput;
+use parking_lot::{Condvar, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+const MOST_REQUESTS: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    OomKill,
+    Exit,
+    Behind,
+    /// It was at the tip, and its slot does not advance.
+    Stall,
+    Request,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 5] = [
+        Reason::OomKill,
+        Reason::Exit,
+        Reason::Behind,
+        Reason::Stall,
+        Reason::Request,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::OomKill => "oom_kill",
+            Reason::Exit => "exit",
+            Reason::Behind => "behind",
+            Reason::Stall => "stall",
+            Reason::Request => "request",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveOrigin {
+    Automatic,
+    /// A signal to the daemon.
+    Operator,
+    /// An HTTP request.
+    Page,
+}
+
+pub(super) type Outcome = Result<PathBuf, String>;
+
+#[derive(Debug)]
+pub struct SaveRequest {
+    pub text: String,
+    pub origin: SaveOrigin,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    all_done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<SaveRequest>,
+    saves: [u64; Reason::ALL.len()],
+    failures: u64,
+    problem: Option<String>,
+    in_progress: usize,
+}
+
+impl Handle {
+    /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
+    pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
+        let mut state = self.0.state.lock();
+        if state.requests.len() >= MOST_REQUESTS {
+            return None;
+        }
+        let (answer, answered) = oneshot::channel();
+        state.requests.push(SaveRequest {
+            text: text.to_owned(),
+            origin,
+            answer,
+        });
+        Some(answered)
+    }
+
+    pub(super) fn take_requests(&self) -> Vec<SaveRequest> {
+        std::mem::take(&mut self.0.state.lock().requests)
+    }
+
+    pub(super) fn begun(&self) {
+        self.0.state.lock().in_progress += 1;
+    }
+
+    pub(super) fn wait(&self, patience: Duration) {
+        let mut state = self.0.state.lock();
+        let in_progress = |state: &mut State| state.in_progress > 0;
+        let waited = self
+            .0
+            .all_done
+            .wait_while_for(&mut state, in_progress, patience);
+        if waited.timed_out() {
+            tracing::warn!("the flight recorder's last save is still running");
+        }
+    }
+
+    pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
+        let mut state = self.0.state.lock();
+        state.problem = None;
+        match outcome {
+            Ok(_) => state.saves[reason as usize] += 1,
+            Err(why) => {
+                state.failures += 1;
+                state.problem = Some(format!("the flight recorder could not save: {why}"));
+            }
+        }
+        state.in_progress = state.in_progress.saturating_sub(1);
+        self.0.all_done.notify_all();
+    }
+
+    pub fn report(&self, output: &mut SourceOutput) {
+        let state = self.0.state.lock();
+        for reason in Reason::ALL {
+            let count = state.saves[reason as usize];
+            let labels = [reason.name().into()];
+            output.readings.counter(&d::FLIGHT_SAVES, labels, count);
+        }
+        output
+            .readings
+            .counter(&d::FLIGHT_FAILURES, [], state.failures);
+        let problem = state.problem.clone();
+        output
+            .problems
+            .extend(problem.map(|what| Problem::new(Status::Broken, what)));
+    }
+}
+
+pub fn readings(flight: Option<Handle>) -> impl Fn(&mut SourceOutput) + Send {
+    move |output| flight.iter().for_each(|flight| flight.report(output))
+}

@@ -1,0 +1,319 @@
+use super::*;
+use crate::recorder::{Entry, RecordingSink};
+use faultline_metrics::metrics::pools as q;
+use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, Value};
+use faultline_recording::schema::{Column, Table};
+use faultline_recording::{
+    CostTrackerPoint, EventKind, NewSession, Point, Recording, ReplaySlotPoint,
+};
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+
+const START: u64 = 1_795_225_000;
+
+fn at(second: u64) -> Stamp {
+    Stamp {
+        uptime: Duration::from_secs(second),
+        unix: Duration::from_secs(START + second),
+    }
+}
+
+/// Two points of each of five slots.
+fn points(number: u64) -> Vec<Entry> {
+    let received = at(number).unix;
+    let time_unix_ns = i64::try_from(received.as_nanos()).unwrap();
+    let mut entries = Vec::new();
+    for slot in number * 5..number * 5 + 5 {
+        let replay = ReplaySlotPoint {
+            time_unix_ns,
+            received,
+            slot: Some(slot),
+            ..Default::default()
+        };
+        let cost = CostTrackerPoint {
+            time_unix_ns,
+            received,
+            ..Default::default()
+        };
+        entries.push(Entry::Point(Box::new(Point::ReplaySlot(replay))));
+        entries.push(Entry::Point(Box::new(Point::CostTracker(cost))));
+    }
+    entries
+}
+
+/// A second of a busy validator: every column, 70 pools every five seconds, 10 points.
+fn second(number: u64) -> Vec<Entry> {
+    let series = |source: Source, readings: Vec<Reading>| {
+        let (at, took) = (at(number), Duration::from_millis(1));
+        Arc::new(Batch {
+            source,
+            at,
+            took,
+            readings,
+            problems: Vec::new(),
+            up: true,
+        })
+    };
+    let reading = |column: &'static Column| Reading {
+        metric: column.metric,
+        labels: column
+            .labels
+            .iter()
+            .map(|label| Text::from(*label))
+            .collect(),
+        tags: Box::default(),
+        value: Value::Whole(number * 1_000_003),
+    };
+    let wide = Table::ALL
+        .iter()
+        .flat_map(|table| table.columns())
+        .map(reading)
+        .collect();
+    let pool = |pool: u64| {
+        Reading::whole(
+            &q::PAGE_FAULTS,
+            [format!("pool{pool}").into(), "minor".into()],
+            number * pool,
+        )
+    };
+    let pools = (0..70).map(pool).collect();
+    let mut batches = vec![series(Source::Process, wide)];
+    if number.is_multiple_of(5) {
+        batches.push(series(Source::Threads, pools));
+    }
+    let mut entries = vec![Entry::Tick(Arc::new(Tick {
+        number,
+        at: at(number),
+        batches,
+    }))];
+    entries.extend(points(number));
+    entries
+}
+
+struct Scene {
+    folder: tempfile::TempDir,
+    handle: Handle,
+    account: Arc<Account>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Scene {
+            folder: tempfile::tempdir().unwrap(),
+            handle: Handle::default(),
+            account: Account::new("flight"),
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.folder.path().join("flight")
+    }
+
+    fn build(&self, labels: &[(&str, &str)], config: config::Flight) -> (Box<Ring>, Saver) {
+        let session = NewSession {
+            started: at(0),
+            interval: Duration::from_secs(1),
+            version: "1".to_owned(),
+            manifest: json!({}),
+        };
+        let labels = labels
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let parts = Parts {
+            clock: Clock::start(),
+            folder: self.folder(),
+            config,
+            name: "vm".to_owned(),
+            account: Arc::clone(&self.account),
+        };
+        let (ring, saver) = build(parts, &self.handle, Opening { labels, session }).unwrap();
+        (Box::new(ring), saver)
+    }
+}
+
+fn ticks(path: &Path) -> Vec<u64> {
+    Recording::open(path)
+        .unwrap()
+        .ticks()
+        .unwrap()
+        .iter()
+        .map(|tick| tick.number)
+        .collect()
+}
+
+#[test]
+fn a_quarter_of_an_hour_is_saved_while_the_ring_is_written_and_neither_loses_a_row() {
+    let scene = Scene::new();
+    let (mut ring, saver) = scene.build(&[("arm", "A")], config::Flight::default());
+    (1..=1000).for_each(|number| ring.take(&second(number), at(number)));
+    let clock = Clock::start();
+    let mut answer = scene
+        .handle
+        .request("while it is written", SaveOrigin::Page)
+        .unwrap();
+    let (longest, turns, last) = std::thread::scope(|scope| {
+        let saving = scope.spawn(move || saver.run());
+        let (mut longest, mut number) = (Duration::ZERO, 1000);
+        let path = loop {
+            number += 1;
+            let began = clock.now();
+            ring.take(&second(number), at(number));
+            longest = longest.max(clock.now().since(began));
+            if let Ok(outcome) = answer.try_recv() {
+                break outcome.unwrap();
+            }
+            assert!(number < 100_000, "the save never ends");
+        };
+        ring.finish(at(number));
+        saving.join().unwrap();
+        let saved = ticks(&path);
+        let (first, end) = (saved[0], *saved.last().unwrap());
+        assert!(
+            saved.into_iter().eq(first..=end),
+            "the saved recording has a gap"
+        );
+        // The copy is of the moment at which it begins, soon after it was asked for.
+        assert!(
+            first <= 101 && (1001..=number).contains(&end),
+            "from {first} to {end}"
+        );
+        let size = std::fs::metadata(&path).unwrap().len() >> 10;
+        eprintln!("a ring of {size} KiB was saved in {:?}", clock.now());
+        (longest, number - 1000, number)
+    });
+    eprintln!("{turns} turns meanwhile, the longest {longest:?}");
+    let ring = ticks(&scene.folder().join(RING));
+    assert!(
+        ring.iter().copied().eq(ring[0]..=last),
+        "the ring has a gap"
+    );
+    assert_eq!(scene.account.counts().1, 0, "entries were dropped");
+}
+
+#[test]
+fn a_ring_of_other_labels_is_set_aside_and_one_of_the_same_is_gone_on_with() {
+    let scene = Scene::new();
+    for (labels, sessions, aside) in [("A", 1, 0), ("A", 2, 0), ("B", 1, 1)] {
+        let (mut ring, _saver) = scene.build(&[("arm", labels)], config::Flight::default());
+        ring.take(&second(1), at(1));
+        ring.finish(at(2));
+        let found = Recording::open(&scene.folder().join(RING)).unwrap();
+        assert_eq!(found.sessions().unwrap().len(), sessions, "{labels}");
+        let names = std::fs::read_dir(scene.folder())
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name());
+        assert_eq!(
+            names
+                .filter(|name| name.to_string_lossy().contains("-set_aside-"))
+                .count(),
+            aside,
+            "{labels}"
+        );
+    }
+}
+
+#[test]
+fn a_ring_that_somebody_removed_is_begun_anew() {
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    ring.take(&second(1), at(1));
+    std::fs::remove_file(scene.folder().join(RING)).unwrap();
+    ring.take(&second(70), at(70));
+    ring.take(&second(71), at(71));
+    ring.finish(at(72));
+    assert_eq!(ticks(&scene.folder().join(RING)), [70, 71]);
+}
+
+#[test]
+fn what_somebody_put_in_the_place_of_the_ring_is_set_aside() {
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    let path = scene.folder().join(RING);
+    ring.take(&second(1), at(1));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "somebody's notes").unwrap();
+    ring.take(&second(70), at(70));
+    assert!(scene.account.problem().is_some());
+    ring.take(&second(71), at(71));
+    assert_eq!(scene.account.problem(), None);
+    ring.finish(at(72));
+    assert_eq!(ticks(&path), [71]);
+    let mut names = std::fs::read_dir(scene.folder())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    let aside = names
+        .find(|path| path.to_string_lossy().contains("-set_aside-"))
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "somebody's notes");
+}
+
+#[test]
+fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
+    let scene = Scene::new();
+    let (mut ring, saver) = scene.build(
+        &[],
+        config::Flight {
+            max_saved: 1,
+            ..config::Flight::default()
+        },
+    );
+    ring.take(&second(1), at(1));
+    let asking = [
+        scene.handle.request("first", SaveOrigin::Page).unwrap(),
+        scene.handle.request("second", SaveOrigin::Page).unwrap(),
+    ];
+    ring.take(&second(2), at(2));
+    ring.finish(at(3));
+    // It had to wait for the copies in vain: they are made now.
+    saver.run();
+    let [first, second] = asking.map(|mut answer| answer.try_recv().unwrap());
+    assert!(first.is_ok(), "{first:?}");
+    assert!(second.unwrap_err().contains("max_saved"));
+    let mut output = faultline_sources::tick::SourceOutput::default();
+    scene.handle.report(&mut output);
+    let counts: Vec<f64> = output
+        .readings
+        .iter()
+        .filter_map(|reading| reading.value.number())
+        .collect();
+    assert_eq!(counts, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+    assert_eq!(output.problems.len(), 1);
+}
+
+#[test]
+fn what_happens_is_saved_under_its_name_once_its_aftermath_is_written() {
+    let scene = Scene::new();
+    let (mut ring, saver) = scene.build(
+        &[],
+        config::Flight {
+            after: Duration::from_secs(3),
+            ..Default::default()
+        },
+    );
+    for number in 1..=20 {
+        let mut entries = second(number);
+        if number == 5 {
+            entries.push(Entry::event(at(number), EventKind::Behind, &json!({})));
+        }
+        ring.take(&entries, at(number));
+    }
+    drop(ring);
+    saver.run();
+    let saved = std::fs::read_dir(scene.folder())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    let saved: Vec<PathBuf> = saved
+        .filter(|path| path.display().to_string().contains("vm-behind-"))
+        .collect();
+    assert_eq!(saved.len(), 1);
+    let time = format!("{}", saved[0].display());
+    assert!(
+        time.ends_with("-20261121T013648Z.fltl"),
+        "saved at the eighth second: {time}"
+    );
+}

@@ -1,0 +1,109 @@
+//! The recording's metadata: the machine, the system, the process and its limits.
+//!
+//! Read once per session and process, never on a tick. [`redact`] removes secrets; keys and
+//! configuration files are never read. A missing key is unknown.
+
+mod binary;
+mod follow;
+mod host;
+mod live;
+mod process;
+pub mod redact;
+
+pub use binary::{Binary, hash};
+pub use follow::{Described, Describer, Follower, ProcessFacts};
+
+use faultline_core::config::{Config, Find};
+use faultline_kernel::HostRoot;
+use faultline_kernel::hardware::Hardware;
+use faultline_kernel::parse::pid_limits;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
+/// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds. `demo`:
+/// the target is the built-in mock validator.
+pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: bool) -> Value {
+    let mut hardware = Hardware::read(root);
+    live::describe(root, &mut hardware);
+    let mut clock = Map::new();
+    clock.insert(
+        "realtime_minus_monotonic_ns".to_owned(),
+        clock_offset_ns.into(),
+    );
+    put(&mut clock, "source", hardware.clock_source.clone());
+    put(&mut clock, "synchronised", hardware.clock_synchronised);
+    let mut all = Map::new();
+    all.insert("host".to_owned(), host::describe(root, &hardware));
+    all.insert("clock".to_owned(), clock.into());
+    all.insert("daemon".to_owned(), daemon(root, config));
+    all.insert("demo".to_owned(), demo.into());
+    put_problems(&mut all, &hardware.problems);
+    all.into()
+}
+
+fn daemon(root: &HostRoot, config: &Config) -> Value {
+    let (method, what) = match &config.target.find {
+        Find::Scan => ("scan", None),
+        Find::Pid(pid) => ("pid", Some(pid.to_string())),
+        Find::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
+        Find::Ledger(ledger) => ("ledger", Some(shown(ledger))),
+        Find::Unit(unit) => ("unit", Some(unit.clone())),
+        Find::ProcessName(name) => ("process_name", Some(name.clone())),
+    };
+    let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
+    let limits = root.read_proc("self/limits", pid_limits::parse).ok();
+    let mut all = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "max_open_files": limits.and_then(|limits| limits.soft),
+        "target_by": method,
+        "target": what,
+        "interval_seconds": config.sampling.interval.as_secs_f64(),
+        "threads_interval_seconds": seconds(config.threads.enabled, config.threads.interval),
+        "rpc_interval_seconds": seconds(config.rpc.enabled, config.rpc.interval),
+        "pushes": config.ingest.enabled,
+        "log": config.log.is_some(),
+        "forward": config.forward.is_some(),
+        "phase": {
+            "at_tip_slots": config.phase.at_tip_slots,
+            "at_tip_seconds": config.phase.at_tip_for.as_secs_f64(),
+            "behind_slots": config.phase.behind_slots,
+            "behind_seconds": config.phase.behind_for.as_secs_f64(),
+        },
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.retain(|_, value| !value.is_null());
+    }
+    all
+}
+
+fn put(to: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        to.insert(key.to_owned(), value.into());
+    }
+}
+
+fn put_problems(to: &mut Map<String, Value>, problems: &[impl ToString]) {
+    if !problems.is_empty() {
+        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        to.insert("problems".to_owned(), words.into());
+    }
+}
+
+fn add_problem(to: &mut Map<String, Value>, problem: &str) {
+    if let Some(problems) = to
+        .entry("problems")
+        .or_insert_with(|| json!([]))
+        .as_array_mut()
+    {
+        problems.push(problem.into());
+    }
+}
+
+fn shown(path: &Path) -> String {
+    faultline_text::path(path)
+}
+
+#[cfg(test)]
+mod tests;

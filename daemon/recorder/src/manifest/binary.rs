@@ -1,0 +1,177 @@
+//! SHA-256 of the executable, read without disturbing the validator: slowly, and without changing
+//! the page cache.
+
+use faultline_core::supervisor::Stop;
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+const PIECE: usize = 256 << 10;
+
+const PIECES_IN_A_ROW: u32 = 32;
+
+/// Limits reads to 400 MB/s.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A larger file is not a program.
+const MOST: u64 = 8 << 30;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binary {
+    pub sha256: String,
+    pub bytes: u64,
+}
+
+/// Evicts pages that were not in the page cache before.
+///
+/// # Errors
+/// The file is unreadable or larger than 8 GiB, or `stop` is set.
+pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
+    // Without readahead, a cached piece was cached before.
+    let _ = fadvise(file, 0, None, Advice::Random);
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE], 0, 0);
+    loop {
+        let (count, cached) = read(file, &mut buffer, offset)?;
+        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else {
+            break;
+        };
+        context.update(piece);
+        if !cached {
+            let _ = fadvise(
+                file,
+                offset,
+                NonZeroU64::new(count as u64),
+                Advice::DontNeed,
+            );
+        }
+        offset += count as u64;
+        pieces += 1;
+        let pause = if pieces % PIECES_IN_A_ROW == 0 {
+            PAUSE
+        } else {
+            Duration::ZERO
+        };
+        if offset > MOST || stop.sleep(pause) {
+            return Err(std::io::Error::other(if offset > MOST {
+                "too large"
+            } else {
+                "stopped"
+            }));
+        }
+    }
+    let sha256 = context
+        .finish()
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(Binary {
+        sha256,
+        bytes: offset,
+    })
+}
+
+/// One piece, and whether all of it was in the page cache. False if the file system cannot tell.
+fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, bool)> {
+    let at_once = rustix::io::preadv2(
+        file,
+        &mut [IoSliceMut::new(buffer)],
+        offset,
+        ReadWriteFlags::NOWAIT,
+    );
+    let at_once = match at_once {
+        Ok(count) if count == buffer.len() => return Ok((count, true)),
+        Ok(count) => Some(count),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => None,
+        Err(error) => return Err(error.into()),
+    };
+    loop {
+        match rustix::io::pread(file, &mut *buffer, offset) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(count) => return Ok((count, at_once == Some(count))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_digests_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        for (text, sha256) in [
+            (
+                "",
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (
+                "abc",
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            ),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
+            assert_eq!(
+                found,
+                Binary {
+                    sha256: sha256.to_owned(),
+                    bytes: text.len() as u64
+                }
+            );
+        }
+        // A million times "a", in several pieces.
+        std::fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
+        let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
+        assert_eq!(
+            found.sha256,
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
+        );
+    }
+
+    #[test]
+    fn it_ends_when_told_to_stop() {
+        let stop = Stop::new();
+        stop.set();
+        let own = File::open(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(hash(&own, &stop).unwrap_err().to_string(), "stopped");
+    }
+
+    #[test]
+    fn what_was_cached_stays_and_what_was_not_does_not_come() {
+        let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, vec![b'a'; 16 * PIECE]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        let cached = |file: &File| {
+            let is = |piece: usize| {
+                let mut byte = [0];
+                let offset = (piece * PIECE) as u64;
+                let slices = &mut [IoSliceMut::new(&mut byte)];
+                rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT) == Ok(1)
+            };
+            (0..16).filter(|piece| is(*piece)).collect::<Vec<_>>()
+        };
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        let _ = fadvise(
+            &file,
+            (4 * PIECE) as u64,
+            NonZeroU64::new((12 * PIECE) as u64),
+            Advice::DontNeed,
+        );
+        let before = cached(&file);
+        if before.len() == 16 {
+            eprintln!("SKIPPED: this file system keeps everything in the page cache");
+            return;
+        }
+        hash(&file, &Stop::new()).unwrap();
+        assert_eq!(cached(&file), before);
+    }
+}

@@ -1,0 +1,298 @@
+//! Completes a process's manifest later: its executable's digest, and its version and identity,
+//! which it reports once it runs.
+
+use super::{Binary, add_problem, hash, process, put};
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_kernel::hardware::Hardware;
+use faultline_kernel::{HostRoot, ProcessFiles};
+use faultline_sources::admin::AdminFacts;
+use faultline_sources::conclusions::client;
+use faultline_sources::discovery::{Target, same_program};
+use faultline_sources::rpc::{self, identity_of};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+const LEAST: i32 = 19;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// The process and its program at that time.
+    pub target: Arc<Target>,
+    pub manifest: Value,
+}
+
+#[derive(Debug)]
+struct First {
+    target: Arc<Target>,
+    manifest: Value,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ProcessFacts {
+    pub rpc: rpc::Handle,
+    pub admin: Latest<AdminFacts>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Describer {
+    root: HostRoot,
+    first: Arc<Mutex<Option<Arc<First>>>>,
+    paths: Arc<PathThread>,
+    more: Latest<Described>,
+}
+
+#[derive(Debug)]
+pub struct Follower {
+    describer: Describer,
+    facts: ProcessFacts,
+}
+
+impl Describer {
+    pub fn new(root: HostRoot) -> Describer {
+        Describer {
+            root,
+            first: Arc::default(),
+            paths: Arc::new(PathThread::new("manifest-path")),
+            more: Latest::default(),
+        }
+    }
+
+    pub fn follower(&self, facts: ProcessFacts) -> Follower {
+        Follower {
+            describer: self.clone(),
+            facts,
+        }
+    }
+
+    /// The facts that are available at once, from some dozen small files; never fails.
+    pub fn describe(&self, target: &Target) -> Value {
+        let mut manifest = process::describe(&self.root, target);
+        self.folders(target, &mut manifest);
+        let manifest = Value::from(manifest);
+        let first = First {
+            target: Arc::new(target.clone()),
+            manifest: manifest.clone(),
+        };
+        *self.first.lock() = Some(Arc::new(first));
+        manifest
+    }
+
+    fn folders(&self, target: &Target, manifest: &mut Map<String, Value>) {
+        let (root, of) = (self.root.clone(), target.clone());
+        let folders = self.paths.call(ANSWERS_WITHIN, move || {
+            process::folders(&root, &of, &Hardware::read(&root).disks)
+        });
+        match folders {
+            Ok(folders) => put(manifest, "folders", folders.ok()),
+            Err(unanswered) => {
+                add_problem(manifest, &format!("a folder of the process: {unanswered}"))
+            }
+        }
+    }
+
+    /// The newest completed manifest; it may be of an earlier process.
+    pub fn more(&self) -> Latest<Described> {
+        self.more.clone()
+    }
+
+    fn first(&self) -> Option<Arc<First>> {
+        self.first.lock().clone()
+    }
+}
+
+impl Follower {
+    pub fn run(self, stop: Stop) {
+        let mut followed: Option<Arc<First>> = None;
+        let (mut binary, mut reported, mut published) = (None, Map::new(), None);
+        let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
+        while !stop.sleep(POLL_INTERVAL) {
+            let Some(first) = self.describer.first() else {
+                continue;
+            };
+            if !followed
+                .as_ref()
+                .is_some_and(|before| Arc::ptr_eq(before, &first))
+            {
+                (binary, hashing) = (None, None);
+                reported.clear();
+                published = Some(first.manifest.clone());
+                followed = Some(Arc::clone(&first));
+            }
+            if hashing.is_none() {
+                let (root, target, stop) = (
+                    self.describer.root.clone(),
+                    Arc::clone(&first.target),
+                    stop.clone(),
+                );
+                hashing = paths.start(move || digest(&root, &target, &stop)).ok();
+            }
+            if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
+                binary = hashed;
+            }
+            // Facts that are no longer reported, as at the process's end, remain.
+            reported.extend(self.reported(&first.target));
+            let manifest = add(&first.manifest, binary.as_ref(), &reported);
+            if published.as_ref() != Some(&manifest) {
+                let described = Described {
+                    target: Arc::clone(&first.target),
+                    manifest: manifest.clone(),
+                };
+                self.describer.more.set(Some(Arc::new(described)));
+                published = Some(manifest);
+            }
+        }
+    }
+
+    fn reported(&self, target: &Target) -> Map<String, Value> {
+        let (process, rpc, admin) = (
+            target.process,
+            self.facts.rpc.facts(),
+            self.facts.admin.get(),
+        );
+        let mut out = Map::new();
+        let version = rpc
+            .as_ref()
+            .filter(|facts| facts.process == process)
+            .and_then(|facts| facts.version.clone());
+        if let Some(version) = version {
+            put(
+                &mut out,
+                "client",
+                client(target, Some(&version.solana_core)),
+            );
+            put(&mut out, "version", Some(version.solana_core));
+            put(&mut out, "feature_set", version.feature_set);
+        }
+        put(
+            &mut out,
+            "identity",
+            identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
+        );
+        out
+    }
+}
+
+/// `None` if the process is gone, or after an exec, which gets a new manifest.
+fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
+    // Works with or without the lower priority.
+    let _ = rustix::process::setpriority_process(None, LEAST);
+    let id = target.process;
+    let files = ProcessFiles::open(root, id.pid)
+        .ok()
+        .filter(|files| files.id() == id)?;
+    let file = files.open_exe();
+    // Checked after the open: now the file is certainly this program's.
+    if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
+        return None;
+    }
+    let hashed = file
+        .map_err(|error| error.to_string())
+        .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
+    if let Err(error) = &hashed {
+        tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
+    }
+    Some(hashed)
+}
+
+fn add(
+    first: &Value,
+    binary: Option<&Result<Binary, String>>,
+    reported: &Map<String, Value>,
+) -> Value {
+    let mut manifest = first.as_object().cloned().unwrap_or_default();
+    let binary = binary.map(|binary| match binary {
+        Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
+        Err(why) => json!({ "problem": why }),
+    });
+    put(&mut manifest, "binary", binary);
+    put(
+        &mut manifest,
+        "validator",
+        (!reported.is_empty()).then(|| reported.clone()),
+    );
+    manifest.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_kernel::ProcessId;
+    use faultline_metrics::Stamp;
+    use faultline_testkit::eventually::eventually_seeing;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const FIRST: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
+    const SECOND: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+    const THIRD: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
+
+    fn reported(process: ProcessId, identity: &str) -> AdminFacts {
+        AdminFacts {
+            process,
+            at: Stamp::default(),
+            took: Duration::ZERO,
+            progress: None,
+            identity: identity.parse().ok(),
+            rpc_address: None,
+            admission: None,
+            problems: Vec::new(),
+            up: true,
+        }
+    }
+
+    #[test]
+    fn what_becomes_known_later_is_told_and_the_word_of_another_process_is_not_taken() {
+        let root = HostRoot::default();
+        let process = ProcessFiles::open(&root, std::process::id()).unwrap().id();
+        let (comm, exe) = ("test".to_owned(), std::env::current_exe().ok());
+        let target = Target {
+            process,
+            comm,
+            exe,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        };
+        let describer = Describer::new(root);
+        let facts = ProcessFacts::default();
+        facts.admin.set(Some(Arc::new(reported(
+            ProcessId {
+                start_ticks: 1,
+                ..process
+            },
+            THIRD,
+        ))));
+        let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| follower.run(stop.clone()));
+            assert_eq!(describer.describe(&target)["binary"], Value::Null);
+            let more = |key: &str, wanted: fn(&Value) -> bool| {
+                eventually_seeing(PATIENCE, key, || match describer.more().get() {
+                    Some(more) if wanted(&more.manifest) => Ok(more),
+                    other => Err(other),
+                })
+            };
+            let digest = more("the digest", |manifest| {
+                manifest["binary"]["sha256"].is_string()
+            });
+            assert_eq!(
+                (digest.target.process, &digest.manifest["validator"]),
+                (process, &Value::Null)
+            );
+            facts.admin.set(Some(Arc::new(reported(process, FIRST))));
+            more("its identity", |manifest| {
+                manifest["validator"]["identity"] == FIRST
+            });
+            facts.admin.set(Some(Arc::new(reported(process, SECOND))));
+            let last = more("its other identity", |manifest| {
+                manifest["validator"]["identity"] == SECOND
+            });
+            assert_eq!(last.manifest["binary"], digest.manifest["binary"]);
+            stop.set();
+        });
+    }
+}

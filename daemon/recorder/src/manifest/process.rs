@@ -1,0 +1,235 @@
+use super::host::describe_location;
+use super::{put, put_problems, redact, shown};
+use faultline_agave::arguments;
+use faultline_kernel::filesystem::{Mounts, location_of};
+use faultline_kernel::hardware::Disk;
+use faultline_kernel::parse::pid_limits::ProcessLimit;
+use faultline_kernel::{
+    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
+    locate,
+};
+use faultline_sources::discovery::Target;
+use serde_json::{Map, Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Environment variables whose values are kept: they affect measurements and contain no secrets.
+const RECORDED_VARIABLES: [&str; 13] = [
+    "AGAVE_PROGRAM_CACHE_ENTRIES",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_CONF",
+    "RAYON_NUM_THREADS",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "RUST_MIN_STACK",
+    "SOLANA_RAYON_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "_RJEM_MALLOC_CONF",
+    "_RJEM_MALLOC_CONF_2_CONF_HARDER",
+];
+
+const MOST_FOLDERS: usize = 32;
+
+const MOST_ARGUMENTS: usize = 512;
+const LONGEST_ARGUMENT: usize = 4096;
+
+pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
+    let mut out = Map::new();
+    put(&mut out, "pid", Some(target.process.pid));
+    put(&mut out, "start_ticks", Some(target.process.start_ticks));
+    put(&mut out, "comm", Some(target.comm.clone()));
+    put(&mut out, "exe", target.exe.as_deref().map(shown));
+    put(&mut out, "found_by", Some(target.found_by));
+    put(
+        &mut out,
+        "program",
+        target
+            .validator
+            .as_ref()
+            .map(|validator| validator.program.name()),
+    );
+    let mut problems = Vec::new();
+    match ProcessFiles::open(root, target.process.pid) {
+        Ok(files) if files.id() == target.process => {
+            inspect(root, target, &files, &mut out, &mut problems)
+        }
+        Ok(files) => put_problems(
+            &mut out,
+            &[format!("process {} has ended already", files.id().pid)],
+        ),
+        Err(error) => problems.push(error),
+    }
+    put_problems(&mut out, &problems);
+    out
+}
+
+fn inspect(
+    root: &HostRoot,
+    target: &Target,
+    files: &ProcessFiles,
+    out: &mut Map<String, Value>,
+    problems: &mut Vec<ReadError>,
+) {
+    let arguments = take(arguments(files), problems).unwrap_or_default();
+    put(
+        out,
+        "arguments",
+        (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
+    );
+    let environment = take(
+        files.environment(|name| RECORDED_VARIABLES.contains(&name)),
+        problems,
+    );
+    put(out, "environment", environment.map(|found| {
+        let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
+        let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
+        json!({ "names": names, "values": recorded.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
+    }));
+    put(
+        out,
+        "limits",
+        take(files.limits(), problems)
+            .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
+    );
+    if let Some(cgroups) = take(locate(root, target.process.pid), problems) {
+        let path = cgroups
+            .memory
+            .as_ref()
+            .or(cgroups.unified.as_ref())
+            .ok()
+            .map(|cgroup| cgroup.path.clone());
+        put(out, "cgroup", path);
+        let (levels, found) = cgroups.settings();
+        problems.extend(found);
+        put(
+            out,
+            "cgroup_limits",
+            Some(levels.iter().map(level).collect::<Vec<_>>()),
+        );
+    }
+}
+
+/// Resolves the process's folders; their file systems may never answer.
+pub(super) fn folders(
+    root: &HostRoot,
+    target: &Target,
+    disks: &[Disk],
+) -> Result<Vec<Value>, ReadError> {
+    let pid = target.process.pid;
+    let files = ProcessFiles::open(root, pid)?;
+    let mounts = Mounts {
+        process: files.mounts()?,
+        own: Mounts::read(root, None).unwrap_or_default().own,
+    };
+    let arguments = files.cmdline()?;
+    let folders = Folders {
+        root,
+        pid,
+        mounts,
+        disks,
+    };
+    Ok(folders.describe(target, &arguments))
+}
+
+fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
+    let words = files.cmdline()?;
+    let words = words.iter().take(MOST_ARGUMENTS);
+    Ok(words.map(|word| cut(&word.to_string_lossy())).collect())
+}
+
+/// Unlike a tick, a manifest reports missing rights too.
+fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            if error.kind() != ErrorKind::Absent {
+                problems.push(error);
+            }
+            None
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    let end = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|at| *at >= LONGEST_ARGUMENT);
+    end.map_or_else(
+        || text.to_owned(),
+        |end| format!("{}...", text.get(..end).unwrap_or_default()),
+    )
+}
+
+fn limit(limit: &ProcessLimit) -> (String, Value) {
+    let bound = |value: Option<u64>| value.map_or_else(|| "unlimited".into(), Value::from);
+    (
+        limit.name.clone(),
+        json!({ "soft": bound(limit.soft), "hard": bound(limit.hard) }),
+    )
+}
+
+fn level(level: &CgroupLevel) -> Value {
+    let setting = |(name, setting): &(&str, Setting)| {
+        let value = match setting {
+            Setting::Amount(Limit::Max) => "max".into(),
+            Setting::Amount(Limit::Bytes(bytes)) => Value::from(*bytes),
+            Setting::Text(text) => text
+                .parse::<u64>()
+                .map_or_else(|_| text.as_str().into(), Value::from),
+        };
+        ((*name).to_owned(), value)
+    };
+    let version = if level.version == CgroupVersion::V2 {
+        2
+    } else {
+        1
+    };
+    json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
+}
+
+struct Folders<'a> {
+    root: &'a HostRoot,
+    pid: u32,
+    mounts: Mounts,
+    disks: &'a [Disk],
+}
+
+impl Folders<'_> {
+    fn describe(&self, target: &Target, arguments: &[OsString]) -> Vec<Value> {
+        let process = self.root.procfs.join(self.pid.to_string());
+        let working = std::fs::read_link(process.join("cwd")).ok();
+        let mut folders: Vec<(&str, PathBuf)> = Vec::new();
+        if let Some(validator) = &target.validator {
+            folders.extend(arguments::folders(
+                validator,
+                target.ledger.as_deref(),
+                arguments,
+            ));
+        }
+        folders.extend(working.clone().map(|folder| ("working", folder)));
+        folders.truncate(MOST_FOLDERS);
+        let whole = |path: PathBuf| match &working {
+            Some(working) if path.is_relative() => working.join(path),
+            _ => path,
+        };
+        folders
+            .into_iter()
+            .map(|(what, path)| self.folder(what, &whole(path)))
+            .collect()
+    }
+
+    fn folder(&self, what: &str, path: &Path) -> Value {
+        let mut out = Map::from_iter([
+            ("what".to_owned(), what.into()),
+            ("path".to_owned(), shown(path).into()),
+        ]);
+        let clean: PathBuf = path.components().collect();
+        let found = location_of(self.root, self.pid, &clean, &self.mounts);
+        let found = found.map(|found| describe_location(&found, self.disks));
+        put(&mut out, "mount", found);
+        out.into()
+    }
+}

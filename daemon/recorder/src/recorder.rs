@@ -1,0 +1,358 @@
+//! Records ticks, the validator's points with their own time, and events, in files for the lab.
+//!
+//! Ticks, points and marks enter a bounded queue. Once a second one thread takes them, derives the
+//! events and passes everything to each [`RecordingSink`] for one transaction. Producers never
+//! wait: a full queue drops and counts.
+
+mod account;
+pub mod disks;
+mod events;
+mod marks;
+mod queue;
+mod recording_file;
+
+pub use account::Account;
+pub use recording_file::RecordingFile;
+
+use crate::manifest::Described;
+use account::RecorderSource;
+use events::{Describe, Events};
+use faultline_core::clock::Clock;
+use faultline_core::hub::{Latest, Sink};
+use faultline_core::supervisor::Stop;
+use faultline_datapoints::validator::recorded::{Points, Recorded};
+use faultline_metrics::{Stamp, Tick};
+use faultline_recording::{Event, EventKind, Point};
+use faultline_sources::discovery::{Following, Target};
+use faultline_sources::tick::{Poll, SourceOutput};
+use marks::Marks;
+use parking_lot::Mutex;
+use queue::{FollowedAtTick, Message, Queue};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Transaction interval: a killed daemon loses no more.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Delay after the tick, so that the tick is on disk soon.
+const AFTER_THE_TICK: Duration = Duration::from_millis(250);
+
+const LOST: &str =
+    "the recorder did not keep up, or the validator's identity was unknown for too long";
+
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// The following entries belong to this process, or to none.
+    Process(Option<Arc<Followed>>),
+    Tick(Arc<Tick>),
+    Point(Box<Point>),
+    Event(Event),
+    /// New facts about the followed process, or an exec in place.
+    Manifest(Arc<Described>),
+}
+
+#[derive(Debug)]
+pub struct Followed {
+    pub target: Arc<Target>,
+    /// Unix time; `None` if the kernel did not report it.
+    pub started_unix: Option<Duration>,
+    pub seen: Stamp,
+    pub manifest: Value,
+}
+
+impl Followed {
+    /// The same process with the new manifest; `None` if it belongs to another process.
+    pub fn described_as(&self, described: &Described) -> Option<Followed> {
+        let target = Arc::clone(&described.target);
+        let (started_unix, seen, manifest) =
+            (self.started_unix, self.seen, described.manifest.clone());
+        (target.process == self.target.process).then_some(Followed {
+            target,
+            started_unix,
+            seen,
+            manifest,
+        })
+    }
+}
+
+/// Called on the recorder's thread once a second, also without entries.
+pub trait RecordingSink: Send {
+    /// Takes the entries since the last call, in order; the sink counts its own losses.
+    fn take(&mut self, entries: &[Entry], now: Stamp);
+
+    fn finish(self: Box<Self>, now: Stamp);
+}
+
+#[derive(Debug, Clone)]
+pub struct Handle {
+    queue: Arc<Queue>,
+    seen: Arc<Mutex<FollowedAtTick>>,
+    accounts: Vec<Arc<Account>>,
+    marks: Arc<Marks>,
+}
+
+impl Handle {
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(self.clone())
+    }
+
+    pub fn points(&self) -> Points {
+        let queue = Arc::clone(&self.queue);
+        Points::new(move |what| match what {
+            Recorded::Point(point) => drop(queue.push(Message::Point(point))),
+            Recorded::Dropped(count) => queue.lose(count),
+        })
+    }
+
+    /// Polled before the tick reaches the sinks. `more` adds readings.
+    pub fn source(
+        &self,
+        following: Following,
+        more: impl Fn(&mut SourceOutput) + Send + 'static,
+    ) -> Box<dyn Poll> {
+        Box::new(RecorderSource {
+            handle: self.clone(),
+            following,
+            more: Box::new(more),
+            lost: (0, Duration::ZERO),
+        })
+    }
+
+    /// Counts the mark by kind; false if the queue is full.
+    pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
+        let set = self.queue.push(Message::Mark(at, name));
+        if set {
+            self.marks.count(kind);
+        }
+        set
+    }
+}
+
+impl Sink for Handle {
+    fn tick(&mut self, tick: &Arc<Tick>) {
+        let seen = self.seen.lock().clone();
+        self.queue.push(Message::Tick(Arc::clone(tick), seen));
+    }
+}
+
+pub struct Recorder {
+    clock: Clock,
+    queue: Arc<Queue>,
+    events: Events,
+    describe: Describe,
+    news: Latest<Described>,
+    known: Option<Arc<Described>>,
+    lost: u64,
+    sinks: Vec<Box<dyn RecordingSink>>,
+}
+
+impl Recorder {
+    /// `accounts` are those of the sinks to come. `describe` returns a process's manifest; it runs
+    /// on the recorder's thread, once per process.
+    pub fn new(
+        clock: Clock,
+        accounts: Vec<Arc<Account>>,
+        describe: impl Fn(&Target) -> Value + Send + 'static,
+    ) -> (Handle, Recorder) {
+        let queue = Arc::new(Queue::default());
+        let handle = Handle {
+            queue: Arc::clone(&queue),
+            seen: Arc::default(),
+            accounts,
+            marks: Arc::default(),
+        };
+        let describe: Describe = Box::new(describe);
+        let (events, news) = (Events::default(), Latest::default());
+        (
+            handle,
+            Recorder {
+                clock,
+                queue,
+                events,
+                describe,
+                news,
+                known: None,
+                lost: 0,
+                sinks: Vec::new(),
+            },
+        )
+    }
+
+    pub fn with_news(mut self, news: Latest<Described>) -> Self {
+        self.news = news;
+        self
+    }
+
+    pub fn with(mut self, sink: Box<dyn RecordingSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Runs until `stop`, then finishes every sink. Stop all producers before.
+    pub fn run(mut self, stop: Stop) {
+        while !stop.sleep(until_next(self.clock.now().uptime)) {
+            self.turn();
+        }
+        self.turn();
+        let now = self.clock.now();
+        self.sinks.into_iter().for_each(|sink| sink.finish(now));
+    }
+
+    /// Returns each completed manifest of the followed process once.
+    fn news(&mut self) -> Option<Entry> {
+        let followed = self.events.followed()?;
+        let news = self.news.get().filter(|news| news.target == *followed)?;
+        if self
+            .known
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &news))
+        {
+            return None;
+        }
+        self.known = Some(Arc::clone(&news));
+        Some(Entry::Manifest(news))
+    }
+
+    fn turn(&mut self) {
+        let mut entries = Vec::new();
+        for message in self.queue.take() {
+            match message {
+                Message::Tick(tick, seen) => {
+                    self.events.tick(&tick, &seen, &self.describe, &mut entries)
+                }
+                Message::Point(point) => entries.push(Entry::Point(point)),
+                Message::Mark(at, name) => {
+                    entries.push(Entry::event(at, EventKind::Mark, &json!({ "name": name })));
+                }
+            }
+        }
+        entries.extend(self.news());
+        let now = self.clock.now();
+        let before = std::mem::replace(&mut self.lost, self.queue.lost());
+        if self.lost > before {
+            let detail = json!({ "why": LOST, "entries": self.lost - before });
+            entries.push(Entry::event(now, EventKind::Gap, &detail));
+        }
+        self.sinks
+            .iter_mut()
+            .for_each(|sink| sink.take(&entries, now));
+    }
+}
+
+fn until_next(uptime: Duration) -> Duration {
+    let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
+    let left = (COMMIT_INTERVAL + AFTER_THE_TICK).saturating_sub(into);
+    if left > COMMIT_INTERVAL {
+        left - COMMIT_INTERVAL
+    } else {
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it is given.
+    struct Memory(Arc<Mutex<Vec<Entry>>>);
+
+    impl RecordingSink for Memory {
+        fn take(&mut self, entries: &[Entry], _: Stamp) {
+            self.0.lock().extend_from_slice(entries);
+        }
+
+        fn finish(self: Box<Self>, _: Stamp) {}
+    }
+
+    #[test]
+    fn what_found_no_room_leaves_a_gap_that_is_told_once() {
+        let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
+        let saved_entries = Arc::default();
+        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&saved_entries))));
+        let mut sink = handle.sink();
+        for number in 0..1000 {
+            sink.tick(&Arc::new(Tick {
+                number,
+                at: Stamp::default(),
+                batches: Vec::new(),
+            }));
+        }
+        let lost = handle.queue.lost();
+        assert!(lost > 0);
+        recorder.turn();
+        recorder.turn();
+        let saved_entries = saved_entries.lock();
+        let gaps: Vec<&Event> = saved_entries
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Event(event) if event.kind == EventKind::Gap => Some(event),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(gaps.len(), 1);
+        assert!(
+            gaps[0].detail.contains(&format!("\"entries\":{lost}")),
+            "{}",
+            gaps[0].detail
+        );
+    }
+
+    #[test]
+    fn a_late_description_of_the_program_that_ran_before_is_not_taken() {
+        let target = |comm: &str| Target {
+            process: faultline_kernel::ProcessId {
+                pid: 7,
+                start_ticks: 1,
+            },
+            comm: comm.to_owned(),
+            exe: None,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        };
+        let (handle, recorder) =
+            Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
+        let (saved_entries, news) = (Arc::default(), Latest::default());
+        let mut recorder = recorder
+            .with_news(news.clone())
+            .with(Box::new(Memory(Arc::clone(&saved_entries))));
+        for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
+            *handle.seen.lock() = FollowedAtTick {
+                target: Some(Arc::new(target(comm))),
+                ended: None,
+            };
+            handle.clone().tick(&Arc::new(Tick {
+                number,
+                at: Stamp::default(),
+                batches: Vec::new(),
+            }));
+            let described = Described {
+                target: Arc::new(target(late)),
+                manifest: json!(format!("late {late}")),
+            };
+            news.set(Some(Arc::new(described)));
+            recorder.turn();
+        }
+        let saved_entries = saved_entries.lock();
+        let texts = saved_entries.iter().filter_map(|entry| match entry {
+            Entry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
+            _ => None,
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
+    }
+
+    #[test]
+    fn turns_come_once_a_second_a_quarter_after_the_tick() {
+        let ms = Duration::from_millis;
+        for (uptime, wait) in [
+            (0, 250),
+            (5_100, 150),
+            (5_250, 1000),
+            (5_300, 950),
+            (5_999, 251),
+        ] {
+            assert_eq!(until_next(ms(uptime)), ms(wait), "{uptime}");
+        }
+    }
+}

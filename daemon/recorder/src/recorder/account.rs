@@ -1,0 +1,136 @@
+//! The state of each recorder, for the tick and the web.
+
+use super::Handle;
+use faultline_kernel::ProcessId;
+use faultline_metrics::metrics::daemon as d;
+use faultline_metrics::{Problem, ReadingList, Source, Status};
+use faultline_sources::discovery::Following;
+use faultline_sources::tick::{Poll, SampleContext, SourceOutput};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a removed file or dropped entries are shown: longer than a scrape interval.
+pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct Account {
+    /// The label value: `record` or `flight`.
+    name: &'static str,
+    state: Mutex<AccountState>,
+}
+
+#[derive(Debug, Default)]
+struct AccountState {
+    rows: u64,
+    dropped: u64,
+    problem: Option<Problem>,
+}
+
+impl Account {
+    pub fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Account {
+            name,
+            state: Mutex::default(),
+        })
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub fn wrote(&self, rows: u64) {
+        self.state.lock().rows += rows;
+    }
+
+    pub fn dropped(&self, entries: u64) {
+        self.state.lock().dropped += entries;
+    }
+
+    pub fn say(&self, problem: Option<Problem>) {
+        self.state.lock().problem = problem;
+    }
+
+    /// Rows written, and entries dropped.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.rows, state.dropped)
+    }
+
+    pub fn problem(&self) -> Option<Problem> {
+        self.state.lock().problem.clone()
+    }
+}
+
+/// The recorder as a source: reports its state, and stores the target so that each tick is recorded
+/// with its process.
+pub(super) struct RecorderSource {
+    pub(super) handle: Handle,
+    pub(super) following: Following,
+    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
+    /// The queue's dropped entries at the last poll, and the uptime until which that is shown.
+    pub(super) lost: (u64, Duration),
+}
+
+impl RecorderSource {
+    /// A problem if the queue dropped entries recently. A constant text, so that it is logged once.
+    fn overrun(&mut self, now: Duration) -> Option<Problem> {
+        let lost = self.handle.queue.lost();
+        if std::mem::replace(&mut self.lost.0, lost) < lost {
+            self.lost.1 = now + SHOW_FOR;
+        }
+        (now < self.lost.1).then(|| {
+            let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
+            Problem::new(Status::Broken, what)
+        })
+    }
+
+    fn note(&self, context: &SampleContext<'_>) {
+        let mut seen = self.handle.seen.lock();
+        if seen.target.as_deref() == context.target {
+            return;
+        }
+        let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
+        let ended = self.following.report().ended;
+        seen.ended = ended
+            .filter(|(process, _)| Some(*process) == before)
+            .map(|(_, reason)| reason);
+        seen.target = context.target.map(|target| Arc::new(target.clone()));
+    }
+}
+
+impl Poll for RecorderSource {
+    fn source(&self) -> Source {
+        Source::Recorder
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        self.note(context);
+        // Problems of a file are a state, reported at every tick.
+        let mut output = SourceOutput {
+            repeated: true,
+            ..SourceOutput::default()
+        };
+        output.problems = self
+            .handle
+            .accounts
+            .iter()
+            .filter_map(|account| account.problem())
+            .collect();
+        output.up = output.problems.is_empty();
+        output.problems.extend(self.overrun(context.now.uptime));
+        (self.more)(&mut output);
+        output.readings.extend(self.handle.marks.readings());
+        let lost = self.handle.queue.lost();
+        for account in &self.handle.accounts {
+            let (rows, dropped) = account.counts();
+            output
+                .readings
+                .counter(&d::RECORDER_ROWS, [account.name.into()], rows);
+            output
+                .readings
+                .counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost);
+        }
+        output
+    }
+}

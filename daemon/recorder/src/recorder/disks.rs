@@ -1,0 +1,193 @@
+//! Warns if a recording shares a disk with the validator's ledger or accounts.
+
+use faultline_core::config::Find;
+use faultline_kernel::parse::mountinfo;
+use faultline_kernel::{HostRoot, ProcessFiles};
+use faultline_sources::discovery::Target;
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    pub what: &'static str,
+    /// From the root of the validator's own file system.
+    pub path: PathBuf,
+    /// The process whose file system has it; `None`: the daemon's.
+    pub pid: Option<u32>,
+}
+
+pub fn configured(find: &Find) -> Vec<Folder> {
+    match find {
+        Find::Ledger(ledger) => folders(ledger.clone(), std::iter::empty(), None),
+        _ => Vec::new(),
+    }
+}
+
+pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
+    let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else {
+        return Vec::new();
+    };
+    let pid = target.process.pid;
+    let files = ProcessFiles::open(root, pid).ok();
+    let arguments = files.as_ref().and_then(|files| files.cmdline().ok());
+    let arguments = arguments.unwrap_or_default();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let current = files.and_then(|files| files.cwd().ok());
+    // A relative path needs the process's working directory.
+    let whole = |path: String| {
+        current
+            .as_ref()
+            .map_or(PathBuf::from(&path), |current| current.join(&path))
+    };
+    let accounts = accounts(&arguments)
+        .into_iter()
+        .map(whole)
+        .filter(|path| path.is_absolute());
+    folders(ledger.clone(), accounts, Some(pid))
+}
+
+/// By default a validator stores its accounts in the ledger.
+fn folders(
+    ledger: PathBuf,
+    accounts: impl Iterator<Item = PathBuf>,
+    pid: Option<u32>,
+) -> Vec<Folder> {
+    let all = std::iter::once(("ledger", ledger)).chain(accounts.map(|path| ("accounts", path)));
+    all.map(|(what, path)| Folder { what, path, pid }).collect()
+}
+
+/// The comma-separated folders of `--accounts`.
+fn accounts(arguments: &[String]) -> Vec<String> {
+    let following = arguments.iter().skip(1).map(Some).chain([None]);
+    let given = arguments
+        .iter()
+        .zip(following)
+        .filter_map(
+            |(argument, next)| match argument.strip_prefix("--accounts")? {
+                "" => next.map(String::as_str),
+                rest => rest.strip_prefix('='),
+            },
+        );
+    given
+        .flat_map(|paths| paths.split(','))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// One sentence per folder that shares a file system or disk with the recording. Skips unreadable
+/// folders.
+pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
+    let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
+    let Some(own) = whole
+        .parent()
+        .and_then(|folder| FolderDisks::of(root, folder, None))
+    else {
+        return Vec::new();
+    };
+    let sentence = |folder: &Folder| {
+        let folder_disks = FolderDisks::of(root, &folder.path, folder.pid)?;
+        let shared = own.shared(&folder_disks)?;
+        let path = faultline_text::path(&folder.path);
+        let (what, recording) = (folder.what, recording.display());
+        Some(format!(
+            "the recording {recording} lies {shared} as the validator's {what} {path}: it takes from what the validator waits for; put it elsewhere"
+        ))
+    };
+    folders.iter().filter_map(sentence).collect()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct FolderDisks {
+    device: u64,
+    /// Kernel names of the disks below it; empty where the file system has none.
+    disks: BTreeSet<String>,
+}
+
+impl FolderDisks {
+    fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<FolderDisks> {
+        let seen = match pid {
+            Some(pid) => root
+                .procfs
+                .join(format!("{pid}/root"))
+                .join(folder.strip_prefix("/").ok()?),
+            None => folder.to_owned(),
+        };
+        let device = rustix::fs::stat(&seen).ok()?.st_dev;
+        let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
+        let mut disks = BTreeSet::new();
+        let source = if numbers.0 == 0 {
+            source(root, folder, pid)
+        } else {
+            None
+        };
+        let block = source
+            .and_then(|path| rustix::fs::stat(path).ok())
+            .map(|found| found.st_rdev);
+        let (major, minor) = block.map_or(numbers, |device| {
+            (rustix::fs::major(device), rustix::fs::minor(device))
+        });
+        add_disks(
+            &root.sysfs.join(format!("dev/block/{major}:{minor}")),
+            &mut disks,
+            0,
+        );
+        Some(FolderDisks { device, disks })
+    }
+
+    /// What both share, as text between "lies" and "as".
+    fn shared(&self, other: &FolderDisks) -> Option<String> {
+        if self.device == other.device {
+            return Some("in the same file system".to_owned());
+        }
+        let disk = self.disks.intersection(&other.disks).next()?;
+        Some(format!("on the same disk ({disk})"))
+    }
+}
+
+/// The block device of a file system without a device number of its own (btrfs, overlay): the
+/// mount's source.
+fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
+    let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let mounts = root
+        .read_proc(&format!("{owner}/mountinfo"), mountinfo::parse)
+        .ok()?;
+    let source = PathBuf::from(&mountinfo::holding(&mounts, folder)?.source);
+    source.is_absolute().then_some(source)
+}
+
+/// A partition's disk; the disks below a volume or an array, at most some levels down.
+fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
+    let Ok(folder) = block.canonicalize() else {
+        return;
+    };
+    let whole = if folder.join("partition").exists() {
+        folder.parent().unwrap_or(&folder)
+    } else {
+        &folder
+    };
+    let below: Vec<PathBuf> = std::fs::read_dir(whole.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    if below.is_empty() || depth >= 8 {
+        disks.extend(
+            whole
+                .file_name()
+                .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()),
+        );
+    }
+    if depth < 8 {
+        below
+            .iter()
+            .for_each(|slave| add_disks(slave, disks, depth + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Derives events from successive ticks.
+
+use super::queue::FollowedAtTick;
+use super::{Entry, Followed};
+use crate::manifest::Described;
+use faultline_metrics::metrics::{daemon as d, process as p, validator as v};
+use faultline_metrics::{Reading, Stamp, Text, Tick};
+use faultline_recording::{Event, EventKind};
+use faultline_sources::discovery::{Reason, Target};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    last: Option<(u64, Stamp)>,
+    target: Option<Arc<Target>>,
+    phase: Option<Text>,
+    last_known: Option<Text>,
+    stalled: bool,
+    /// The newest processed slot: a stopped process reports none.
+    slot: Option<f64>,
+    /// By reason, as the metric counts them.
+    restarts: [f64; 3],
+    clock_steps: f64,
+}
+
+pub(super) type Describe = Box<dyn Fn(&Target) -> Value + Send>;
+
+impl Events {
+    pub(super) fn followed(&self) -> Option<&Arc<Target>> {
+        self.target.as_ref()
+    }
+
+    /// Appends the tick's events, then the tick. The end of a process comes before the tick without
+    /// it, a start before the tick with it.
+    pub(super) fn tick(
+        &mut self,
+        tick: &Arc<Tick>,
+        seen: &FollowedAtTick,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
+        self.time(tick, out);
+        if changed(self.target.as_deref(), seen.target.as_deref()) {
+            if let (Some(before), Some(target)) = (&self.target, &seen.target)
+                && before.process == target.process
+            {
+                // An exec in place: the same process with a new manifest.
+                let manifest = describe(target);
+                out.push(Entry::Manifest(Arc::new(Described {
+                    target: Arc::clone(target),
+                    manifest,
+                })));
+                self.target = Some(Arc::clone(target));
+            } else {
+                self.replaced(tick, seen, describe, out);
+            }
+        }
+        self.restarts(tick, out);
+        self.phase(tick, out);
+        self.stall(tick, out);
+        out.push(Entry::Tick(Arc::clone(tick)));
+    }
+
+    fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let steps = tick
+            .number_of(&d::CLOCK_STEPS, &[])
+            .unwrap_or(self.clock_steps);
+        let was_set = steps > std::mem::replace(&mut self.clock_steps, steps);
+        let Some((number, at)) = self.last.replace((tick.number, tick.at)) else {
+            return;
+        };
+        let seconds = tick.at.since(at).as_secs_f64();
+        if tick.number > number + 1 {
+            let ticks = tick.number - number - 1;
+            let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
+            out.push(Entry::event(tick.at, EventKind::Gap, &detail));
+        }
+        if was_set {
+            let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
+            let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
+            out.push(Entry::event(tick.at, EventKind::ClockStep, &detail));
+        }
+    }
+
+    fn replaced(
+        &mut self,
+        tick: &Tick,
+        seen: &FollowedAtTick,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
+        let wrapper = |before: &&Arc<Target>| {
+            seen.ended.is_none()
+                && seen
+                    .target
+                    .as_ref()
+                    .is_some_and(|now| now.succeeds_wrapper(before))
+        };
+        if let Some(before) = self.target.as_ref().filter(|before| !wrapper(before)) {
+            let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
+                Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
+                reason => (EventKind::Exit, reason),
+            };
+            let detail =
+                json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
+            out.push(Entry::event(tick.at, kind, &detail));
+        }
+        self.follow(tick, seen.target.as_ref(), describe, out);
+    }
+
+    fn follow(
+        &mut self,
+        tick: &Tick,
+        target: Option<&Arc<Target>>,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
+        (self.target, self.slot) = (target.cloned(), None);
+        out.push(Entry::Process(target.map(|target| {
+            let started = tick
+                .number_of(&p::START_TIME, &[])
+                .and_then(|s| Duration::try_from_secs_f64(s).ok());
+            Arc::new(Followed {
+                target: Arc::clone(target),
+                started_unix: started,
+                seen: tick.at,
+                manifest: describe(target),
+            })
+        })));
+        if let Some(target) = target {
+            let detail = json!({ "pid": target.process.pid, "comm": target.comm, "found_by": target.found_by });
+            out.push(Entry::event(tick.at, EventKind::Start, &detail));
+        }
+    }
+
+    fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        for (reason, before) in Reason::ALL.into_iter().zip(&mut self.restarts) {
+            let count = tick
+                .number_of(&p::RESTARTS, &[reason.name()])
+                .unwrap_or(0.0);
+            if count > std::mem::replace(before, count) {
+                out.push(Entry::event(
+                    tick.at,
+                    EventKind::Restart,
+                    &json!({ "reason": reason.name() }),
+                ));
+            }
+        }
+    }
+
+    fn stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let stalled = tick.number_of(&v::STALLED, &[]) == Some(1.0);
+        self.slot = tick.number_of(&v::SLOT, &["processed"]).or(self.slot);
+        if stalled && !self.stalled {
+            out.push(Entry::event(
+                tick.at,
+                EventKind::Stall,
+                &json!({ "slot": self.slot }),
+            ));
+        }
+        self.stalled = stalled;
+    }
+
+    /// The phase may become unknown and known again, which reaches nothing new.
+    fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let phase = phase_of(tick);
+        if self.phase.as_ref() == phase {
+            return;
+        }
+        let before = std::mem::replace(&mut self.phase, phase.cloned());
+        let detail =
+            json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
+        out.push(Entry::event(tick.at, EventKind::Phase, &detail));
+        let Some(phase) = phase else { return };
+        if self.last_known.replace(phase.clone()).as_ref() == Some(phase) {
+            return;
+        }
+        let reached = match phase.as_str() {
+            "at_tip" => EventKind::AtTip,
+            "behind" => EventKind::Behind,
+            _ => return,
+        };
+        let slots = tick.number_of(&v::SLOTS_BEHIND, &[]);
+        out.push(Entry::event(
+            tick.at,
+            reached,
+            &json!({ "slots_behind": slots }),
+        ));
+    }
+}
+
+/// True for another process or an exec. Ignores how it was found, and a file replaced on disk.
+fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
+    let program = |target: &Target| {
+        let exe = target
+            .exe
+            .as_ref()
+            .map(|exe| exe.to_string_lossy().into_owned());
+        exe.map(|exe| exe.trim_end_matches(" (deleted)").to_owned())
+    };
+    let identity = |target: &Target| (target.process, target.comm.clone(), program(target));
+    before.map(identity) != now.map(identity)
+}
+
+fn phase_of(tick: &Tick) -> Option<&Text> {
+    let on = |reading: &&Reading| {
+        reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0)
+    };
+    tick.readings()
+        .find(on)
+        .and_then(|reading| reading.labels.first())
+}
+
+impl Entry {
+    pub fn event(at: Stamp, kind: EventKind, detail: &Value) -> Entry {
+        Entry::Event(Event {
+            at,
+            kind,
+            detail: detail.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

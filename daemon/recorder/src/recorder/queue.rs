@@ -1,0 +1,113 @@
+//! The recorder's bounded queue. Producers never block.
+
+use faultline_metrics::{Stamp, Tick};
+use faultline_recording::Point;
+use faultline_sources::discovery::{Reason, Target};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// At the default interval, covers a disk that stalls for a minute.
+const MOST_TICKS: usize = 64;
+
+/// About 350 bytes each. A push of ten seconds has some hundred.
+const MOST_POINTS: usize = 8192;
+
+const MOST_MARKS: usize = 64;
+
+#[derive(Debug)]
+pub(super) enum Message {
+    Tick(Arc<Tick>, FollowedAtTick),
+    Point(Box<Point>),
+    Mark(Stamp, String),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct FollowedAtTick {
+    pub(super) target: Option<Arc<Target>>,
+    /// End reason of the previous process; `None` if none has ended.
+    pub(super) ended: Option<Reason>,
+}
+
+/// One queue for all kinds of messages, with a limit for each, so that their order stays.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    lost: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Message>,
+    ticks: usize,
+    points: usize,
+    marks: usize,
+}
+
+impl Queue {
+    /// False if it is full, which is counted except for marks: their sender gets an error.
+    pub(super) fn push(&self, message: Message) -> bool {
+        let mut waiting = self.waiting.lock();
+        let (count, most, counted) = match message {
+            Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS, true),
+            Message::Point(_) => (&mut waiting.points, MOST_POINTS, true),
+            Message::Mark(..) => (&mut waiting.marks, MOST_MARKS, false),
+        };
+        let has_capacity = *count < most;
+        if has_capacity {
+            *count += 1;
+            waiting.messages.push_back(message);
+        } else if counted {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        has_capacity
+    }
+
+    pub(super) fn take(&self) -> VecDeque<Message> {
+        std::mem::take(&mut *self.waiting.lock()).messages
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Counts points that were dropped earlier.
+    pub(super) fn lose(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(name: &str) -> Message {
+        Message::Mark(Stamp::default(), name.to_owned())
+    }
+
+    fn tick(number: u64) -> Message {
+        let tick = Tick {
+            number,
+            at: Stamp::default(),
+            batches: Vec::new(),
+        };
+        Message::Tick(Arc::new(tick), FollowedAtTick::default())
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_other_kinds_still_do() {
+        let queue = Queue::default();
+        let taken = (0..MOST_TICKS as u64 + 5)
+            .filter(|number| queue.push(tick(*number)))
+            .count();
+        assert_eq!((taken, queue.lost()), (MOST_TICKS, 5));
+        assert!(queue.push(mark("a")));
+        let all = queue.take();
+        assert_eq!(all.len(), MOST_TICKS + 1);
+        assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
+        assert!(queue.push(tick(99)), "what was taken has made room");
+        assert!((0..=MOST_MARKS).any(|_| !queue.push(mark("a"))));
+        assert_eq!(queue.lost(), 5, "who sets a mark is told");
+    }
+}

@@ -1,0 +1,529 @@
+use super::*;
+use crate::manifest::Described;
+use faultline_metrics::{Batch, Reading, Source, Tick, metrics};
+use faultline_recording::{NewSession, Recording};
+use rusqlite::Connection;
+
+fn at(seconds: u64) -> Stamp {
+    Stamp {
+        uptime: Duration::from_secs(seconds),
+        unix: Duration::from_secs(1_795_000_000 + seconds),
+    }
+}
+
+fn opening(arm: &str) -> Opening {
+    let session = NewSession {
+        started: at(0),
+        interval: Duration::from_secs(1),
+        version: "0.0.0".to_owned(),
+        manifest: json!({}),
+    };
+    Opening {
+        labels: vec![("arm".to_owned(), arm.to_owned())],
+        session,
+    }
+}
+
+fn tick(number: u64) -> Entry {
+    let readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
+    let batch = Batch {
+        readings,
+        up: true,
+        ..Batch::empty(Source::Daemon, at(number))
+    };
+    Entry::Tick(Arc::new(Tick {
+        number,
+        at: at(number),
+        batches: vec![Arc::new(batch)],
+    }))
+}
+
+fn nobody() -> Entry {
+    Entry::Process(None)
+}
+
+fn file(path: &Path) -> (Box<RecordingFile>, Arc<Account>) {
+    let account = Account::new("record");
+    (
+        Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&account)).unwrap()),
+        account,
+    )
+}
+
+fn kinds(path: &Path) -> Vec<(String, String)> {
+    let events = Recording::open(path).unwrap().events().unwrap();
+    events
+        .into_iter()
+        .map(|event| (event.kind.name().to_owned(), event.detail.to_string()))
+        .collect()
+}
+
+#[test]
+fn what_is_taken_is_in_the_file_and_the_end_leaves_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[nobody(), tick(1), tick(2)], at(2));
+    let (rows, dropped) = account.counts();
+    assert!(rows >= 2 && dropped == 0, "{rows} rows, {dropped} dropped");
+    assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 2);
+    file.finish(at(3));
+    let names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["run.fltl"]);
+    let words: Vec<String> = kinds(&path).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(words, ["daemon_start", "daemon_stop"]);
+}
+
+#[test]
+fn a_second_life_goes_on_in_the_same_file_and_other_labels_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    for _ in 0..2 {
+        let (mut file, _) = file(&path);
+        file.take(&[tick(1)], at(1));
+        file.finish(at(2));
+    }
+    assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 2);
+    let refused = RecordingFile::open(&path, &opening("B"), Account::new("record"))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        refused.contains("arm=A") && refused.contains("arm=B"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_tried_again_and_then_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[tick(1)], at(1));
+    let written = account.counts().0;
+
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    file.take(&[tick(2), tick(3)], at(3));
+    assert_eq!(account.counts(), (written, 2), "the first failure");
+    assert!(
+        account
+            .problem()
+            .is_some_and(|problem| problem.what.contains("run.fltl")),
+        "{:?}",
+        account.problem()
+    );
+    file.take(&[tick(4)], at(3));
+    assert_eq!(account.counts(), (written, 3), "a pause");
+    other.execute_batch("ROLLBACK").unwrap();
+
+    file.take(&[tick(5)], at(20));
+    assert_eq!((account.problem(), account.counts().1), (None, 3));
+    let ticks = Recording::open(&path).unwrap().ticks().unwrap();
+    assert_eq!(
+        ticks.iter().map(|tick| tick.number).collect::<Vec<_>>(),
+        [1, 5]
+    );
+    let gap = kinds(&path).pop().unwrap();
+    assert_eq!(gap.0, "gap");
+    assert!(
+        gap.1.contains("\"entries\":3") && gap.1.contains("\"seconds\":17.0"),
+        "{}",
+        gap.1
+    );
+}
+
+#[test]
+fn pauses_grow_to_ten_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut file, _) = file(&folder.path().join("run.fltl"));
+    let full = Error::Full {
+        path: "run.fltl".into(),
+    };
+    let pauses: Vec<u64> = (1..=6)
+        .map(|_| {
+            file.failed(&full, at(100));
+            file.failure.as_ref().unwrap().pause.as_secs()
+        })
+        .collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+    assert_eq!(
+        file.failure.as_ref().map(|failure| failure.since),
+        Some(at(100))
+    );
+}
+
+/// Nobody else can write until it is dropped.
+fn blocked(path: &Path) -> Connection {
+    let other = Connection::open(path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
+}
+
+fn event(second: u64, kind: EventKind) -> Entry {
+    Entry::event(at(second), kind, &json!({}))
+}
+
+fn process(pid: u32) -> Entry {
+    let target = faultline_sources::discovery::Target {
+        process: faultline_kernel::ProcessId {
+            pid,
+            start_ticks: 1,
+        },
+        comm: "v".to_owned(),
+        exe: None,
+        validator: None,
+        ledger: None,
+        found_by: "pid",
+    };
+    let (target, manifest) = (Arc::new(target), json!({ "pid": pid }));
+    Entry::Process(Some(Arc::new(Followed {
+        target,
+        started_unix: None,
+        seen: at(1),
+        manifest,
+    })))
+}
+
+/// Events and ticks: `(uptime, kind or number, pid of the process it belongs to)`.
+fn told(path: &Path) -> Vec<(u64, String, Option<u32>)> {
+    let recording = Recording::open(path).unwrap();
+    let processes = recording.processes().unwrap();
+    let pid = |id: Option<i64>| {
+        id.and_then(|id| processes.iter().find(|one| one.id == id))
+            .map(|one| one.pid)
+    };
+    let events = recording.events().unwrap();
+    let events = events.iter().map(|event| {
+        (
+            event.uptime.as_secs(),
+            event.kind.name().to_owned(),
+            pid(event.process),
+        )
+    });
+    let ticks = recording.ticks().unwrap();
+    let second = |ns: i64| u64::try_from(ns).unwrap() / 1_000_000_000;
+    let ticks = ticks.iter().map(|tick| {
+        (
+            second(tick.uptime_ns),
+            tick.number.to_string(),
+            pid(tick.process),
+        )
+    });
+    events.chain(ticks).collect()
+}
+
+#[test]
+fn what_happens_while_nothing_can_be_written_is_told_later_with_its_own_time_and_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
+    let other = blocked(&path);
+    // The first of these in the transaction that fails, the others in the pauses after it.
+    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.take(&[event(3, EventKind::Phase), tick(3)], at(2));
+    file.take(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
+    assert_eq!(account.counts().1, 3, "the ticks are lost");
+    drop(other);
+    file.take(&[event(20, EventKind::Mark), tick(20)], at(20));
+    file.take(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
+    let expected = [
+        (0, "daemon_start", None),
+        (1, "start", Some(7)),
+        (2, "exit", Some(7)),
+        (3, "phase", None),
+        (4, "start", Some(8)),
+        (20, "mark", Some(8)),
+        (20, "gap", Some(8)),
+        (21, "oom_kill", Some(8)),
+        (1, "1", Some(7)),
+        (20, "20", Some(8)),
+        (21, "21", None),
+    ];
+    assert_eq!(
+        told(&path),
+        expected.map(|(at, what, pid)| (at, what.to_owned(), pid))
+    );
+    let pids: Vec<u32> = Recording::open(&path)
+        .unwrap()
+        .processes()
+        .unwrap()
+        .iter()
+        .map(|one| one.pid)
+        .collect();
+    assert_eq!(pids, [7, 8], "each process once");
+}
+
+#[test]
+fn events_that_are_too_many_to_be_kept_are_counted_and_what_follows_belongs_to_the_right_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), tick(1)], at(1));
+    let other = blocked(&path);
+    file.take(
+        &(0..300)
+            .map(|_| event(2, EventKind::Mark))
+            .collect::<Vec<_>>(),
+        at(2),
+    );
+    file.take(
+        &[nobody(), process(9), event(3, EventKind::Start), tick(3)],
+        at(2),
+    );
+    assert_eq!(account.counts().1, 300 - 256 + 2);
+    drop(other);
+    file.take(&[tick(20)], at(20));
+    let told = told(&path);
+    assert_eq!(
+        told.iter()
+            .filter(|(_, what, pid)| what == "mark" && *pid == Some(7))
+            .count(),
+        256
+    );
+    assert!(
+        !told.iter().any(|(_, what, _)| what == "start"),
+        "it was lost"
+    );
+    assert!(
+        told.contains(&(20, "20".to_owned(), Some(9))),
+        "{:?}",
+        told.last()
+    );
+    let gap = kinds(&path).pop().unwrap().1;
+    assert!(gap.contains("\"entries\":46"), "{gap}");
+}
+
+fn displace(how: &str, path: &Path, aside: &Path) {
+    match how {
+        "moved" => std::fs::rename(path, aside).unwrap(),
+        "removed" => std::fs::remove_file(path).unwrap(),
+        _ => {
+            let (mut other, _) = self::file(aside);
+            other.take(&[tick(1)], at(1));
+            other.finish(at(1));
+            std::fs::rename(aside, path).unwrap();
+        }
+    }
+}
+
+fn the_new_file_has_the_gap(how: &str, path: &Path) {
+    let events: Vec<(u64, String, Option<u32>)> = told(path)
+        .into_iter()
+        .filter(|(second, ..)| *second > 1)
+        .collect();
+    let expected = [(2, "mark"), (2, "gap"), (2, "2"), (3, "3"), (63, "63")];
+    assert_eq!(
+        events,
+        expected.map(|(second, what)| (second, what.to_owned(), Some(7))),
+        "{how}"
+    );
+    let gap = kinds(path)
+        .into_iter()
+        .find(|(kind, _)| kind == "gap")
+        .unwrap()
+        .1;
+    assert!(
+        gap.contains("run.fltl was re") && gap.contains("\"seconds\":1.0"),
+        "{how}: {gap}"
+    );
+}
+
+#[test]
+fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
+    for how in ["moved", "removed", "replaced"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (
+            folder.path().join("run.fltl"),
+            folder.path().join("aside.fltl"),
+        );
+        let (mut file, account) = file(&path);
+        file.take(&[process(7), tick(1)], at(1));
+        displace(how, &path, &aside);
+        file.take(&[event(2, EventKind::Mark), tick(2)], at(2));
+        assert_eq!(
+            account.problem().map(|problem| problem.status),
+            Some(Status::Gone),
+            "{how}"
+        );
+        file.take(&[tick(3)], at(3));
+        assert!(
+            account.problem().is_some(),
+            "{how}: it is shown for a while"
+        );
+        file.take(&[tick(63)], at(63));
+        assert_eq!((account.problem(), account.counts().1), (None, 0), "{how}");
+
+        the_new_file_has_the_gap(how, &path);
+        file.finish(at(64));
+        let sessions = Recording::open(&path).unwrap().sessions().unwrap();
+        assert_eq!(sessions.len(), if how == "replaced" { 2 } else { 1 });
+        if how == "moved" {
+            let before = Recording::open(&aside).unwrap();
+            assert_eq!(
+                (
+                    before.ticks().unwrap().len(),
+                    before.info().unwrap().finished
+                ),
+                (1, true)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_that_another_one_stands_in_for_is_left_alone_and_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), tick(1)], at(1));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "somebody's notes").unwrap();
+    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    assert!(
+        account
+            .problem()
+            .is_some_and(|problem| problem.what.contains("not a recording"))
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's notes");
+    std::fs::remove_file(&path).unwrap();
+    file.take(&[tick(20)], at(20));
+    assert_eq!(account.problem(), None);
+    let expected = [(2, "exit", Some(7)), (20, "gap", None), (20, "20", None)];
+    assert_eq!(
+        told(&path),
+        expected.map(|(at, what, pid)| (at, what.to_owned(), pid))
+    );
+}
+
+#[test]
+fn another_daemon_that_writes_at_the_path_now_loses_nothing_and_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, account) = file(&path);
+    file.take(&[tick(1)], at(1));
+    for end in ["", "-wal", "-shm"] {
+        std::fs::remove_file(folder.path().join(format!("run.fltl{end}"))).unwrap();
+    }
+    let (mut other, _) = self::file(&path);
+    other.take(&[tick(11)], at(11));
+    file.take(&[tick(12)], at(12));
+    assert!(
+        account
+            .problem()
+            .is_some_and(|problem| problem.what.contains("another program"))
+    );
+    let numbers = || {
+        Recording::open(&path)
+            .unwrap()
+            .ticks()
+            .unwrap()
+            .iter()
+            .map(|tick| tick.number)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(), [11], "its log is still there");
+    other.take(&[tick(13)], at(13));
+    other.finish(at(13));
+    file.take(&[tick(20)], at(20));
+    assert_eq!((numbers(), account.counts().1), (vec![11, 13, 20], 1));
+}
+
+#[test]
+fn a_process_found_while_nothing_could_be_written_is_told_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, _) = file(&path);
+    file.failed(&Error::Full { path: path.clone() }, at(1));
+    let target = faultline_sources::discovery::Target {
+        process: faultline_kernel::ProcessId {
+            pid: 7,
+            start_ticks: 1,
+        },
+        comm: "v".to_owned(),
+        exe: None,
+        validator: None,
+        ledger: None,
+        found_by: "pid",
+    };
+    let followed = Followed {
+        target: Arc::new(target),
+        started_unix: None,
+        seen: at(1),
+        manifest: json!({}),
+    };
+    file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+    assert_eq!(
+        Recording::open(&path).unwrap().processes().unwrap().len(),
+        0
+    );
+    file.take(&[tick(2)], at(9));
+    file.take(&[tick(3)], at(10));
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(
+        recording
+            .processes()
+            .unwrap()
+            .iter()
+            .map(|process| process.pid)
+            .collect::<Vec<_>>(),
+        [7]
+    );
+    assert!(
+        recording
+            .ticks()
+            .unwrap()
+            .iter()
+            .all(|tick| tick.process.is_some())
+    );
+}
+
+#[test]
+fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_that_could_not_be_written_at_first()
+ {
+    let target = |comm: &str| {
+        Arc::new(faultline_sources::discovery::Target {
+            process: faultline_kernel::ProcessId {
+                pid: 7,
+                start_ticks: 1,
+            },
+            comm: comm.to_owned(),
+            exe: None,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        })
+    };
+    for full in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let (mut file, _) = file(&path);
+        let manifest = json!({ "comm": "sh" });
+        let followed = Followed {
+            target: target("sh"),
+            started_unix: None,
+            seen: at(1),
+            manifest,
+        };
+        file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+        if full {
+            file.failed(&Error::Full { path: path.clone() }, at(1));
+        }
+        let described = Described {
+            target: target("v"),
+            manifest: json!({ "comm": "v" }),
+        };
+        file.take(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
+        file.take(&[tick(3)], at(9));
+        let processes = Recording::open(&path).unwrap().processes().unwrap();
+        let comms: Vec<_> = processes
+            .iter()
+            .map(|process| process.manifest["comm"].clone())
+            .collect();
+        assert_eq!(comms, ["v"], "full: {full}");
+    }
+}

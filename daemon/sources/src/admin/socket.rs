@@ -1,0 +1,160 @@
+use faultline_agave::Error;
+use faultline_agave::admin::{Answer, Method};
+use faultline_core::socket::connect;
+use faultline_core::supervisor::{PathError, PathThread};
+use faultline_metrics::{Problem, Status};
+use serde::de::IgnoredAny;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+const ANSWER_BYTES: usize = 1 << 20;
+const CHUNK: usize = 16 << 10;
+
+#[derive(Debug)]
+pub(super) enum Failure {
+    Connect(io::Error),
+    /// The path does not resolve in time.
+    Unanswered(PathError),
+    Foreign(i32),
+    Late(Duration),
+    Lost(io::Error),
+    TooLong,
+    Answer(Error),
+}
+
+impl Failure {
+    /// `seen`: the socket existed before in this process's lifetime.
+    pub(super) fn problem(&self, path: &Path, seen: bool) -> Problem {
+        let path = faultline_text::path(path);
+        let (status, what) = match self {
+            Failure::Connect(error) => return refused(error, &path.to_string(), seen),
+            Failure::Unanswered(unanswered) => (Status::Broken, format!("{path}: {unanswered}")),
+            Failure::Foreign(pid) => (
+                Status::Broken,
+                format!("{path} is served by process {pid}, which is not the one that is followed"),
+            ),
+            Failure::Late(timeout) => (
+                Status::Broken,
+                format!("{path}: no answer within {} s", timeout.as_secs_f64()),
+            ),
+            Failure::Lost(error) => (
+                Status::Gone,
+                format!("{path}: the connection broke: {error}"),
+            ),
+            Failure::TooLong => (
+                Status::Broken,
+                format!("{path}: an answer of more than {ANSWER_BYTES} bytes"),
+            ),
+            Failure::Answer(Error::NotOffered { method }) => (
+                Status::Absent,
+                format!("{path}: this version does not offer {method}"),
+            ),
+            Failure::Answer(error) => (Status::Broken, format!("{path}: {error}")),
+        };
+        Problem::new(status, what)
+    }
+}
+
+fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
+    match error.kind() {
+        ErrorKind::PermissionDenied => Problem::new(
+            Status::Forbidden,
+            format!(
+                "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
+            ),
+        ),
+        ErrorKind::NotFound if seen => Problem::new(Status::Gone, format!("{path} has vanished")),
+        ErrorKind::NotFound => Problem::new(
+            Status::Absent,
+            format!(
+                "{path} does not exist: the validator has not created it yet, or its ledger is in another folder"
+            ),
+        ),
+        ErrorKind::ConnectionRefused => Problem::new(
+            Status::Gone,
+            format!("no process listens at {path}: a validator that exited left it behind"),
+        ),
+        _ => Problem::new(Status::Broken, format!("{path}: {error}")),
+    }
+}
+
+/// A connection whose peer is the followed process.
+pub(super) struct Socket {
+    stream: UnixStream,
+    timeout: Duration,
+}
+
+impl Socket {
+    /// Accepts a peer that is not visible in this daemon's pid namespace.
+    pub(super) async fn open(
+        paths: &PathThread,
+        path: &Path,
+        pid: u32,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let connect = {
+            let path = path.to_owned();
+            paths.call_from_task(timeout, move || connect(&path))
+        };
+        let stream = connect.await.map_err(Failure::Unanswered)?;
+        let stream = stream
+            .map_err(io::Error::from)
+            .and_then(UnixStream::from_std)
+            .map_err(Failure::Connect)?;
+        let peer = stream.peer_cred().map_err(Failure::Lost)?.pid();
+        match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
+            Some(foreign) => Err(Failure::Foreign(foreign)),
+            None => Ok(Socket { stream, timeout }),
+        }
+    }
+
+    /// After a failure the connection is unusable.
+    pub(super) async fn ask(&mut self, method: Method) -> Result<Answer, Failure> {
+        const ID: u64 = 1;
+        let timeout = self.timeout;
+        let exchange = async {
+            self.stream
+                .write_all(method.request(ID).as_bytes())
+                .await
+                .map_err(Failure::Lost)?;
+            self.answer().await
+        };
+        let body = tokio::time::timeout(timeout, exchange)
+            .await
+            .map_err(|_| Failure::Late(timeout))??;
+        method.read(ID, &body).map_err(Failure::Answer)
+    }
+
+    /// Reads up to the newline, or to the end of the JSON value or of the connection.
+    async fn answer(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        loop {
+            let before = body.len();
+            body.resize(before + CHUNK, 0);
+            let got = self
+                .stream
+                .read(body.get_mut(before..).unwrap_or_default())
+                .await
+                .map_err(Failure::Lost)?;
+            body.truncate(before + got);
+            if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
+                body.truncate(before + end);
+                return Ok(body);
+            }
+            if got == 0 && body.is_empty() {
+                return Err(Failure::Lost(ErrorKind::UnexpectedEof.into()));
+            }
+            if got == 0
+                || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok())
+            {
+                return Ok(body);
+            }
+            if body.len() > ANSWER_BYTES {
+                return Err(Failure::TooLong);
+            }
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! Against a scripted validator on a real socket.
+
+mod server;
+
+use super::poller::Pace;
+use super::*;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stage;
+use faultline_metrics::Status;
+use server::{Reply, Server};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle as Runtime;
+
+/// The server is this very process.
+fn me() -> ProcessId {
+    ProcessId {
+        pid: std::process::id(),
+        start_ticks: 1,
+    }
+}
+
+fn next() -> ProcessId {
+    ProcessId {
+        start_ticks: 2,
+        ..me()
+    }
+}
+
+type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
+
+/// A poller that runs, and the process it is told to ask.
+struct Running {
+    facts: Latest<AdminFacts>,
+    asked: SharedAsked,
+    stage: Stage,
+}
+
+impl Running {
+    fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
+        let asked = PollTarget {
+            process,
+            rpc_port: None,
+            rpc_host: None,
+            vote_account: None,
+            ledger: ledger.map(Path::to_owned),
+        };
+        let asked = Arc::new(Mutex::new(Some(asked)));
+        let whom = Arc::clone(&asked);
+        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let pace = Pace {
+            starting: Duration::from_millis(20),
+            running: Duration::from_millis(200),
+        };
+        let poller = Poller::new(
+            &config::Admin {
+                enabled: true,
+                timeout,
+            },
+            Clock::start(),
+            whom,
+        )
+        .at(pace);
+        let facts = poller.facts();
+        let mut stage = Stage::new("test", &Runtime::current());
+        stage.task("admin", |stop| poller.run(stop));
+        Running {
+            facts,
+            asked,
+            stage,
+        }
+    }
+
+    fn asking(ledger: &Path) -> Self {
+        Self::start(me(), Some(ledger), Duration::from_secs(20))
+    }
+
+    /// Waits for facts that `wanted` likes.
+    async fn facts(&self, what: &str, wanted: impl Fn(&AdminFacts) -> bool) -> Arc<AdminFacts> {
+        until(what, || self.facts.get().filter(|facts| wanted(facts))).await
+    }
+
+    /// Waits for a problem and gives it as text.
+    async fn problem(&self, status: Status) -> String {
+        let of = |facts: &AdminFacts| {
+            facts
+                .problems
+                .iter()
+                .find(|problem| problem.status == status)
+                .cloned()
+        };
+        let what = format!("something {}", status.name());
+        of(&*self.facts(&what, |facts| of(facts).is_some()).await)
+            .unwrap()
+            .what
+    }
+
+    async fn end(self) {
+        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+    }
+}
+
+async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            match context() {
+                Some(found) => return found,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), looking)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+fn result(result: &str) -> Reply {
+    Reply::Text(format!(
+        "{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":1}}\n"
+    ))
+}
+
+fn error(code: i64, message: &str) -> Reply {
+    Reply::Text(format!(
+        "{{\"jsonrpc\":\"2.0\",\"error\":{{\"code\":{code},\"message\":\"{message}\"}},\"id\":1}}\n"
+    ))
+}
+
+/// A validator whose start has come this far.
+fn validator(method: &str, progress: &str) -> Reply {
+    match method {
+        "startProgress" => result(progress),
+        "rpcAddress" => result("\"127.0.0.1:8899\""),
+        "contactInfo" => result(
+            r#"{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","shred_version":1}"#,
+        ),
+        "validatorAdmissionTicketStatus" => error(-32601, "Method not found"),
+        _ => panic!("asked for {method}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let progress = Arc::new(Mutex::new(
+        r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#,
+    ));
+    let told = Arc::clone(&progress);
+    let server = Server::start(folder.path(), move |method| {
+        validator(method, *told.lock().unwrap())
+    });
+    let running = Running::asking(folder.path());
+    let facts = running.facts("the progress", |facts| facts.up).await;
+    assert_eq!(
+        facts.progress,
+        Some(StartProgress::ProcessingLedger {
+            slot: Some(7),
+            max_slot: Some(9)
+        })
+    );
+    assert_eq!(
+        (facts.identity, facts.rpc_address),
+        (None, Some(([127, 0, 0, 1], 8899).into()))
+    );
+    assert_eq!(facts.problems, []);
+    *progress.lock().unwrap() = "\"Running\"";
+    let facts = running
+        .facts("the end of the start", |facts| facts.identity.is_some())
+        .await;
+    assert_eq!(
+        (facts.progress.clone(), facts.identity),
+        (
+            Some(StartProgress::Running),
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".parse().ok()
+        )
+    );
+    let asked = |method: &str| {
+        server
+            .methods()
+            .iter()
+            .filter(|asked| *asked == method)
+            .count()
+    };
+    until("a second look at a running validator", || {
+        (asked("contactInfo") >= 2).then_some(())
+    })
+    .await;
+    assert_eq!(
+        asked("rpcAddress"),
+        1,
+        "the address does not change within a life"
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
+    let pace = Pace {
+        starting: Duration::from_millis(20),
+        running: Duration::from_secs(3600),
+    };
+    let mut running = Running::asking(folder.path());
+    running.stage = {
+        assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
+        let whom = Arc::clone(&running.asked);
+        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let poller = Poller::new(&config::Admin::default(), Clock::start(), whom).at(pace);
+        running.facts = poller.facts();
+        let mut stage = Stage::new("test", &Runtime::current());
+        stage.task("admin", |stop| poller.run(stop));
+        stage
+    };
+    running
+        .facts("the first", |facts| facts.process == me() && facts.up)
+        .await;
+    let polls = server.methods().len();
+    running.asked.lock().unwrap().as_mut().unwrap().process = next();
+    running
+        .facts("the successor", |facts| facts.process == next() && facts.up)
+        .await;
+    assert_eq!(
+        server.methods()[polls..],
+        [
+            "startProgress",
+            "rpcAddress",
+            "contactInfo",
+            "validatorAdmissionTicketStatus"
+        ]
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_validator_that_keeps_its_identity_or_lacks_a_method_tells_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), |method| match method {
+        "contactInfo" => error(-32602, "Retry once validator start up is complete"),
+        "rpcAddress" => error(-32601, "Method not found"),
+        _ => validator(method, "\"Running\""),
+    });
+    let running = Running::asking(folder.path());
+    let facts = running.facts("the progress", |facts| facts.up).await;
+    assert_eq!((facts.identity, facts.rpc_address), (None, None));
+    assert_eq!(
+        facts
+            .problems
+            .iter()
+            .map(|problem| problem.status)
+            .collect::<Vec<_>>(),
+        [Status::Absent; 2]
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection() {
+    for reply in [
+        Reply::Pieces(vec![
+            r#"{"jsonrpc":"2.0","#,
+            r#""result":{"Levitating":{}"#,
+            r#"},"id":1}"#,
+        ]),
+        Reply::Last("{\"result\":\"Levitating\",\"id\":1} ".to_owned()),
+        Reply::Text(
+            "{\"result\":\"Levitating\",\"id\":1}\n{\"result\":\"Other\",\"id\":1}\n".to_owned(),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let _server = Server::start(folder.path(), move |method| match method {
+            "startProgress" => reply.clone(),
+            _ => validator(method, ""),
+        });
+        let running = Running::asking(folder.path());
+        let facts = running.facts("the progress", |facts| facts.up).await;
+        assert_eq!(
+            facts.progress,
+            Some(StartProgress::Other("Levitating".into()))
+        );
+        running.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_no_answer_is_broken_or_gone() {
+    for (reply, status, words) in [
+        (
+            Reply::Text("<html>\n".to_owned()),
+            Status::Broken,
+            "not a JSON-RPC answer",
+        ),
+        (
+            Reply::Text("{\"result\":1,\"id\":2}\n".to_owned()),
+            Status::Broken,
+            "no answer to startProgress",
+        ),
+        (
+            result("[1]"),
+            Status::Broken,
+            "unexpected result of startProgress",
+        ),
+        (
+            Reply::Text("x".repeat(3 << 20)),
+            Status::Broken,
+            "more than 1048576 bytes",
+        ),
+        (
+            Reply::Last(String::new()),
+            Status::Gone,
+            "the connection broke",
+        ),
+        (Reply::Never, Status::Broken, "no answer within 0.2 s"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let _server = Server::start(folder.path(), move |_| reply.clone());
+        let running = Running::start(me(), Some(folder.path()), Duration::from_millis(200));
+        let problem = running.problem(status).await;
+        assert!(problem.contains(words), "{problem}");
+        assert!(
+            running
+                .facts
+                .get()
+                .is_some_and(|facts| !facts.up && facts.progress.is_none())
+        );
+        running.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::asking(folder.path());
+    let problem = running.problem(Status::Absent).await;
+    assert!(problem.contains("has not created it yet"), "{problem}");
+    let server = Server::start(folder.path(), |method| {
+        validator(method, "\"LoadingLedger\"")
+    });
+    running
+        .facts("the progress", |facts| {
+            facts.progress == Some(StartProgress::LoadingLedger)
+        })
+        .await;
+    drop(server);
+    let problem = running.problem(Status::Gone).await;
+    assert!(problem.contains("no process listens"), "{problem}");
+    std::fs::remove_file(folder.path().join("admin.rpc")).unwrap();
+    running
+        .facts("its disappearance", |facts| {
+            facts.problems.iter().any(|p| p.what.contains("vanished"))
+        })
+        .await;
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_socket_of_another_process_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
+    let running = Running::start(
+        ProcessId {
+            pid: 1,
+            start_ticks: 0,
+        },
+        Some(folder.path()),
+        Duration::from_secs(20),
+    );
+    let problem = running.problem(Status::Broken).await;
+    assert!(
+        problem.contains(&format!("process {}", std::process::id())),
+        "{problem}"
+    );
+    assert_eq!(server.methods(), [""; 0], "nothing was asked");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn without_a_ledger_or_a_process_nothing_is_asked() {
+    let running = Running::start(me(), None, Duration::from_secs(20));
+    assert!(
+        running
+            .problem(Status::Absent)
+            .await
+            .contains("ledger folder")
+    );
+    *running.asked.lock().unwrap() = None;
+    until("the end of the facts", || {
+        running.facts.get().is_none().then_some(())
+    })
+    .await;
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let slot: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
+    let asked = Arc::clone(&slot);
+    let _server = Server::start(folder.path(), move |method| {
+        let Some(asked) = asked.lock().unwrap().clone() else {
+            return validator(method, "\"Initializing\"");
+        };
+        let old = asked
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(|asked| asked.process == me());
+        asked.lock().unwrap().as_mut().unwrap().process = next();
+        validator(
+            method,
+            if old {
+                "\"Running\""
+            } else {
+                "\"LoadingLedger\""
+            },
+        )
+    });
+    let running = Running::asking(folder.path());
+    running.facts("the first", |facts| facts.up).await;
+    *slot.lock().unwrap() = Some(Arc::clone(&running.asked));
+    let facts = running
+        .facts("the successor", |facts| facts.process == next() && facts.up)
+        .await;
+    assert_eq!(facts.progress, Some(StartProgress::LoadingLedger));
+    running.end().await;
+}
+
+/// Root may connect to any socket; so this thread, and nothing else of the process, becomes nobody.
+#[test]
+fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
+    let body = || {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let _server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
+            std::fs::set_permissions(
+                folder.path().join("admin.rpc"),
+                Permissions::from_mode(0o000),
+            )
+            .unwrap();
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, rustix::process::Uid::ROOT)
+                    .unwrap();
+            }
+            let running = Running::asking(folder.path());
+            let problem = running.problem(Status::Forbidden).await;
+            assert!(problem.contains("run the daemon as that user"), "{problem}");
+            running.end().await;
+            if rustix::process::getuid().as_raw() == 65534 {
+                let root = rustix::process::Uid::ROOT;
+                rustix::thread::set_thread_res_uid(root, root, root).unwrap();
+            }
+        });
+    };
+    std::thread::Builder::new()
+        .spawn(body)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
+/// Whether it is admitted in this and in the next epoch, and what it lacks in lamports.
+async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), move |method| match method {
+        "validatorAdmissionTicketStatus" => result(status),
+        _ => validator(method, "\"Running\""),
+    });
+    let running = Running::asking(folder.path());
+    let facts = running
+        .facts("the admission", |facts| facts.admission.is_some())
+        .await;
+    let mut readings = Vec::new();
+    facts.readings(&mut readings);
+    let told = readings.iter().map(|reading| {
+        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        (labels.join(" "), reading.value.number().unwrap())
+    });
+    let told = told.collect();
+    running.end().await;
+    assert_eq!(facts.problems, []);
+    (told, facts.admission_shortfall())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_admission_is_that_of_a_node_with_a_key_to_vote_with() {
+    let flags = |this: f64, next: f64| {
+        vec![
+            ("this_epoch".to_owned(), this),
+            ("epoch_after_next".to_owned(), next),
+        ]
+    };
+    let lacks = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":true,"current_epoch_vote_account_stake":9,"current_epoch_vote_accounts":900,"next_epoch_vat_failure_reason":{"InsufficientFundsInVoteAccount":[27074400,827074400]}}"#;
+    assert_eq!(admission(lacks).await, (flags(1.0, 0.0), Some(800_000_000)));
+    let passes = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":null}"#;
+    assert_eq!(admission(passes).await, (flags(0.0, 1.0), Some(0)));
+    let no_key = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":true,"next_epoch_vat_failure_reason":"NoBLSPubkey"}"#;
+    assert_eq!(admission(no_key).await, (flags(1.0, 0.0), None));
+    let standby = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":false,"current_epoch":1064,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":"VoteAccountNotFound"}"#;
+    assert_eq!(admission(standby).await.0, []);
+    let not_in_force = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":9,"vat_active":false,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":"NoBLSPubkey"}"#;
+    assert_eq!(admission(not_in_force).await.0, []);
+}

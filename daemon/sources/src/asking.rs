@@ -1,0 +1,177 @@
+//! Shared parts of the pollers: the schedule, ageing responses, and logs of changes.
+
+use faultline_core::clock::{Clock, Schedule};
+use faultline_core::supervisor::Stop;
+use faultline_metrics::{Problem, Source, Stamp, Status};
+use std::pin::pin;
+use std::time::Duration;
+
+/// Minimum lifetime of a response: a single lost poll removes nothing.
+const SHORTEST_LIFE: Duration = Duration::from_secs(10);
+
+/// Lifetime of a response that is polled every `interval`.
+pub(crate) fn life(interval: Duration) -> Duration {
+    interval.saturating_mul(3).max(SHORTEST_LIFE)
+}
+
+/// Lifetime of a slot that is polled every `interval`: until the second poll after it, because it
+/// always advances. One extra second covers the response time.
+pub(crate) fn slot_life(interval: Duration) -> Duration {
+    interval
+        .saturating_mul(2)
+        .saturating_add(Duration::from_secs(1))
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Aged<T>(Option<(T, Stamp)>);
+
+impl<T> Default for Aged<T> {
+    fn default() -> Self {
+        Aged(None)
+    }
+}
+
+impl<T: Clone> Aged<T> {
+    pub(crate) fn set(&mut self, value: T, at: Stamp) {
+        self.0 = Some((value, at));
+    }
+
+    pub(crate) fn at(&self) -> Option<Stamp> {
+        self.0.as_ref().map(|(_, at)| *at)
+    }
+
+    pub(crate) fn fresh(&self, now: Stamp, life: Duration) -> Option<T> {
+        self.0
+            .as_ref()
+            .filter(|(_, at)| now.since(*at) <= life)
+            .map(|(value, _)| value.clone())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct PollTimer {
+    clock: Clock,
+    schedule: Schedule,
+    stop: Stop,
+}
+
+impl PollTimer {
+    pub(crate) fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
+        PollTimer {
+            clock,
+            schedule: Schedule::every(interval),
+            stop,
+        }
+    }
+
+    /// Waits for the next poll; false on the stop signal. Skips missed polls. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> bool {
+        let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
+        tokio::select! {
+            biased;
+            () = self.stop.wait() => return false,
+            () = tokio::time::sleep_until(due) => {}
+        }
+        self.schedule.take(self.clock.now().uptime);
+        true
+    }
+
+    /// Waits for `exchange`. Calls `aged` at each poll that falls due meanwhile, because earlier
+    /// responses age. `None` on the stop signal.
+    pub(crate) async fn during<T>(
+        &mut self,
+        exchange: impl Future<Output = T>,
+        mut aged: impl FnMut(),
+    ) -> Option<T> {
+        let mut exchange = pin!(exchange);
+        loop {
+            tokio::select! {
+                done = &mut exchange => return Some(done),
+                due = self.next() => if due { aged() } else { return None },
+            }
+        }
+    }
+}
+
+/// Logs changes of what a source does not offer. The tick logs its other problems, and when it goes
+/// up or down.
+#[derive(Debug, Default)]
+pub(crate) struct ProblemLog(Vec<(bool, Status)>);
+
+impl ProblemLog {
+    pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
+        let Some(words) = self.news(up, problems) else {
+            return;
+        };
+        let gone = problems
+            .iter()
+            .any(|problem| problem.status == Status::Gone);
+        let source = source.name();
+        match up {
+            true => tracing::info!(source, problems = words, "answers in part"),
+            false if gone => tracing::warn!(source, problems = words, "does not answer"),
+            false => tracing::info!(source, problems = words, "does not answer"),
+        }
+    }
+
+    fn news(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
+        let is_missing =
+            |problem: &&Problem| matches!(problem.status, Status::Absent | Status::Gone);
+        let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
+        let now = missing.iter().map(|problem| (up, problem.status)).collect();
+        let is_new = std::mem::replace(&mut self.0, now) != self.0;
+        let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        (is_new && !words.is_empty()).then(|| words.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_believed_for_three_intervals_and_for_ten_seconds_at_least() {
+        assert_eq!(
+            [
+                life(Duration::from_millis(100)).as_secs(),
+                life(Duration::from_secs(5)).as_secs()
+            ],
+            [10, 15]
+        );
+        assert_eq!(life(Duration::MAX), Duration::MAX);
+        let mut answer = Aged::default();
+        assert_eq!(answer.fresh(at(0), Duration::MAX), None);
+        answer.set(7, at(100));
+        assert_eq!(answer.fresh(at(110), Duration::from_secs(10)), Some(7));
+        assert_eq!(answer.fresh(at(111), Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_logged_once_whatever_else_breaks() {
+        let missing = Problem::new(Status::Absent, "getBlockProduction is not offered");
+        let broken = Problem::new(Status::Broken, "no answer");
+        let mut log = ProblemLog::default();
+        let both = [missing.clone(), broken];
+        assert!(log.news(true, &both).is_some());
+        assert_eq!(log.news(true, &both[..1]), None);
+        assert_eq!(log.news(true, &both), None);
+        assert_eq!(log.news(true, &[]), None);
+        assert!(log.news(true, &[missing]).is_some(), "it is missing again");
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_the_next_poll_ends_with_the_signal() {
+        let stop = Stop::new();
+        let mut timer = PollTimer::new(Clock::start(), Duration::from_millis(1), stop.clone());
+        assert!(timer.next().await);
+        stop.set();
+        assert!(!timer.next().await);
+    }
+}

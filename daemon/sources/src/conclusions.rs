@@ -1,0 +1,475 @@
+//! Derives state from all sources: the validator's identity, its slots, its distance to the tip and
+//! its phase. Only this source combines JSON-RPC, the admin socket, the datapoints and the log.
+
+mod consensus;
+mod slots;
+
+use super::admin::AdminFacts;
+use super::distance::Witnesses;
+use super::resources;
+use super::rpc::{self, RpcFacts, identity_of};
+use super::votes;
+use crate::discovery::Target;
+use crate::tick::{Poll, SampleContext, SourceOutput};
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_datapoints::tail;
+use faultline_datapoints::validator::intake::{Intake, PushFacts};
+use faultline_datapoints::validator::phase::{of_log, of_start};
+use faultline_datapoints::validator::senders::Assumption;
+
+use consensus::ConsensusState;
+use faultline_agave::consensus::{Consensus, Protocol};
+use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
+use faultline_agave::version::{Version, shrink_target};
+use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::{HostRoot, ProcessId};
+use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
+use faultline_metrics::metrics::{process as p, validator as v};
+use faultline_metrics::{Reading, ReadingList, Source, Stamp, Text};
+use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, word};
+use slots::SlotTracker;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lifetime of a reported start stage: some stages report nothing for a while.
+const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
+
+pub struct Conclusions {
+    live: Latest<config::Config>,
+    config: Arc<config::Config>,
+    inputs: Inputs,
+    tracker: Tracker,
+    slot_time: Latest<Duration>,
+    slots: SlotTracker,
+    consensus: ConsensusState,
+    followed: Option<ProcessId>,
+    followed_at: Stamp,
+    /// The followed process if it is a validator; a wrapper is not.
+    validator: Option<ProcessId>,
+}
+
+/// The latest results of the other sources.
+pub struct Inputs {
+    pub intake: Intake,
+    pub rpc: rpc::Handle,
+    pub votes: votes::Handle,
+    pub resources: resources::Handle,
+    pub admin: Latest<AdminFacts>,
+    pub log: Option<tail::StatusHandle>,
+}
+
+/// The listening sources' facts about the current process.
+struct SourceFacts {
+    rpc: Option<Arc<RpcFacts>>,
+    admin: Option<Arc<AdminFacts>>,
+    datapoints: PushFacts,
+    /// Maximum distance at which the validator reports itself healthy.
+    health_distance: u64,
+}
+
+impl SourceFacts {
+    fn witnesses(&self, now: Stamp) -> Witnesses {
+        let rpc = self.rpc.as_deref();
+        Witnesses::new(now, rpc, self.datapoints.slots, self.health_distance)
+    }
+}
+
+impl Conclusions {
+    pub fn new(live: Latest<config::Config>, inputs: Inputs, slot_time: Latest<Duration>) -> Self {
+        let config = live.get().unwrap_or_default();
+        let tracker = Tracker::new(rules(&config));
+        let (slots, consensus, followed, followed_at, validator) = Default::default();
+        Conclusions {
+            live,
+            config,
+            inputs,
+            tracker,
+            slot_time,
+            slots,
+            consensus,
+            followed,
+            followed_at,
+            validator,
+        }
+    }
+
+    fn reconfigure(&mut self) {
+        if let Some(config) = self
+            .live
+            .get()
+            .filter(|config| !Arc::ptr_eq(config, &self.config))
+        {
+            self.tracker.configure(rules(&config));
+            self.config = config;
+        }
+    }
+
+    fn publish_slot_time(&self) {
+        let slot_time = self.tracker.slot_time();
+        if slot_time != self.slot_time.get().map(|time| *time) {
+            self.slot_time.set(slot_time.map(Arc::new));
+        }
+    }
+
+    /// Resets the state for a new process. Pushes are held back until it is a validator.
+    fn follow(&mut self, context: &SampleContext<'_>) {
+        let process = context.target.map(|target| target.process);
+        if process != self.followed {
+            self.followed = process;
+            self.followed_at = context.now;
+            self.slots = SlotTracker::default();
+            self.consensus = ConsensusState::default();
+            if process.is_some() {
+                self.tracker.restart();
+            }
+            if context
+                .target
+                .is_some_and(|target| target.validator.is_none())
+            {
+                self.inputs.intake.wait();
+            }
+        }
+        let is_validator = |target: &&Target| target.validator.is_some();
+        let validator = context.target.filter(is_validator).and(process);
+        if validator == self.validator {
+            return;
+        }
+        self.validator = validator;
+        if let Some(process) = validator {
+            self.inputs.intake.restart(startup_id(context.root));
+            self.inputs.intake.follows(process);
+        } else {
+            self.inputs.intake.gone();
+        }
+    }
+
+    fn known(&self, target: Option<&Target>) -> SourceFacts {
+        let validator = target.and_then(|target| target.validator.as_ref());
+        SourceFacts {
+            rpc: self
+                .inputs
+                .rpc
+                .facts()
+                .filter(|facts| Some(facts.process) == self.followed),
+            admin: self
+                .inputs
+                .admin
+                .get()
+                .filter(|facts| Some(facts.process) == self.followed),
+            datapoints: self.inputs.intake.facts(),
+            health_distance: validator
+                .map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
+        }
+    }
+
+    fn identify(&self, context: &SampleContext<'_>, target: &Target, known: &SourceFacts) {
+        let requested = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
+        let program = target.validator.as_ref().map(|validator| validator.program);
+        if program == Some(Program::TestValidator)
+            && let Some(id) = startup_id(context.root)
+        {
+            // It pushes under its start-up name for all its life.
+            self.inputs.intake.add_host_id(&id, context.now);
+        }
+        match (requested, self.config.target.identity) {
+            (Some(identity), _) => self
+                .inputs
+                .intake
+                .set_reported_identity(&identity.to_string(), context.now),
+            (None, Some(identity)) => {
+                self.inputs
+                    .intake
+                    .is_configured(&identity.to_string(), context.now);
+            }
+            (None, None) => {}
+        }
+        let has_rpc = self.config.rpc.url.is_some()
+            || target
+                .validator
+                .as_ref()
+                .is_some_and(|v| v.rpc_port.is_some());
+        let has_rpc_poller = (self.config.rpc.enabled && has_rpc)
+            || known.admin.as_ref().is_some_and(|facts| facts.up);
+        if !has_rpc_poller {
+            log_assumption(self.inputs.intake.assume_identity(context.now));
+        }
+        if let Some(facts) = &known.rpc
+            && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
+        {
+            self.inputs
+                .intake
+                .rpc_slots(info.absolute_slot, facts.max_shred, at);
+        }
+    }
+
+    fn consensus(
+        &mut self,
+        now: Stamp,
+        process: ProcessId,
+        known: &SourceFacts,
+        output: &mut SourceOutput,
+    ) -> Option<Consensus> {
+        let votes = self.inputs.votes.migration(process, now);
+        let consensus = self.consensus.update(now, known, &votes);
+        self.inputs.votes.set_consensus(process, consensus);
+        let proven = consensus.as_ref();
+        proven.inspect(|consensus| consensus::readings(consensus, output));
+        if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
+            let balance = self.inputs.votes.vote_balance(process, now);
+            let slot_time = self.tracker.slot_time();
+            consensus::admission_shortfall(now, known, balance.zip(slot_time), output);
+        }
+        consensus
+    }
+
+    fn evidence(&self, context: &SampleContext<'_>, known: &SourceFacts) -> Evidence {
+        let progress = known
+            .admin
+            .as_ref()
+            .and_then(|facts| facts.progress.as_ref());
+        let answers = known.rpc.as_ref().is_some_and(|facts| facts.up);
+        let ran = known
+            .rpc
+            .as_ref()
+            .is_some_and(|facts| facts.slot_at.is_some());
+        let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
+        let start = progress.and_then(of_start);
+        // The log reports a start, but not its end.
+        let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
+        let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
+        let stage = start
+            .map(Stage::Reported)
+            .or(running.then_some(Stage::Running))
+            .filter(|_| self.received_at(known).is_some_and(is_recent));
+        let process = if context.target.is_none() {
+            Process::None
+        } else if is_stopped(context) {
+            Process::Stopped
+        } else {
+            Process::Alive
+        };
+        Evidence {
+            process,
+            stage,
+            ..Evidence::default()
+        }
+    }
+
+    /// The last sign of life of this process in any source.
+    fn received_at(&self, known: &SourceFacts) -> Option<Stamp> {
+        let line = self
+            .inputs
+            .log
+            .as_ref()
+            .and_then(|log| log.snapshot().last_line);
+        let admin = known
+            .admin
+            .as_ref()
+            .filter(|facts| facts.progress.is_some())
+            .map(|facts| facts.at);
+        let rpc = known.rpc.as_ref().and_then(|facts| facts.slot_at);
+        let line = line.filter(|at| *at >= self.followed_at);
+        known.datapoints.last_push.max(line).max(admin).max(rpc)
+    }
+
+    fn log_phase(&self) -> Option<Phase> {
+        let newest = self.inputs.log.as_ref()?.snapshot().progress?;
+        of_log(newest.progress).filter(|_| newest.at >= self.followed_at)
+    }
+
+    fn info(
+        &self,
+        context: &SampleContext<'_>,
+        target: &Target,
+        known: &SourceFacts,
+        version: Option<&str>,
+    ) -> Reading {
+        let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
+        let labels = &self.config.labels;
+        let configured = self.config.target.identity.map(|key| key.to_string());
+        let identity = known.datapoints.identity.clone().or(configured);
+        let cluster = self.inputs.votes.cluster(target.process);
+        let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
+        Reading::whole(
+            &p::TARGET_INFO,
+            [
+                text(exe.as_deref()),
+                text(Some(&target.comm)),
+                text(version.map(short).as_deref()),
+                text(client(target, version).as_deref()),
+                text(labels.cluster.as_deref().or(cluster.as_deref())),
+                text(identity.as_deref()),
+                context
+                    .condition
+                    .cgroup
+                    .get()
+                    .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
+                text(labels.experiment.as_deref()),
+                text(labels.arm.as_deref()),
+                text(labels.run.as_deref()),
+            ],
+            1,
+        )
+    }
+}
+
+impl Poll for Conclusions {
+    fn source(&self) -> Source {
+        Source::Conclusions
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput {
+            up: true,
+            ..SourceOutput::with_capacity(48)
+        };
+        self.reconfigure();
+        self.follow(context);
+        let known = self.known(context.target);
+        let mut evidence = self.evidence(context, &known);
+        output.readings.flag(&p::UP, [], context.target.is_some());
+        if let Some(target) = context.target {
+            let version = known
+                .rpc
+                .as_ref()
+                .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
+            let version = version.or_else(|| known.datapoints.version.clone());
+            output
+                .readings
+                .push(self.info(context, target, &known, version.as_deref()));
+            if target.validator.is_some() {
+                self.identify(context, target, &known);
+                capacity(
+                    version.as_deref(),
+                    self.config.target.program_cache_entries,
+                    &mut output,
+                );
+                let consensus = self.consensus(context.now, target.process, &known, &mut output);
+                let protocol = consensus.map(|consensus| consensus.protocol);
+                self.slots
+                    .sample((context.now, protocol), &known, &mut output, &mut evidence);
+            }
+        }
+        let is_other = context
+            .target
+            .is_some_and(|target| target.validator.is_none());
+        if !is_other {
+            let before = self.tracker.phase();
+            self.tracker.tick(context.now.uptime, &evidence);
+            let after = self.tracker.phase();
+            if after != before {
+                tracing::info!(from = word(before), to = word(after), "phase");
+            }
+            self.publish_slot_time();
+            phases(&self.tracker, &evidence, &mut output);
+        }
+        output
+    }
+}
+
+fn log_assumption(assumption: Option<Assumption>) {
+    match assumption {
+        Some(Assumption::Sole(identity)) => tracing::warn!(
+            identity,
+            "the validator does not report its identity; the only sender of pushes is assumed to be it"
+        ),
+        Some(Assumption::Revised { from, to }) => tracing::warn!(
+            from,
+            to,
+            "the sender that was assumed to be the validator is silent; the one that pushes in its place is assumed to be it"
+        ),
+        None => {}
+    }
+}
+
+fn rules(config: &config::Config) -> Rules {
+    let phase = &config.phase;
+    Rules {
+        at_tip_slots: phase.at_tip_slots,
+        at_tip_for: phase.at_tip_for,
+        behind_slots: phase.behind_slots,
+        behind_for: phase.behind_for,
+        interval: config.sampling.interval,
+    }
+}
+
+/// By a signal, or its cgroup is frozen.
+fn is_stopped(context: &SampleContext<'_>) -> bool {
+    let state = context.condition.state.get();
+    context.condition.frozen.get() == Some(true)
+        || matches!(state, Some(State::Stopped | State::TracingStop))
+}
+
+/// Exports the phase, the time in each, and the evidence, so that a report derives the same.
+fn phases(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+    let readings = &mut output.readings;
+    for phase in Phase::ALL {
+        let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
+        let is_on = Some(phase) == tracker.phase();
+        readings.flag(&v::PHASE, [name.into()], is_on);
+        readings.real(&v::PHASE_SECONDS, [name.into()], seconds);
+    }
+    for (metric, flag) in [
+        (&v::KEPT_UP, tracker.kept_up()),
+        (&v::STALLED, tracker.stalled()),
+    ] {
+        readings.flag(metric, [], flag);
+    }
+    let slot_time = tracker.slot_time();
+    readings.real(
+        &v::SLOT_SECONDS,
+        [],
+        slot_time.map(|time| time.as_secs_f64()),
+    );
+    if evidence.process != Process::None {
+        let stopped = u64::from(evidence.process == Process::Stopped);
+        output.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
+        output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
+    }
+}
+
+/// The version without the details that only `validator-new` has, so that one validator has one
+/// label.
+fn short(version: &str) -> String {
+    Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
+}
+
+fn capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
+    let stock = version
+        .and_then(|version| Version::parse(version).ok())
+        .map(|version| version.program_cache_capacity());
+    let Some(capacity) = configured.or(stock) else {
+        return;
+    };
+    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
+    output.whole(
+        &v::CACHE_SHRINK_TARGET,
+        ["configured"],
+        Some(shrink_target(capacity)),
+    );
+}
+
+/// The client by reported version, else by program; `None` for non-validators.
+pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
+    let program = target.validator.as_ref()?.program;
+    let stated = version
+        .and_then(|version| Version::parse(version).ok())
+        .and_then(|version| version.client);
+    let by_program = match program {
+        Program::AgaveValidator | Program::TestValidator => "agave",
+        Program::SolanaValidator => "solana-labs",
+        Program::JitoValidator => "jito",
+        Program::Fdctl => "frankendancer",
+    };
+    Some(stated.map_or(by_program.to_owned(), |client| client.name().to_owned()))
+}
+
+/// The host id of a validator before it has read its identity.
+fn startup_id(root: &HostRoot) -> Option<String> {
+    let name = root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    });
+    name.ok().map(|name| startup_host_id(&name))
+}

@@ -1,0 +1,163 @@
+use super::SourceFacts;
+use crate::rpc::RpcFacts;
+use crate::tick::SourceOutput;
+use crate::votes::MigrationEvidence;
+use faultline_agave::admission;
+use faultline_agave::consensus::{Consensus, Evidence, Protocol};
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
+use faultline_metrics::metrics::validator as v;
+use faultline_metrics::metrics::votes::ADMISSION_SHORTFALL;
+use faultline_metrics::{ReadingList, Stamp};
+use std::time::Duration;
+
+/// Tower finalizes a slot about 31 slots after it has confirmed it, Alpenglow both at once.
+const TOWER_GAP: u64 = 16;
+/// Minimum duration of the gap: Alpenglow publishes both one after the other.
+const GAP_LASTS: Duration = Duration::from_secs(3);
+/// Lifetime of a sign of Tower. In a migration both signs stop.
+const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct CommitmentGap {
+    /// Start of the gap, and the finalized slot then.
+    since: Option<(Stamp, u64)>,
+    /// The last time when the gap had lasted long enough while finalized slots advanced.
+    shown_at: Option<Stamp>,
+}
+
+impl CommitmentGap {
+    fn see(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
+        if confirmed.saturating_sub(finalized) < TOWER_GAP {
+            self.since = None;
+            return;
+        }
+        let (since, from) = *self.since.get_or_insert((at, finalized));
+        if finalized < from {
+            self.since = Some((at, finalized));
+        } else if finalized > from && at.since(since) >= GAP_LASTS {
+            self.shown_at = Some(at);
+            self.since = Some((at, finalized));
+        }
+    }
+
+    fn see_facts(&mut self, facts: &RpcFacts) {
+        if let (Some(at), Some(confirmed), Some(finalized)) =
+            (facts.slot_at, facts.confirmed, facts.finalized)
+        {
+            self.see(at, confirmed, finalized);
+        }
+    }
+
+    fn is_shown(&self, now: Stamp) -> bool {
+        self.shown_at
+            .is_some_and(|at| now.since(at) < TOWER_MAX_AGE)
+    }
+}
+
+/// Exports the vote account's shortfall as the validator reports it. Otherwise, at the tip,
+/// computes it from the balance in lamports and the slot time.
+pub(super) fn admission_shortfall(
+    now: Stamp,
+    known: &SourceFacts,
+    balance: Option<(u64, Duration)>,
+    output: &mut SourceOutput,
+) {
+    let reported = known.admin.as_ref();
+    let reported = reported.and_then(|facts| facts.admission_shortfall());
+    let is_near_tip = known.witnesses(now).is_near_tip() == Some(true);
+    let by_balance = balance
+        .filter(|_| is_near_tip)
+        .and_then(|(lamports, slot_time)| admission::shortfall(lamports, slot_time.as_secs_f64()));
+    let sol = reported
+        .or(by_balance)
+        .map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
+    output.readings.real(&ADMISSION_SHORTFALL, [], sol);
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ConsensusState {
+    gap: CommitmentGap,
+    current: Option<Consensus>,
+}
+
+impl ConsensusState {
+    pub(super) fn update(
+        &mut self,
+        now: Stamp,
+        known: &SourceFacts,
+        votes: &MigrationEvidence,
+    ) -> Option<Consensus> {
+        if let Some(facts) = &known.rpc {
+            self.gap.see_facts(facts);
+        }
+        let reports = known.datapoints.migration;
+        let processed = { known.rpc.as_ref() }.and_then(|facts| facts.epoch_info);
+        let replayed = { known.datapoints.slots }.and_then(|(_, slots)| slots.frozen);
+        let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
+        let evidence = Evidence {
+            has_event_handler: reports.has_event_handler,
+            is_complete: reports.is_complete,
+            completed_at: reports.genesis_slot,
+            migration_slot: reports.migration_slot,
+            slot: processed.map(|info| info.absolute_slot).or(replayed),
+            has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
+            has_commitment_gap: self.gap.is_shown(now),
+            ..votes.evidence()
+        };
+        let before = self.current;
+        self.current = Consensus::next(before, evidence.consensus());
+        let names = |of: Option<Consensus>| of.map(|of| (of.protocol.name(), of.sign.name()));
+        if names(self.current) != names(before) {
+            let (from, to) = (names(before), names(self.current));
+            tracing::info!(?from, ?to, "consensus");
+        }
+        self.current
+    }
+}
+
+pub(super) fn readings(consensus: &Consensus, output: &mut SourceOutput) {
+    let readings = &mut output.readings;
+    for protocol in Protocol::ALL {
+        let is_it = protocol == consensus.protocol;
+        readings.flag(&v::CONSENSUS, [protocol.name().into()], is_it);
+    }
+    readings.whole(&v::CONSENSUS_SIGN, [consensus.sign.name().into()], 1);
+    output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
+    output.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_gap_shows_tower_only_if_it_lasts_and_finalized_slots_advance() {
+        let mut gap = CommitmentGap::default();
+        for second in 0..3 {
+            gap.see(at(second), 131 + second, 100 + second);
+            assert!(!gap.is_shown(at(second)));
+        }
+        gap.see(at(3), 134, 103);
+        assert!(gap.is_shown(at(3)) && gap.is_shown(at(62)) && !gap.is_shown(at(63)));
+
+        let mut migrating = CommitmentGap::default();
+        (0..90).for_each(|second| migrating.see(at(second), 131, 100));
+        assert!(!migrating.is_shown(at(90)), "nothing is finalized");
+
+        let mut alpenglow = CommitmentGap::default();
+        for second in 0..90 {
+            let root = 100 + 5 * second;
+            // Sometimes an answer falls between the two.
+            let ahead = if second % 3 == 0 { 40 } else { 0 };
+            alpenglow.see(at(second), root + ahead, root);
+            assert!(!alpenglow.is_shown(at(second)));
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
+//! 10 s: a pushed slot is older and never replaces a recent response.
+
+use super::SourceFacts;
+use crate::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
+use crate::tick::SourceOutput;
+use faultline_agave::consensus::Protocol;
+use faultline_agave::rpc::Health;
+use faultline_metrics::Stamp;
+use faultline_metrics::metrics::validator as v;
+use faultline_phase::{Evidence, Process};
+use std::time::Duration;
+
+/// The tip advances once per slot (up to 1 s); skipped slots delay it. Without a newer tip for this
+/// long, a validator is starved or cut off, and its distance is unknown.
+const TIP_MAX_AGE: Duration = Duration::from_secs(5);
+
+/// A fork switch takes fewer slots back, the purge at the end of a migration many more.
+const MIN_PURGE: u64 = 32;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SlotTracker {
+    rpc_at: Option<Stamp>,
+    push_at: Option<Stamp>,
+    tip: Option<(u64, Stamp)>,
+    /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
+    /// reports the highest slot with shreds.
+    migration_tip: Option<u64>,
+    /// The highest own slot in the migration.
+    highest_own: Option<u64>,
+    /// The own slot has gone back. Signs of the migration's end may come a minute later.
+    is_purged: bool,
+}
+
+impl SlotTracker {
+    /// Exports the slots, and adds those reported since the previous tick to `evidence`.
+    pub(super) fn sample(
+        &mut self,
+        (now, protocol): (Stamp, Option<Protocol>),
+        known: &SourceFacts,
+        output: &mut SourceOutput,
+        evidence: &mut Evidence,
+    ) {
+        self.add_evidence((now, protocol), known, evidence);
+        if evidence.process != Process::Stopped {
+            self.export((now, protocol), known, output);
+        }
+    }
+
+    fn export(
+        &self,
+        (now, protocol): (Stamp, Option<Protocol>),
+        known: &SourceFacts,
+        output: &mut SourceOutput,
+    ) {
+        let rpc = known.rpc.as_deref();
+        let (slot_at, distance_at) = (
+            rpc.and_then(|facts| facts.slot_at),
+            rpc.and_then(|facts| facts.distance_at),
+        );
+        let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
+            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
+        };
+        let points = { known.datapoints.slots }
+            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
+            .map(|(_, slots)| slots)
+            .unwrap_or_default();
+        let own = rpc
+            .and_then(|facts| facts.epoch_info)
+            .map(|info| info.absolute_slot);
+        let received = rpc.and_then(|facts| facts.max_shred);
+        // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
+        // The processed slot is the newest that this node notarized.
+        let is_alpenglow = protocol == Some(Protocol::Alpenglow);
+        let optimistic = points.optimistic.filter(|_| !is_alpenglow);
+        let replayed = points.frozen.filter(|_| is_alpenglow);
+        for (kind, slot) in [
+            ("processed", own.or(unless_recent(slot_at, points.frozen))),
+            ("confirmed", rpc.and_then(|facts| facts.confirmed)),
+            ("finalized", rpc.and_then(|facts| facts.finalized)),
+            ("root", points.root),
+            ("optimistic", optimistic),
+            ("replayed", replayed),
+            (
+                "shred",
+                received.or(unless_recent(distance_at, points.shred)),
+            ),
+        ] {
+            output.whole(&v::SLOT, [kind], slot);
+        }
+        let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
+        let tip = rpc.and_then(|facts| facts.max_shred);
+        let exists = tip.is_none_or(|tip| self.is_not_purged(protocol, tip));
+        let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
+        output.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
+    }
+
+    /// False if the highest slot with shreds was purged.
+    fn is_not_purged(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+        let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
+        !may_be_purged || Some(slot) > self.migration_tip
+    }
+
+    /// Active from the start of the migration until the own slot has passed the purged ones again.
+    fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
+        let is_migrating = protocol == Some(Protocol::Migrating);
+        if !is_migrating && self.highest_own.is_none() {
+            return;
+        }
+        let highest = self.highest_own.max(Some(own));
+        let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
+        let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
+        // The last tips before the purge may be first seen in the same answer as the purge.
+        if (is_migrating && !is_purged) || (is_purged && !was_purged) {
+            self.migration_tip = received.max(self.migration_tip);
+        }
+        self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
+    }
+
+    /// While JSON-RPC responds, pushed values replace none of its values: they are up to 10 s old.
+    fn add_evidence(
+        &mut self,
+        (now, protocol): (Stamp, Option<Protocol>),
+        known: &SourceFacts,
+        evidence: &mut Evidence,
+    ) {
+        let rpc = known.rpc.as_deref();
+        let rpc_at = rpc.and_then(|facts| facts.slot_at);
+        let own = rpc
+            .and_then(|facts| facts.epoch_info)
+            .map(|info| info.absolute_slot);
+        let received = rpc.and_then(|facts| facts.max_shred);
+        if let Some(own) = own {
+            self.track_purge(protocol, own, received);
+        }
+        if rpc_at > self.rpc_at {
+            self.rpc_at = rpc_at;
+            evidence.slot = own;
+            evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
+            evidence.tip = received.filter(|tip| {
+                let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
+                is_new && self.is_not_purged(protocol, *tip)
+            });
+            if let (Some(slot), Some(at)) = (received, rpc_at) {
+                let before = self.tip.filter(|(before, _)| slot <= *before);
+                self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
+            }
+        }
+        let Some((at, points)) =
+            { known.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
+        else {
+            return;
+        };
+        self.push_at = Some(at);
+        if own.is_none() && Some(at) > rpc_at {
+            evidence.slot = points.frozen;
+        }
+        if received.is_none() && known.witnesses(now).by_pushes().is_some() {
+            evidence.tip = points.tip();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::RpcFacts;
+    use faultline_agave::rpc::{EpochInfo, Health};
+    use faultline_datapoints::validator::intake::PushFacts;
+    use faultline_datapoints::validator::slots::Slots;
+    use faultline_kernel::ProcessId;
+    use std::sync::Arc;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
+    }
+
+    /// JSON-RPC answered at `answered`, and still believes it or not; the last push came at its time.
+    fn known(
+        answered: Option<(u64, Option<(u64, u64)>)>,
+        push: Option<(u64, Slots)>,
+    ) -> SourceFacts {
+        let rpc = answered.map(|(second, inputs)| RpcFacts {
+            process: ProcessId {
+                pid: 1,
+                start_ticks: 1,
+            },
+            at: at(second),
+            took: Duration::ZERO,
+            epoch_info: inputs.map(|(processed, _)| EpochInfo {
+                absolute_slot: processed,
+                block_height: 0,
+                epoch: 0,
+                slot_index: 0,
+                slots_in_epoch: 1,
+                transaction_count: None,
+            }),
+            confirmed: None,
+            finalized: None,
+            health: inputs.map(|_| Health::Ok),
+            max_shred: inputs.map(|(_, shred)| shred),
+            slots_behind: inputs.map(|(processed, shred)| shred - processed),
+            slot_at: Some(at(second)),
+            distance_at: Some(at(second)),
+            identity: None,
+            version: None,
+            problems: Vec::new(),
+            up: inputs.is_some(),
+        });
+        let slots = push.map(|(second, slots)| (at(second), slots));
+        SourceFacts {
+            rpc: rpc.map(Arc::new),
+            admin: None,
+            datapoints: PushFacts {
+                slots,
+                ..PushFacts::default()
+            },
+            health_distance: 128,
+        }
+    }
+
+    fn pushed(frozen: u64, optimistic: u64) -> Slots {
+        Slots {
+            frozen: Some(frozen),
+            optimistic: Some(optimistic),
+            ..Slots::default()
+        }
+    }
+
+    /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
+    fn sample(
+        sources: &mut SlotTracker,
+        now: u64,
+        known: &SourceFacts,
+    ) -> (Option<f64>, Option<f64>, Evidence) {
+        let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+        sources.sample((at(now), None), known, &mut output, &mut evidence);
+        let value = |name: &str, label: Option<&str>| {
+            let of = output.readings.iter().find(|reading| {
+                reading.metric.name == name
+                    && reading.labels.first().map(faultline_metrics::Text::as_str) == label
+            });
+            of.and_then(|reading| reading.value.number())
+        };
+        (
+            value("agave_slot", Some("processed")),
+            value("agave_slots_behind", None),
+            evidence,
+        )
+    }
+
+    #[test]
+    fn json_rpc_that_falls_silent_is_not_filled_in_from_an_older_push() {
+        let mut sources = SlotTracker::default();
+        let push = Some((8, pushed(100, 100)));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
+        assert_eq!(
+            (processed, behind, evidence.slot, evidence.tip),
+            (Some(105.0), Some(15.0), Some(105), Some(120))
+        );
+        let (processed, behind, evidence) =
+            sample(&mut sources, 14, &known(Some((10, None)), push));
+        assert_eq!(
+            (processed, behind, evidence.slot, evidence.tip),
+            (None, None, None, None),
+            "the push is older than the answer"
+        );
+        let later = Some((18, pushed(105, 150)));
+        let (processed, behind, evidence) =
+            sample(&mut sources, 18, &known(Some((10, None)), later));
+        assert_eq!(
+            (processed, behind, evidence.slot, evidence.tip),
+            (None, None, Some(105), Some(150)),
+            "not shown, but evidence of the phase"
+        );
+        let (processed, behind, _) = sample(
+            &mut sources,
+            71,
+            &known(Some((10, None)), Some((70, pushed(200, 204)))),
+        );
+        assert_eq!(
+            (processed, behind),
+            (Some(200.0), Some(4.0)),
+            "after a minute pushes alone tell"
+        );
+    }
+
+    #[test]
+    fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
+        let mut sources = SlotTracker::default();
+        sample(
+            &mut sources,
+            10,
+            &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
+        );
+        let answer = known(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
+        let (.., evidence) = sample(&mut sources, 20, &answer);
+        assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
+        let (.., evidence) = sample(&mut sources, 21, &answer);
+        assert_eq!((evidence.slot, evidence.tip), (None, None));
+    }
+
+    #[test]
+    fn a_distance_that_pushes_tell_and_a_healthy_validator_contradicts_is_not_believed() {
+        let mut sources = SlotTracker::default();
+        let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
+        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
+        assert_eq!(sample(&mut sources, 10, &answer).1, None);
+        answer.datapoints.slots = Some((at(9), pushed(100, 104)));
+        assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
+    }
+
+    #[test]
+    fn the_validators_own_pushes_outrank_its_health_which_it_judges_by_what_it_stored() {
+        let own = |second, frozen, optimistic| {
+            let mut slots = pushed(frozen, optimistic);
+            slots.is_proven = true;
+            Some((second, slots))
+        };
+        let mut answer = known(Some((10, Some((105, 105)))), own(9, 100, 2_600));
+        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
+        let mut sources = SlotTracker::default();
+        let (_, behind, evidence) = sample(&mut sources, 10, &answer);
+        assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
+        answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
+        let (_, behind, evidence) = sample(&mut sources, 20, &answer);
+        assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
+    }
+
+    #[test]
+    fn a_validator_that_hears_of_no_newer_tip_does_not_know_how_far_behind_it_is() {
+        let mut sources = SlotTracker::default();
+        for second in 10..15 {
+            assert!(
+                sample(
+                    &mut sources,
+                    second,
+                    &known(Some((second, Some((second, 40)))), None)
+                )
+                .1
+                .is_some()
+            );
+        }
+        assert_eq!(
+            sample(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
+            None
+        );
+        assert_eq!(
+            sample(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
+            Some(44.0)
+        );
+    }
+
+    #[test]
+    fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
+        let mut sources = SlotTracker::default();
+        let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
+            let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+            let known = known(Some((second, Some(answer))), Some((second, push)));
+            sources.sample(
+                (at(second), Some(protocol)),
+                &known,
+                &mut output,
+                &mut evidence,
+            );
+            let value = |name: &str, label: &str| {
+                let of = output.readings.iter().find(|reading| {
+                    reading.metric.name == name
+                        && reading
+                            .labels
+                            .first()
+                            .is_none_or(|known| known.as_str() == label)
+                });
+                of.and_then(|reading| reading.value.number())
+            };
+            let behind = value("agave_slots_behind", "");
+            let kinds = ["optimistic", "replayed"].map(|kind| value("agave_slot", kind));
+            (evidence.tip, behind, kinds)
+        };
+        let push = pushed(1_300, 999);
+        assert_eq!(
+            sample(1, Protocol::Migrating, (1_300, 1_301), push),
+            (Some(1_301), Some(1.0), [Some(999.0), None])
+        );
+        let purged = pushed(1_002, 999);
+        assert_eq!(
+            sample(2, Protocol::Migrating, (1_000, 1_301), purged).0,
+            None,
+            "before a sign of its end"
+        );
+        assert_eq!(
+            sample(3, Protocol::Alpenglow, (1_002, 1_301), purged),
+            (None, None, [None, Some(1_002.0)])
+        );
+        assert_eq!(
+            sample(61, Protocol::Migrating, (1_280, 1_302), purged).0,
+            Some(1_302),
+            "it was another node's answer, or new slots have passed the old ones"
+        );
+        assert_eq!(
+            sample(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
+            Some(1_303),
+            "new slots have passed it"
+        );
+    }
+
+    #[test]
+    fn tips_that_are_first_seen_with_the_purge_are_purged() {
+        let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
+        let mut sources = SlotTracker::default();
+        sources.track_purge(migrating, 1_300, Some(1_301));
+        sources.track_purge(alpenglow, 1_002, Some(1_306));
+        assert!(!sources.is_not_purged(alpenglow, 1_306));
+        sources.track_purge(alpenglow, 1_290, Some(1_306));
+        assert!(!sources.is_not_purged(alpenglow, 1_306));
+        assert!(sources.is_not_purged(alpenglow, 1_307));
+        sources.track_purge(alpenglow, 1_250, Some(1_400));
+        assert!(sources.is_not_purged(alpenglow, 1_400), "it is over");
+    }
+
+    #[test]
+    fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
+        let (mut output, mut evidence) = (
+            SourceOutput::default(),
+            Evidence {
+                process: Process::Stopped,
+                ..Evidence::default()
+            },
+        );
+        let answer = known(Some((10, Some((105, 106)))), None);
+        SlotTracker::default().sample((at(10), None), &answer, &mut output, &mut evidence);
+        assert!(output.readings.is_empty());
+    }
+}

@@ -1,0 +1,392 @@
+//! Finds the validator, follows it, and notices its end and the reason.
+//!
+//! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
+//! once a second. Every method rejects a validator's program that does something else (`monitor`,
+//! `exit`), and prefers no target to a wrong one.
+
+mod choose;
+mod descendants;
+mod following;
+mod kills;
+mod ledger;
+mod method;
+mod names;
+mod owner;
+mod pid;
+mod poh;
+mod process;
+mod process_name;
+mod scan;
+mod systemctl;
+mod unit;
+mod watch;
+
+use descendants::{Descendants, Inspections};
+use faultline_agave::identify::Validator;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::{PathThread, Stop};
+use faultline_kernel::{HostRoot, ProcessId};
+use faultline_metrics::{Problem, Stamp, Status};
+pub use following::{Following, FoundCgroup, Reason, Report};
+use kills::Kills;
+use method::Method;
+pub use owner::{user, validators_user};
+use process::Fingerprint;
+pub use process::same_program;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use watch::{WaitOutcome, Watch};
+
+/// Interval of searches, and of checks while following without a pidfd.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Check interval with a pidfd. The pidfd reports the end, so a check only needs to notice an exec.
+const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
+const LOG_AFTER: Duration = Duration::from_secs(10);
+
+/// One lifetime of a process. An exec in place makes a new target of the same process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub process: ProcessId,
+    /// At most 15 bytes.
+    pub comm: String,
+    /// `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    pub exe: Option<PathBuf>,
+    /// Its parsed arguments; `None` for a program that is not a known validator.
+    pub validator: Option<Validator>,
+    /// Absolute in the process's own file system. `None` for Frankendancer, which names it in a
+    /// file, and for a relative path whose working directory is unreadable.
+    pub ledger: Option<PathBuf>,
+    /// `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or
+    /// `process_name`.
+    pub found_by: &'static str,
+}
+
+impl Target {
+    /// True if `before` was a wrapper that was followed only until this descendant appeared.
+    pub fn succeeds_wrapper(&self, before: &Target) -> bool {
+        self.found_by == descendants::DESCENDANT && before.validator.is_none()
+    }
+}
+
+struct SearchContext<'a> {
+    root: &'a HostRoot,
+    clock: Clock,
+    now: Stamp,
+    before: Option<&'a Target>,
+    /// False if `procfs` belongs to another pid namespace: its pids are then invalid for system
+    /// calls.
+    own_procfs: bool,
+    /// False if there will be no further search.
+    will_retry: bool,
+    stop: &'a Stop,
+    paths: &'a PathThread,
+}
+
+type Found = Result<Target, Vec<Problem>>;
+
+#[derive(Debug)]
+pub struct Finder {
+    root: HostRoot,
+    clock: Clock,
+    method: Method,
+    following: Following,
+    own_procfs: bool,
+    ended: Option<(Arc<Target>, Reason)>,
+    /// The first unsuccessful search since a process was followed.
+    searching_since: Option<Stamp>,
+    last_logged: String,
+    paths: PathThread,
+}
+
+impl Finder {
+    pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
+        let own = std::fs::read_link(root.procfs.join("self"));
+        let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+        let method = Method::new(&config.find);
+        let following = Following::new(Method::looking_for(&config.find));
+        Finder {
+            root,
+            clock,
+            method,
+            following,
+            own_procfs,
+            ended: None,
+            searching_since: None,
+            last_logged: String::new(),
+            paths: PathThread::new("target-path"),
+        }
+    }
+
+    pub fn following(&self) -> Following {
+        self.following.clone()
+    }
+
+    /// Searches once, without waiting for a candidate's threads.
+    pub fn find_once(&mut self) -> Option<Arc<Target>> {
+        let found = self.search(false, &Stop::new())?;
+        Some(self.publish(found))
+    }
+
+    pub fn run(mut self, stop: Stop) {
+        while !stop.is_set() {
+            let followed = match self.search(true, &stop) {
+                Some(target) => self.follow(target, &stop),
+                None => {
+                    self.end_left_wrapper();
+                    false
+                }
+            };
+            // A successor may exist already, but an immediate search needs a target that was
+            // followed.
+            if !followed {
+                stop.sleep(SEARCH_INTERVAL);
+            }
+        }
+    }
+
+    fn search(&mut self, will_retry: bool, stop: &Stop) -> Option<Target> {
+        let now = self.clock.now();
+        let context = SearchContext {
+            root: &self.root,
+            clock: self.clock,
+            now,
+            before: self.ended.as_ref().map(|(target, _)| &**target),
+            own_procfs: self.own_procfs,
+            will_retry,
+            stop,
+            paths: &self.paths,
+        };
+        let found = self.method.find(&context);
+        let (found, mut problems) = match found {
+            Ok(target) => (Some(target), Vec::new()),
+            Err(problems) => (None, problems),
+        };
+        if let (None, Some((target, reason))) = (&found, &self.ended) {
+            let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
+            let words = format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
+            problems.insert(0, Problem::new(Status::Gone, words));
+        }
+        if found.is_none()
+            && let Some(why) = self.log_message(&problems, now)
+        {
+            tracing::warn!(why, "no target found");
+        }
+        let took = self.clock.now().since(now);
+        let mut state = self.following.state();
+        (
+            state.report.problems,
+            state.report.searched_at,
+            state.report.took,
+        ) = (problems, Some(now), took);
+        self.following.search_is_over();
+        found
+    }
+
+    /// Follows a process until its end or `stop`; false if it ended before.
+    fn follow(&mut self, found: Target, stop: &Stop) -> bool {
+        let id = found.process;
+        let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
+            let words = format!("process {} ended before it could be followed", id.pid);
+            self.following.state().report.problems = vec![Problem::new(Status::Gone, words)];
+            return false;
+        };
+        let mut kills = Kills::begin(&self.root, id, self.clock.now());
+        let mut print = Fingerprint::of(&self.root, id);
+        let mut current = self.publish(found);
+        let mut searched_at = self.clock.now();
+        let mut inspections = Inspections::new(searched_at);
+        let end = loop {
+            let interval = match watch {
+                Watch::Notified(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+                _ => SEARCH_INTERVAL,
+            };
+            let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
+            let waited = watch.wait(&self.root, id, stop, until_search);
+            let now = self.clock.now();
+            match waited {
+                _ if stop.is_set() => return true,
+                WaitOutcome::Notified => break Reason::Exit,
+                WaitOutcome::FoundGone => break Reason::Unknown,
+                WaitOutcome::Alive if now.since(searched_at) < interval => {}
+                WaitOutcome::Alive => {
+                    searched_at = now;
+                    let ticks = self.following.state().oom_kills.clone();
+                    kills.count(&ticks, now);
+                    let Ok(target) = self.check_exec(&current, &mut print, now) else {
+                        break Reason::Unknown;
+                    };
+                    if !Arc::ptr_eq(&target, &current) {
+                        (current, inspections) = (target, Inspections::new(now));
+                    }
+                    if self.is_wrapper(&current, &mut inspections, stop) {
+                        return true;
+                    }
+                }
+            }
+        };
+        let now = self.clock.now();
+        // The newest tick may be older than the kill.
+        let mut ticks = self.following.state().oom_kills.clone();
+        ticks.host = kills::on_host(&self.root);
+        kills.count(&ticks, now);
+        self.end(
+            current,
+            if kills.recent(now) {
+                Reason::OomKill
+            } else {
+                end
+            },
+        );
+        true
+    }
+
+    /// Checks for an exec in place; `Err` if the new program does not match the search.
+    fn check_exec(
+        &mut self,
+        current: &Arc<Target>,
+        print: &mut Fingerprint,
+        now: Stamp,
+    ) -> Result<Arc<Target>, ()> {
+        let print = print.inspect(&self.root);
+        // During exit, which takes a large process seconds, it has neither a program nor arguments.
+        let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
+        let same =
+            print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+        let fresh = if same {
+            None
+        } else {
+            process::inspect(&self.root, current.process.pid, current.found_by).ok()
+        };
+        let took = self.clock.now().since(now);
+        {
+            let mut state = self.following.state();
+            (state.report.searched_at, state.report.took) = (Some(now), took);
+        }
+        match fresh {
+            // The watch reports a reused pid.
+            Some(seen) if seen.target.process == current.process && seen.target != **current => {
+                if self.method.is_still(current, &seen.target) {
+                    Ok(self.publish(seen.target))
+                } else {
+                    Err(())
+                }
+            }
+            _ => Ok(Arc::clone(current)),
+        }
+    }
+
+    /// True if a validator runs below a followed non-validator. If none does, reports descendants
+    /// that hold the memory.
+    fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
+        let now = self.clock.now();
+        if current.validator.is_some()
+            || !self.method.follows_descendants()
+            || !inspections.is_due(now)
+        {
+            return false;
+        }
+        let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
+            return false;
+        };
+        let context = SearchContext {
+            root: &self.root,
+            clock: self.clock,
+            now,
+            before: None,
+            own_procfs: self.own_procfs,
+            will_retry: true,
+            stop,
+            paths: &self.paths,
+        };
+        if descendants.validator(&context).is_some() {
+            return true;
+        }
+        if !inspections.reported
+            && let Some(problem) = descendants.memory_problem(&self.root)
+        {
+            inspections.reported = true;
+            self.following.state().report.problems.push(problem);
+        }
+        false
+    }
+
+    /// Sets the current target. Counts a restart if it replaced another process.
+    fn publish(&mut self, found: Target) -> Arc<Target> {
+        let target = Arc::new(found);
+        let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
+        let ledger = target
+            .ledger
+            .as_ref()
+            .map(|ledger| faultline_text::path(ledger));
+        tracing::info!(pid, comm, by, ledger, "following");
+        if let Some(shared) = poh::shared(&target) {
+            tracing::warn!(pid, "{shared}");
+        }
+        let replaced = self
+            .ended
+            .take()
+            .filter(|(before, _)| before.process != target.process);
+        self.last_logged.clear();
+        self.searching_since = None;
+        let mut state = self.following.state();
+        if let Some((_, reason)) = replaced {
+            count(&mut state.report.restarts, reason);
+        }
+        state.report.problems = self.method.doubts(&target);
+        state.current = Some(Arc::clone(&target));
+        state.process.send_replace(Some(target.process));
+        self.following.search_is_over();
+        target
+    }
+
+    fn end(&mut self, target: Arc<Target>, reason: Reason) {
+        tracing::warn!(
+            pid = target.process.pid,
+            comm = target.comm,
+            reason = reason.name(),
+            "target exited"
+        );
+        {
+            let mut state = self.following.state();
+            (state.current, state.report.ended) = (None, Some((target.process, reason)));
+            state.process.send_replace(None);
+            count(&mut state.report.ends, reason);
+        }
+        self.ended = Some((target, reason));
+    }
+
+    /// A wrapper whose validator ended before the new search counts as ended too.
+    fn end_left_wrapper(&mut self) {
+        if let Some(wrapper) = self.following.current() {
+            self.end(wrapper, Reason::Unknown);
+        }
+    }
+
+    /// Logs a changed reason once the search has lasted for [`LOG_AFTER`]: a daemon that starts
+    /// before its validator must wait anyway.
+    fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
+        let began = *self.searching_since.get_or_insert(now);
+        let words = problems
+            .iter()
+            .map(Problem::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        if words.is_empty() || words == self.last_logged || now.since(began) < LOG_AFTER {
+            return None;
+        }
+        self.last_logged.clone_from(&words);
+        Some(words)
+    }
+}
+
+fn count(counts: &mut [(Reason, u64)], reason: Reason) {
+    counts
+        .iter_mut()
+        .filter(|(of, _)| *of == reason)
+        .for_each(|(_, count)| *count += 1);
+}
+
+#[cfg(test)]
+mod tests;

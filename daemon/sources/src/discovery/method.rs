@@ -1,0 +1,82 @@
+use super::descendants::DESCENDANT;
+use super::ledger::ByLedger;
+use super::pid::ByPid;
+use super::process_name::ByName;
+use super::scan::Scan;
+use super::unit::ByUnit;
+use super::{Found, SearchContext, Target};
+use faultline_core::config::Find;
+use faultline_metrics::{Problem, Status};
+
+#[derive(Debug)]
+pub(super) enum Method {
+    Scan(Scan),
+    Pid(ByPid),
+    Ledger(ByLedger),
+    Unit(ByUnit),
+    Name(ByName),
+}
+
+impl Method {
+    pub(super) fn new(find: &Find) -> Self {
+        match find {
+            Find::Scan => Method::Scan(Scan::default()),
+            Find::Pid(pid) => Method::Pid(ByPid::new(*pid, false)),
+            Find::ProcessTree(pid) => Method::Pid(ByPid::new(*pid, true)),
+            Find::Ledger(folder) => Method::Ledger(ByLedger::new(folder)),
+            Find::Unit(name) => Method::Unit(ByUnit::new(name)),
+            Find::ProcessName(name) => Method::Name(ByName::new(name)),
+        }
+    }
+
+    pub(super) fn looking_for(find: &Find) -> String {
+        match find {
+            Find::Scan => "the only validator of this host".to_owned(),
+            Find::Pid(pid) => format!("process {pid}"),
+            Find::ProcessTree(pid) => format!("the validator below process {pid}"),
+            Find::Ledger(folder) => format!(
+                "the validator of the ledger {}",
+                faultline_text::path(folder)
+            ),
+            Find::Unit(name) => format!("the validator of the unit {name}"),
+            Find::ProcessName(name) => format!("the process called {name}"),
+        }
+    }
+
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+        match self {
+            Method::Scan(scan) => scan.find(context),
+            Method::Pid(pid) => pid.find(context),
+            Method::Ledger(ledger) => ledger.find(context),
+            Method::Unit(unit) => unit.find(context),
+            Method::Name(name) => name.find(context),
+        }
+    }
+
+    /// True if a process still matches the search after an exec.
+    pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
+        match self {
+            Method::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
+            Method::Pid(_) => true,
+            Method::Name(name) => name.is_still(now),
+            Method::Scan(_) | Method::Ledger(_) | Method::Unit(_) => {
+                now.validator.is_some() || before.validator.is_none()
+            }
+        }
+    }
+
+    pub(super) fn follows_descendants(&self) -> bool {
+        matches!(self, Method::Pid(pid) if pid.with_descendants)
+    }
+
+    pub(super) fn doubts(&self, target: &Target) -> Vec<Problem> {
+        if target.validator.is_some() || matches!(self, Method::Name(_)) {
+            return Vec::new();
+        }
+        let (pid, comm) = (target.process.pid, &target.comm);
+        let words = format!(
+            "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
+        );
+        vec![Problem::new(Status::Absent, words)]
+    }
+}

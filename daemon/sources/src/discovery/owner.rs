@@ -1,0 +1,103 @@
+//! The user of a process. Any user can imitate a validator's program name and name another user's
+//! ledger, but not its user id.
+
+use super::choose::Candidate;
+use super::{Following, SearchContext, Target};
+use faultline_core::supervisor::ANSWERS_WITHIN;
+use faultline_kernel::parse::pid_status;
+use faultline_kernel::{HostRoot, ProcessId};
+use faultline_metrics::{Problem, Status};
+use std::os::unix::fs::MetadataExt;
+
+/// `None` without a target. A wrapper may have another user.
+pub fn validators_user(root: &HostRoot, following: &Following) -> Option<u32> {
+    let target = following.current()?;
+    target.validator.as_ref()?;
+    user(root, target.process)
+}
+
+pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
+    root.read_proc(&format!("{}/status", process.pid), pid_status::parse)
+        .ok()?
+        .effective_uid
+}
+
+#[derive(Debug, Default)]
+pub(super) struct PreviousUsers {
+    /// The last one found; it may end before it is followed.
+    found: Option<(ProcessId, u32)>,
+    followed: Option<(ProcessId, u32)>,
+}
+
+impl PreviousUsers {
+    pub(super) fn remember(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+        self.found = user(context.root, target.process).map(|user| (target.process, user));
+        target
+    }
+
+    /// Drops candidates of another user than the previous validator's: any user can use the
+    /// program's name.
+    pub(super) fn of_the_same_user(
+        &mut self,
+        context: &SearchContext<'_>,
+        all: Vec<Candidate>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Candidate> {
+        let before = context.before.map(|before| before.process);
+        let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
+        self.followed = self
+            .found
+            .filter(is_before)
+            .or(self.followed)
+            .filter(is_before);
+        let Some((_, user_before)) = self.followed else {
+            return all;
+        };
+        let is_same = |one: &Candidate| {
+            user(context.root, one.target.process).is_none_or(|its| its == user_before)
+        };
+        let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
+        for other in others {
+            let pid = other.target.process.pid;
+            let words = format!(
+                "process {pid} is called like a validator but is another user's than the one before, who is \
+                 {user_before}; --unit, --pid or a restart of the daemon makes it the one to follow"
+            );
+            let problem = Problem::new(Status::Absent, words);
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        possible
+    }
+}
+
+/// True if it claims a ledger that belongs to another user. False if that is unknown.
+fn pretends(context: &SearchContext<'_>, target: &Target) -> bool {
+    let owner = target.ledger.clone().and_then(|ledger| {
+        let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
+        context.paths.call(ANSWERS_WITHIN, owner).ok()?
+    });
+    match (user(context.root, target.process), owner) {
+        (Some(user), Some(owner)) => user != 0 && user != owner,
+        _ => false,
+    }
+}
+
+/// At most one of several candidates can be right. Drops those that pretend, if others are left.
+pub(super) fn without_pretenders(
+    context: &SearchContext<'_>,
+    all: Vec<Candidate>,
+) -> Vec<Candidate> {
+    if all.len() < 2 {
+        return all;
+    }
+    let (pretenders, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|one| pretends(context, &one.target));
+    if others.is_empty() {
+        pretenders
+    } else {
+        others
+    }
+}

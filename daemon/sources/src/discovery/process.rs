@@ -1,0 +1,234 @@
+use super::{SearchContext, Target};
+use faultline_agave::identify::{self, Validator};
+use faultline_core::supervisor::ANSWERS_WITHIN;
+use faultline_kernel::parse::pid_stat::{self, PidStat};
+use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
+use faultline_metrics::{Problem, Status};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Only a running validator has them: the admin thread starts early, the replay thread late.
+const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
+
+/// The kernel truncates a process name to this many bytes.
+const COMM_LENGTH: usize = 15;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LiveProcess {
+    pub(super) target: Target,
+    /// A validator's subcommand that does not validate: `monitor`, `exit`.
+    pub(super) subcommand: Option<String>,
+    pub(super) parent: u32,
+    /// `argv[0]`, which completes a name that the kernel truncated.
+    pub(super) program: Option<String>,
+    /// The interpreted script, if the process name is the script's.
+    pub(super) script: Option<String>,
+}
+
+impl LiveProcess {
+    pub(super) fn pid(&self) -> u32 {
+        self.target.process.pid
+    }
+
+    pub(super) fn is_validator(&self) -> bool {
+        self.target.validator.is_some()
+    }
+}
+
+/// # Errors
+/// `Gone` if there is no such process, all its threads have ended, or another process replaced it
+/// meanwhile. Any error of `stat` and `cmdline`.
+pub(super) fn inspect(
+    root: &HostRoot,
+    pid: u32,
+    found_by: &'static str,
+) -> Result<LiveProcess, ReadError> {
+    let files = ProcessFiles::open(root, pid)?;
+    let stat = living(root, files.id())?;
+    let words = files.cmdline()?;
+    let arguments: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let comm = stat.comm.to_string();
+    let script = script(&comm, &arguments).cloned();
+    let (validator, subcommand) = match identify::identify(&comm, &words) {
+        _ if script.is_some() => (None, None),
+        identify::Process::Validator(validator) => (Some(validator), None),
+        identify::Process::Subcommand { name, .. } => (None, Some(name)),
+        identify::Process::Other => (None, None),
+    };
+    let ledger = validator
+        .as_ref()
+        .and_then(|validator| ledger(&files, validator));
+    let target = Target {
+        process: files.id(),
+        comm,
+        exe: files.exe().ok(),
+        validator,
+        ledger,
+        found_by,
+    };
+    Ok(LiveProcess {
+        target,
+        subcommand,
+        parent: stat.ppid,
+        program: arguments.into_iter().next(),
+        script,
+    })
+}
+
+/// The script for which the kernel started an interpreter. The process name is the truncated script
+/// name (`agave-validator.sh` becomes `agave-validator`). The script's path follows the interpreter
+/// and at most one argument.
+fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
+    let is_called_so = |argument: &&String| {
+        let name = argument.rsplit('/').next().unwrap_or_default();
+        name.bytes().take(COMM_LENGTH).eq(comm.bytes())
+    };
+    let (interpreter, others) = arguments.split_first()?;
+    if is_called_so(&interpreter) {
+        None
+    } else {
+        others.iter().take(2).find(is_called_so)
+    }
+}
+
+/// `stat` of exactly this process, with at least one living thread.
+pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
+    let relative = format!("{}/stat", id.pid);
+    let gone = || ReadError::Gone {
+        path: Arc::from(root.procfs.join(&relative)),
+    };
+    let file = root.open_proc_piece(&relative);
+    match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
+        Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
+        Err(ReadError::Absent { .. }) => Err(gone()),
+        other => other,
+    }
+}
+
+/// True only if it has certainly ended: a permission error proves nothing.
+pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
+    living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
+}
+
+/// Detects an exec. `exe` distinguishes a script from the program of the same name that it
+/// executes. Both are cheaper for the process than `cmdline`, which takes its memory lock.
+#[derive(Debug)]
+pub(super) struct Fingerprint {
+    id: ProcessId,
+    exe: PathBuf,
+    /// `stat` of the first thread, which has the process's name and start: for the process the
+    /// kernel sums all threads. Stays open.
+    stat: Option<OpenFile>,
+    buffer: Vec<u8>,
+}
+
+impl Fingerprint {
+    pub(super) fn of(root: &HostRoot, id: ProcessId) -> Self {
+        Fingerprint {
+            id,
+            exe: root.procfs.join(format!("{}/exe", id.pid)),
+            stat: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Its current name and executable; `None` after its end.
+    pub(super) fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+        let comm = match self.first_thread(root) {
+            Some(comm) => comm,
+            None => living(root, self.id).ok()?.comm,
+        };
+        Some((comm, std::fs::read_link(&self.exe).ok()))
+    }
+
+    fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
+        let open = || {
+            root.open_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid))
+                .ok()
+        };
+        let file = self.stat.take().or_else(open)?;
+        let stat = file.parse(&mut self.buffer, pid_stat::parse).ok()?;
+        self.stat = Some(file);
+        (stat.start_ticks == self.id.start_ticks && !stat.has_ended()).then_some(stat.comm)
+    }
+}
+
+pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else {
+        return false;
+    };
+    threads.flatten().any(|thread| {
+        let comm = std::fs::read(thread.path().join("comm")).unwrap_or_default();
+        VALIDATORS_THREADS
+            .iter()
+            .any(|name| name.as_bytes() == comm.trim_ascii_end())
+    })
+}
+
+/// True if two `exe` links are the same program, replaced on disk or not. Unknown differs from
+/// everything.
+pub fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
+    one.zip(other)
+        .is_none_or(|(one, other)| one == other || program_file(one) == program_file(other))
+}
+
+/// Strips the kernel's mark of a replaced or removed file.
+pub(crate) fn program_file(link: &Path) -> &Path {
+    let unmarked = link.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+    unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
+}
+
+pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
+    let Some(ledger) = &target.ledger else {
+        return false;
+    };
+    if ledger == folder {
+        return true;
+    }
+    let Ok(relative) = ledger.strip_prefix("/") else {
+        return false;
+    };
+    let inside = context
+        .root
+        .procfs
+        .join(format!("{}/root", target.process.pid))
+        .join(relative);
+    let folder = folder.to_owned();
+    let is_same = move || {
+        let (one, other) = (
+            rustix::fs::stat(&folder).ok()?,
+            rustix::fs::stat(&inside).ok()?,
+        );
+        Some((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+    };
+    let found = context.paths.call(ANSWERS_WITHIN, is_same);
+    found.ok().flatten() == Some(true)
+}
+
+pub(super) fn problem(error: &ReadError) -> Problem {
+    let status = match error.kind() {
+        ErrorKind::Absent => Status::Absent,
+        ErrorKind::Forbidden => Status::Forbidden,
+        ErrorKind::Gone => Status::Gone,
+        ErrorKind::Broken => Status::Broken,
+    };
+    Problem::new(status, error)
+}
+
+/// The ledger from the root of the process's own file system. `None` for a relative path if the
+/// working directory is unreadable.
+fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
+    let given = validator.ledger_or_default()?;
+    let whole = if given.is_absolute() {
+        given.to_owned()
+    } else {
+        files.cwd().ok()?.join(given)
+    };
+    // Without the dots and double slashes that operators write.
+    Some(whole.components().collect())
+}

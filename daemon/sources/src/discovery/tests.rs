@@ -1,0 +1,180 @@
+//! On pretend hosts; [`live`] has real processes.
+
+mod finder;
+mod kills;
+mod ledger;
+mod live;
+mod names;
+mod scan;
+mod unit;
+
+use super::*;
+use faultline_core::supervisor::PathThread;
+use faultline_testkit::host::PretendHost;
+
+/// A host with its first process.
+fn host() -> PretendHost {
+    let host = PretendHost::empty().unwrap();
+    Pretend::new(1, "systemd").line("/sbin/init").on(&host);
+    host
+}
+
+/// A process to be put on a pretend host.
+#[derive(Clone)]
+struct Pretend<'a> {
+    pid: u32,
+    comm: &'a str,
+    line: &'a str,
+    state: char,
+    parent: u32,
+    start: u64,
+    living: u32,
+    threads: &'a [&'a str],
+}
+
+impl<'a> Pretend<'a> {
+    fn new(pid: u32, comm: &'a str) -> Self {
+        Pretend {
+            pid,
+            comm,
+            line: comm,
+            state: 'S',
+            parent: 1,
+            start: 100,
+            living: 1,
+            threads: &[],
+        }
+    }
+
+    /// A validator far enough in its start to have a telling thread.
+    fn validator(pid: u32) -> Self {
+        Pretend::new(pid, "agave-validator")
+            .line("agave-validator --ledger /l")
+            .threads(&["tokio-rt", "solAdminRpc"])
+    }
+
+    fn line(self, line: &'a str) -> Self {
+        Pretend { line, ..self }
+    }
+
+    fn state(self, state: char) -> Self {
+        Pretend { state, ..self }
+    }
+
+    fn parent(self, parent: u32) -> Self {
+        Pretend { parent, ..self }
+    }
+
+    fn start(self, start: u64) -> Self {
+        Pretend { start, ..self }
+    }
+
+    /// How many threads the kernel counts, the main one included.
+    fn living(self, living: u32) -> Self {
+        Pretend { living, ..self }
+    }
+
+    fn threads(self, threads: &'a [&'a str]) -> Self {
+        Pretend { threads, ..self }
+    }
+
+    fn on(self, host: &PretendHost) {
+        let Pretend {
+            pid,
+            comm,
+            state,
+            parent,
+            start,
+            living,
+            ..
+        } = self;
+        let middle = "0 ".repeat(15);
+        let rest = "0 ".repeat(30);
+        let stat = format!("{pid} ({comm}) {state} {parent} {middle}{living} 0 {start} {rest}\n");
+        host.write(
+            &format!("proc/{pid}/cmdline"),
+            self.line.replace(' ', "\0") + "\0",
+        )
+        .unwrap();
+        host.write(&format!("proc/{pid}/comm"), format!("{comm}\n"))
+            .unwrap();
+        for (index, name) in self.threads.iter().enumerate() {
+            host.write(
+                &format!("proc/{pid}/task/{index}/comm"),
+                format!("{name}\n"),
+            )
+            .unwrap();
+        }
+        host.write(&format!("proc/{pid}/stat"), stat).unwrap();
+    }
+}
+
+/// What one look of a way needs.
+struct Bench {
+    root: HostRoot,
+    clock: Clock,
+    stop: Stop,
+    paths: PathThread,
+}
+
+impl Bench {
+    fn new(host: &PretendHost) -> Self {
+        Bench {
+            root: HostRoot::below(host.root()),
+            clock: Clock::start(),
+            stop: Stop::new(),
+            paths: PathThread::new("test"),
+        }
+    }
+
+    /// The first look, by someone who will look again.
+    fn context(&self) -> SearchContext<'_> {
+        let (root, stop, now) = (&self.root, &self.stop, self.clock.now());
+        SearchContext {
+            root,
+            clock: self.clock,
+            now,
+            before: None,
+            own_procfs: false,
+            will_retry: true,
+            stop,
+            paths: &self.paths,
+        }
+    }
+
+    fn at(&self, seconds: u64) -> SearchContext<'_> {
+        let uptime = Duration::from_secs(seconds);
+        SearchContext {
+            now: Stamp {
+                uptime,
+                unix: uptime,
+            },
+            ..self.context()
+        }
+    }
+}
+
+fn pid_of(found: &Found) -> Option<u32> {
+    found.as_ref().ok().map(|target| target.process.pid)
+}
+
+/// The problems in words.
+fn words(found: &Found) -> String {
+    let problems = found.as_ref().err().map(Vec::as_slice).unwrap_or_default();
+    problems
+        .iter()
+        .map(Problem::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn finder(find: config::Find, root: HostRoot) -> Finder {
+    Finder::build(
+        &config::Target {
+            find,
+            ..Default::default()
+        },
+        root,
+        Clock::start(),
+    )
+}

@@ -1,0 +1,274 @@
+//! The search and the following as one, on pretend hosts.
+
+use super::*;
+use crate::host::{Host, Memory};
+use crate::tick::{Poll, ProcessState, SampleContext};
+use faultline_kernel::HostConstants;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use std::thread::JoinHandle;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A finder at work; it is stopped when dropped.
+pub(super) struct AtWork {
+    pub(super) following: Following,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AtWork {
+    pub(super) fn start(finder: Finder) -> Self {
+        let (following, stop) = (finder.following(), Stop::new());
+        let signal = stop.clone();
+        let thread = std::thread::Builder::new()
+            .spawn(move || finder.run(signal))
+            .unwrap();
+        AtWork {
+            following,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
+        eventually_seeing(DEADLINE, what, || {
+            self.following
+                .current()
+                .filter(|target| is(target))
+                .ok_or_else(|| self.following.report().problems)
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_words(&self, words: &str) {
+        eventually_seeing(DEADLINE, words, || {
+            let problems = self.following.report().problems;
+            if problems.iter().any(|problem| problem.what.contains(words)) {
+                Ok(())
+            } else {
+                Err(problems)
+            }
+        });
+    }
+
+    /// Waits until the process was looked at anew from beginning to end.
+    #[track_caller]
+    fn wait_for_looks(&self) {
+        for look in ["one that may have begun before", "another look"] {
+            let last = self.following.report().searched_at;
+            eventually(DEADLINE, look, || {
+                (self.following.report().searched_at > last).then_some(())
+            });
+        }
+    }
+
+    pub(super) fn ends(&self) -> [u64; 3] {
+        self.following.report().ends.map(|(_, count)| count)
+    }
+
+    pub(super) fn restarts(&self) -> [u64; 3] {
+        self.following.report().restarts.map(|(_, count)| count)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.stop.set();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking());
+    }
+}
+
+#[test]
+fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Pid(77), HostRoot::below(host.root())));
+    let first = work.wait_for("the validator", |_| true);
+    assert_eq!(first.process.start_ticks, 100);
+    Pretend::new(77, "bash").start(200).on(&host);
+    work.wait_for_words("belongs to another program (bash)");
+    assert_eq!(
+        (work.following.current(), work.restarts()),
+        (None, [0, 0, 0])
+    );
+    work.wait_for_words("process 77 (agave-validator) exited (unknown)");
+    Pretend::validator(77).start(300).on(&host);
+    work.wait_for("its successor", |target| target.process.start_ticks == 300);
+    assert_eq!(work.restarts(), [0, 0, 1]);
+}
+
+#[test]
+fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    work.wait_for("the validator", |_| true);
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("exited (oom_kill)");
+    // The end counts at once, the restart when there is a successor.
+    assert_eq!((work.ends(), work.restarts()), ([0, 1, 0], [0, 0, 0]));
+    host.remove("proc/77").unwrap();
+    Pretend::validator(80).start(900).on(&host);
+    work.wait_for("its successor", |target| target.process.pid == 80);
+    assert_eq!(work.restarts(), [0, 1, 0]);
+    let mut readings = Vec::new();
+    work.following.readings(&mut readings);
+    let labels: Vec<_> = readings
+        .iter()
+        .map(|reading| (reading.labels[0].as_str(), reading.value.number()))
+        .collect();
+    let once = [
+        ("exit", Some(0.0)),
+        ("oom_kill", Some(1.0)),
+        ("unknown", Some(0.0)),
+    ];
+    assert_eq!(labels, [once, once].concat());
+}
+
+/// Until the end the host's count is read by the tick alone.
+#[test]
+fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let root = HostRoot::below(host.root());
+    let work = AtWork::start(finder(config::Find::Scan, root.clone()));
+    work.wait_for("the validator", |_| true);
+    let mut source = Host::new(&root, Memory::default(), work.following.clone());
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    let units = HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        kernel_release: String::new(),
+    };
+    let (now, condition) = (Stamp::default(), ProcessState::default());
+    source.sample(&SampleContext {
+        now,
+        target: None,
+        root: &root,
+        host: &units,
+        boot_time: &Ok(0),
+        condition: &condition,
+    });
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    work.wait_for_looks();
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("exited (oom_kill)");
+}
+
+/// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
+#[test]
+fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let exe = host.root().join("proc/77/exe");
+    std::os::unix::fs::symlink("/opt/agave-validator", &exe).unwrap();
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let before = work.wait_for("the validator", |target| target.exe.is_some());
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    std::fs::remove_file(&exe).unwrap();
+    host.write("proc/77/cmdline", "").unwrap();
+    work.wait_for_looks();
+    assert_eq!(work.following.current(), Some(before));
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("exited (oom_kill)");
+}
+
+/// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
+#[test]
+fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let before = work.wait_for("the validator", |_| true);
+    Pretend::validator(77).state('Z').living(3).on(&host);
+    work.wait_for_looks();
+    assert_eq!(work.following.current(), Some(before));
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("exited (unknown)");
+}
+
+/// Between the inspection that finds the validator and the search that follows it, both can end.
+#[test]
+fn a_wrapper_that_ends_with_the_validator_below_it_is_not_followed_any_longer() {
+    let host = host();
+    let wrapper = Pretend::new(50, "runuser").line("runuser -u sol -- agave-validator");
+    wrapper.on(&host);
+    let root = HostRoot::below(host.root());
+    let mut finder = finder(config::Find::ProcessTree(50), root);
+    let wrapper = finder.find_once().unwrap();
+    assert_eq!((wrapper.process.pid, &wrapper.validator), (50, &None));
+    host.remove("proc/50").unwrap();
+    let work = AtWork::start(finder);
+    work.wait_for_words("process 50 (runuser) exited (unknown)");
+    assert_eq!(work.following.current(), None);
+    assert_eq!(*work.following.process().borrow(), None);
+    assert_eq!((work.ends(), work.restarts()), ([0, 0, 1], [0, 0, 0]));
+}
+
+#[test]
+fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    work.wait_for("the validator", |_| true);
+    Pretend::new(77, "sleep").on(&host);
+    eventually(DEADLINE, "the end", || {
+        work.following.current().is_none().then_some(())
+    });
+    work.wait_for_words("no process looks like a validator");
+}
+
+#[test]
+fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
+    let host = host();
+    let mut finder = finder(
+        config::Find::Unit("sol".to_owned()),
+        HostRoot::below(host.root()),
+    );
+    let following = finder.following();
+    let before = following.report();
+    assert_eq!(
+        (before.looking_for.as_str(), before.searched_at),
+        ("the validator of the unit sol", None)
+    );
+    assert_eq!(
+        before
+            .restarts
+            .map(|(reason, count)| (reason.name(), count)),
+        [("exit", 0), ("oom_kill", 0), ("unknown", 0)]
+    );
+    assert_eq!(finder.find_once(), None);
+    let after = following.report();
+    assert!(after.searched_at.is_some());
+    assert_eq!(after.problems.len(), 1);
+    assert_eq!(after.problems[0].status, Status::Absent);
+}
+
+#[test]
+fn a_search_is_logged_once_it_has_lasted_for_ten_seconds_and_again_when_its_reason_changes() {
+    let host = host();
+    let mut finder = finder(config::Find::Pid(77), HostRoot::below(host.root()));
+    let mut is_logged = |seconds: u64, words: &str| {
+        let uptime = Duration::from_secs(seconds);
+        let now = Stamp {
+            uptime,
+            unix: uptime,
+        };
+        let problems = [Problem::new(Status::Absent, words.to_owned())];
+        finder.log_message(&problems, now).is_some()
+    };
+    let reported = [
+        is_logged(100, "one"),
+        is_logged(109, "one"),
+        is_logged(110, "one"),
+        is_logged(111, "one"),
+        is_logged(112, "two"),
+    ];
+    assert_eq!(reported, [false, false, true, false, true]);
+}

@@ -1,0 +1,218 @@
+use super::super::unit::ByUnit;
+use super::*;
+use faultline_core::supervisor::program_sync;
+use faultline_testkit::eventually::eventually;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn the_validator_is_found_in_the_units_cgroup_behind_its_start_up_shell() {
+    for folder in [
+        "sys/fs/cgroup/system.slice/sol.service",
+        "sys/fs/cgroup/solana.slice/solana-main.slice/sol.service",
+        "sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/sol.service",
+        "sys/fs/cgroup/unified/system.slice/sol.service",
+        "sys/fs/cgroup/systemd/system.slice/sol.service",
+    ] {
+        let host = host();
+        Pretend::new(70, "start.sh")
+            .line("/bin/bash /home/sol/start.sh")
+            .on(&host);
+        Pretend::validator(71).parent(70).on(&host);
+        Pretend::validator(72)
+            .line("agave-validator --ledger /l monitor")
+            .on(&host);
+        Pretend::validator(90).on(&host);
+        host.write(&format!("{folder}/cgroup.procs"), "72\n70\n71\n0\n")
+            .unwrap();
+        for name in ["sol", "sol.service"] {
+            let target = ByUnit::new(name)
+                .find(&Bench::new(&host).context())
+                .unwrap();
+            assert_eq!(
+                (target.process.pid, target.found_by),
+                (71, "unit"),
+                "{folder}"
+            );
+        }
+    }
+}
+
+#[test]
+fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
+    let host = host();
+    Pretend::validator(71).threads(&[]).on(&host);
+    host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
+        .unwrap();
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/payload/cgroup.procs",
+        "71\n",
+    )
+    .unwrap();
+    assert_eq!(
+        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
+        Some(71)
+    );
+}
+
+#[test]
+fn a_unit_whose_processes_are_hidden_is_not_said_to_have_none() {
+    let host = PretendHost::empty().unwrap();
+    Pretend::new(8, "faultlined").on(&host);
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
+        "71\n",
+    )
+    .unwrap();
+    let words = words(&ByUnit::new("sol").find(&Bench::new(&host).context()));
+    assert!(
+        words.contains("process 71 cannot be seen") && words.contains("(hidepid)"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_unit_without_a_validator_says_what_it_has() {
+    let host = host();
+    let bench = Bench::new(&host);
+    let mut unit = ByUnit::new("sol");
+    assert!(words(&unit.find(&bench.context())).contains("sol.service has no cgroup"));
+    Pretend::new(70, "start.sh").on(&host);
+    host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
+        .unwrap();
+    assert!(words(&unit.find(&bench.context())).contains("sol.service has no process"));
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
+        "70\n",
+    )
+    .unwrap();
+    assert!(words(&unit.find(&bench.context())).contains("(70 start.sh)"));
+}
+
+#[test]
+fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
+    let host = host();
+    let bench = Bench::new(&host);
+    let mut unit = ByUnit::new("sol");
+    let script = Pretend::new(70, "agave-validator");
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
+        "70\n71\n",
+    )
+    .unwrap();
+    for line in [
+        "/bin/bash /home/sol/agave-validator.sh",
+        "/bin/sh -e ./agave-validator --ledger /l",
+    ] {
+        script.clone().line(line).on(&host);
+        let found = unit.find(&bench.context());
+        assert!(
+            words(&found).contains("has no validator among its processes (70 "),
+            "{}",
+            words(&found)
+        );
+        assert!(
+            words(&found).contains("agave-validator"),
+            "{}",
+            words(&found)
+        );
+    }
+    Pretend::validator(71).threads(&[]).parent(70).on(&host);
+    assert_eq!(pid_of(&unit.find(&bench.context())), Some(71));
+}
+
+#[test]
+fn a_validator_whose_log_is_called_like_it_is_no_script() {
+    let host = host();
+    Pretend::validator(71)
+        .line("/opt/agave-validator -o /var/log/agave-validator.log")
+        .on(&host);
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
+        "71\n",
+    )
+    .unwrap();
+    assert_eq!(
+        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
+        Some(71)
+    );
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_not_found() {
+    let host = host();
+    Pretend::validator(71).on(&host);
+    host.write("sys/fs/cgroup/a.service/cgroup.procs", "71\n")
+        .unwrap();
+    host.write("sys/fs/cgroup/system.slice/b.service/cgroup.procs", "")
+        .unwrap();
+    let found = ByUnit::new("../a.service").find(&Bench::new(&host).context());
+    assert!(words(&found).contains("has no cgroup"), "{}", words(&found));
+}
+
+/// A `systemctl` that always says the same.
+fn systemctl(host: &PretendHost, says: &str) -> std::ffi::OsString {
+    host.write("systemctl", format!("#!/bin/sh\nprintf '{says}'\n"))
+        .unwrap();
+    let path = host.path("systemctl");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // While another test starts a program, its child may still hold the script open for writing.
+    eventually(Duration::from_secs(60), "the script runs", || {
+        program_sync(&path).output().ok()
+    });
+    path.into()
+}
+
+#[test]
+fn systemd_knows_the_cgroup_behind_an_alias_and_the_main_one_of_several() {
+    let host = host();
+    Pretend::validator(71).on(&host);
+    Pretend::validator(72).on(&host);
+    host.write(
+        "sys/fs/cgroup/system.slice/validator.service/cgroup.procs",
+        "71\n72\n",
+    )
+    .unwrap();
+    let bench = Bench::new(&host);
+    let mut unit = ByUnit::new("sol");
+    unit.systemctl = systemctl(
+        &host,
+        "MainPID=72\\nControlGroup=/system.slice/validator.service\\n",
+    );
+    assert_eq!(
+        pid_of(&unit.find(&bench.context())),
+        None,
+        "numbers of another pid namespace are not asked for"
+    );
+    let context = SearchContext {
+        own_procfs: true,
+        ..bench.context()
+    };
+    assert_eq!(pid_of(&unit.find(&context)), Some(72));
+    let mut unit = ByUnit::new("validator");
+    unit.systemctl = systemctl(
+        &host,
+        "MainPID=70\\nControlGroup=/system.slice/validator.service\\n",
+    );
+    let words = words(&unit.find(&context));
+    assert!(
+        words.contains("71 agave-validator (ledger /l), 72 agave-validator (ledger /l)"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_host_without_systemctl_is_no_obstacle() {
+    let host = host();
+    let bench = Bench::new(&host);
+    let mut unit = ByUnit::new("sol");
+    unit.systemctl = host.path("nothing").into();
+    let found = unit.find(&SearchContext {
+        own_procfs: true,
+        ..bench.context()
+    });
+    assert!(
+        words(&found).contains("sol.service has no cgroup"),
+        "{}",
+        words(&found)
+    );
+}

@@ -1,0 +1,66 @@
+use super::process::has_ended;
+use faultline_core::supervisor::Stop;
+use faultline_kernel::{HostRoot, ProcessId};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Poll interval without a pidfd.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) enum Watch {
+    /// A pidfd (Linux 5.3).
+    Notified(OwnedFd),
+    /// Polls `stat`: for an older kernel, a sandbox, or a `procfs` of another pid namespace.
+    Looking,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitOutcome {
+    Alive,
+    Notified,
+    FoundGone,
+}
+
+impl Watch {
+    /// `None` if the process has ended already. `own_procfs`: `procfs` shows this daemon's own pid
+    /// namespace.
+    pub(super) fn begin(root: &HostRoot, id: ProcessId, own_procfs: bool) -> Option<Watch> {
+        let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
+        let watch = match pid
+            .filter(|_| own_procfs)
+            .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        {
+            Some(Ok(descriptor)) => Watch::Notified(descriptor),
+            Some(Err(Errno::SRCH)) => return None,
+            Some(Err(_)) | None => Watch::Looking,
+        };
+        // Only this check proves that the pidfd is not that of a later process with the same pid.
+        (!has_ended(root, id)).then_some(watch)
+    }
+
+    pub(super) fn wait(
+        &self,
+        root: &HostRoot,
+        id: ProcessId,
+        stop: &Stop,
+        most: Duration,
+    ) -> WaitOutcome {
+        if let Watch::Notified(descriptor) = self {
+            match stop.wait_readable(descriptor.as_fd(), most) {
+                Ok(true) => return WaitOutcome::Notified,
+                Ok(false) => return WaitOutcome::Alive,
+                Err(error) => {
+                    tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for")
+                }
+            }
+        }
+        if !stop.sleep(POLL_INTERVAL.min(most)) && has_ended(root, id) {
+            WaitOutcome::FoundGone
+        } else {
+            WaitOutcome::Alive
+        }
+    }
+}

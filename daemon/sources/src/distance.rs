@@ -1,0 +1,120 @@
+//! The validator's distance to the tip, and which evidence has priority. ARCHITECTURE has the rule
+//! as a table.
+
+use super::rpc::RpcFacts;
+use faultline_datapoints::validator::slots::Slots;
+use faultline_metrics::Stamp;
+use std::time::Duration;
+
+/// Lifetime of pushed slots: pushes come every 10 s, and later from a busy validator.
+pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
+
+/// For this long after the last JSON-RPC response, pushes do not replace its values.
+pub(super) const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
+
+/// Agave's default for the maximum distance of a healthy node.
+const NEAR_TIP: u64 = 128;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Witnesses {
+    /// Both slots in one JSON-RPC response.
+    measured: Option<u64>,
+    is_measured: bool,
+    /// The pushed distance, and whether the pushes are proven to be the validator's own.
+    pushed: Option<(u64, bool)>,
+    /// The node's own health, and the maximum distance for it.
+    health: Option<(bool, u64)>,
+}
+
+impl Witnesses {
+    pub fn new(
+        now: Stamp,
+        rpc: Option<&RpcFacts>,
+        pushed: Option<(Stamp, Slots)>,
+        health_distance: u64,
+    ) -> Self {
+        let measured_at = rpc.and_then(|facts| facts.distance_at);
+        let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
+        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
+        Witnesses {
+            measured: rpc.and_then(|facts| facts.slots_behind),
+            is_measured: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
+            pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
+            health: health.map(|is_ok| (is_ok, health_distance)),
+        }
+    }
+
+    /// Drops JSON-RPC's distance if its tip is old.
+    pub(super) fn with_fresh_tip(self, is_fresh: bool) -> Self {
+        Witnesses {
+            measured: self.measured.filter(|_| is_fresh),
+            ..self
+        }
+    }
+
+    /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
+    /// written. The validator's own pushes outrank it, because it compares with the cluster state
+    /// that the node last stored.
+    pub(super) fn by_pushes(&self) -> Option<u64> {
+        let (behind, is_proven) = self.pushed?;
+        let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
+        let is_believed = is_proven || !self.health.is_some_and(contradicts);
+        is_believed.then_some(behind)
+    }
+
+    /// Slots; `None` without trusted evidence.
+    pub fn behind(&self) -> Option<u64> {
+        let by_pushes = || self.by_pushes().filter(|_| !self.is_measured);
+        self.measured.or_else(by_pushes)
+    }
+
+    /// By the distance, else by `getHealth`; `None` if both are unknown.
+    pub fn is_near_tip(&self) -> Option<bool> {
+        let by_health = self.health.map(|(healthy, _)| healthy);
+        self.behind().map(|slots| slots <= NEAR_TIP).or(by_health)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stronger_witness_is_believed() {
+        let all = |measured, pushed, healthy: Option<bool>| Witnesses {
+            measured,
+            is_measured: measured.is_some(),
+            pushed,
+            health: healthy.map(|healthy| (healthy, 128)),
+        };
+        let ok = Some(true);
+        for (witnesses, behind, near) in [
+            (all(Some(3), Some((2_500, true)), ok), Some(3), ok),
+            (all(Some(300), Some((2, true)), ok), Some(300), Some(false)),
+            (all(None, Some((2_500, true)), ok), Some(2_500), Some(false)),
+            (all(None, Some((841, true)), ok), Some(841), Some(false)),
+            (all(None, Some((2, true)), Some(false)), Some(2), ok),
+            (all(None, Some((2_500, false)), ok), None, ok),
+            (all(None, Some((100, false)), ok), Some(100), ok),
+            (all(None, Some((2, false)), Some(false)), None, Some(false)),
+            (
+                all(None, Some((2_500, false)), Some(false)),
+                Some(2_500),
+                Some(false),
+            ),
+            (
+                all(None, Some((2_500, false)), None),
+                Some(2_500),
+                Some(false),
+            ),
+            (all(None, None, Some(false)), None, Some(false)),
+            (all(None, None, None), None, None),
+        ] {
+            assert_eq!(
+                (witnesses.behind(), witnesses.is_near_tip()),
+                (behind, near),
+                "{witnesses:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The file systems of the validator's folders. Each folder has its own call on a thread that may
+//! block for ever.
+
+use super::folders::{Folder, FolderPaths};
+use super::growth::Growth;
+use crate::asking::life;
+use crate::discovery::Target;
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::UNANSWERED;
+use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
+use faultline_kernel::parse::cgroup_io::Device;
+use faultline_kernel::parse::mountinfo::Mount;
+use faultline_kernel::{HostRoot, ReadError};
+use faultline_metrics::metrics::resources as m;
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status, Text};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Maximum file systems: each costs eight series.
+const MOST: usize = 5;
+/// Maximum time that a poll waits for responses.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(super) struct FileSystems {
+    polls: Vec<FolderPoll>,
+    growth: HashMap<Device, Growth>,
+}
+
+#[derive(Debug)]
+struct FolderPoll {
+    folder: Folder,
+    running: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    answer: Result<(FileSystem, Stamp), FileSystemError>,
+}
+
+#[derive(Debug, Clone)]
+pub struct FileSystemUsage {
+    pub system: FileSystem,
+    pub holds: BTreeSet<&'static str>,
+    pub at: Stamp,
+}
+
+/// A folder whose file system is unknown or does not respond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lacking {
+    pub folder: Folder,
+    pub status: Status,
+    pub why: &'static str,
+    pub remedy: Option<&'static str>,
+}
+
+impl FileSystems {
+    /// Replaces the folders. A pending call is not repeated.
+    pub(super) fn take(&mut self, folders: Vec<Folder>) {
+        let mut before = std::mem::take(&mut self.polls);
+        self.polls = folders
+            .into_iter()
+            .map(|folder| {
+                let same = before.iter().position(|poll| poll.folder == folder);
+                same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
+                    folder,
+                    running: None,
+                    answer: Err(FileSystemError::Absent),
+                })
+            })
+            .collect();
+    }
+
+    pub(super) async fn ask(
+        &mut self,
+        root: &HostRoot,
+        pid: Option<u32>,
+        mounts: &Arc<Mounts>,
+        clock: Clock,
+    ) {
+        for poll in self.polls.iter_mut().filter(|poll| poll.running.is_none()) {
+            let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
+            let call = move || filesystem::holding(&root, pid, &path, &mounts);
+            poll.running = Some(tokio::task::spawn_blocking(call));
+        }
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        for poll in &mut self.polls {
+            let Some(running) = &mut poll.running else {
+                continue;
+            };
+            let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
+                continue;
+            };
+            poll.running = None;
+            poll.answer = done
+                .unwrap_or(Err(FileSystemError::Absent))
+                .map(|system| (system, clock.now()));
+        }
+    }
+
+    /// Each file system once, in the order of the folders.
+    pub(super) fn usages(&self) -> Vec<FileSystemUsage> {
+        let mut all: Vec<FileSystemUsage> = Vec::new();
+        for poll in &self.polls {
+            let Ok((system, at)) = &poll.answer else {
+                continue;
+            };
+            let more = all.len() < MOST;
+            match all
+                .iter_mut()
+                .find(|usage| usage.system.mount.device == system.mount.device)
+            {
+                Some(usage) => {
+                    usage.holds.insert(poll.folder.what);
+                    if *at > usage.at {
+                        (usage.system.space, usage.at) = (system.space, *at);
+                    }
+                }
+                None if more => {
+                    let holds = BTreeSet::from([poll.folder.what]);
+                    all.push(FileSystemUsage {
+                        system: system.clone(),
+                        holds,
+                        at: *at,
+                    });
+                }
+                None => {}
+            }
+        }
+        all
+    }
+
+    pub(super) fn readings(
+        &mut self,
+        usages: &[FileSystemUsage],
+        disk: impl Fn(&Mount) -> Option<String>,
+        (now, interval): (Stamp, Duration),
+        out: &mut Vec<Reading>,
+    ) {
+        self.growth.retain(|device, _| {
+            usages
+                .iter()
+                .any(|usage| usage.system.mount.device == *device)
+        });
+        for usage in usages {
+            let mount = &usage.system.mount;
+            let growth = self.growth.entry(mount.device).or_default();
+            let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
+            let holds: Arc<str> = Vec::from_iter(usage.holds.iter().copied()).join(",").into();
+            let labels = || {
+                [
+                    Text::Shared(Arc::clone(&mounted_at)),
+                    Text::Shared(Arc::clone(&holds)),
+                ]
+            };
+            let [mountpoint, purpose] = labels();
+            let (kind, disk) = (
+                Text::from(mount.fs_type.clone()),
+                Text::from(disk(mount).unwrap_or_default()),
+            );
+            out.flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true);
+            let age = now.since(usage.at);
+            out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
+            let Some(space) = usage
+                .system
+                .space
+                .filter(|space| !space.is_unlimited() && age <= life(interval))
+            else {
+                continue;
+            };
+            if age < interval {
+                growth.saw(usage.at.uptime, space.avail, space.size);
+            }
+            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
+            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
+            out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), growth.until_full());
+            if let Some((all, free)) = space.inodes {
+                out.whole(&m::FILESYSTEM_INODES, labels(), all);
+                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
+            }
+            // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
+            if usage.system.of_process {
+                out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
+            }
+        }
+    }
+
+    /// True if each folder that the daemon may read is known and responds.
+    pub(super) fn is_up(&self) -> bool {
+        let seen = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
+        seen && self
+            .problems()
+            .all(|problem| problem.status == Status::Forbidden)
+    }
+
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.lacking().map(|lacking| {
+            let Lacking {
+                folder,
+                status,
+                why,
+                remedy,
+            } = lacking;
+            let remedy = remedy
+                .map(|remedy| format!("; {remedy}"))
+                .unwrap_or_default();
+            Problem::new(
+                status,
+                format!(
+                    "{} {}: {why}{remedy}",
+                    folder.what,
+                    faultline_text::path(&folder.path)
+                ),
+            )
+        })
+    }
+
+    pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
+        self.polls.iter().filter_map(|poll| {
+            let (status, why, remedy) = match (&poll.running, &poll.answer) {
+                (Some(_), _) => (Status::Broken, UNANSWERED, None),
+                (None, Err(FileSystemError::Absent)) => (
+                    Status::Absent,
+                    "on no file system that the daemon can see",
+                    Some("in a container, mount it under the same path"),
+                ),
+                (None, Err(FileSystemError::Forbidden)) => (
+                    Status::Forbidden,
+                    "the daemon may not search a folder on the way, behind which may be a link",
+                    Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
+                ),
+                (None, Ok((system, _))) if system.space.is_none() => (
+                    Status::Broken,
+                    "its file system does not say how full it is",
+                    None,
+                ),
+                _ => return None,
+            };
+            Some(Lacking {
+                folder: poll.folder.clone(),
+                status,
+                why,
+                remedy,
+            })
+        })
+    }
+}
+
+/// Samples the file systems once, as the source does. May block: never call it where others wait.
+///
+/// # Errors
+/// The process's arguments or mounts are unreadable, as after its end.
+pub async fn inspect(
+    root: &HostRoot,
+    target: &Target,
+    clock: Clock,
+) -> Result<(Vec<FileSystemUsage>, Vec<Lacking>), ReadError> {
+    let pid = Some(target.process.pid);
+    let (places, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
+    let mut systems = FileSystems::default();
+    systems.take(places.folders);
+    systems.ask(root, pid, &Arc::new(mounts), clock).await;
+    Ok((systems.usages(), systems.lacking().collect()))
+}
+
+#[cfg(test)]
+impl FileSystems {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a call that never comes back, without a thread"
+    )]
+    pub(super) fn hang(&mut self, which: usize) {
+        self.polls[which].running = Some(tokio::spawn(std::future::pending()));
+    }
+}

@@ -1,0 +1,216 @@
+use super::disks::{Busy, Disks};
+use super::filesystems::FileSystems;
+use super::folders::FolderPaths;
+use super::network::Network;
+use super::{Handle, PollResult};
+use crate::asking::PollTimer;
+use crate::discovery::{Following, Target};
+use crate::tick::SourceOutput;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stop;
+use faultline_kernel::cpus::Speed;
+use faultline_kernel::filesystem::Mounts;
+use faultline_kernel::parse::mountinfo::Mount;
+use faultline_kernel::{HostRoot, ProcessId, ReadError};
+use faultline_metrics::metrics::resources as m;
+use faultline_metrics::{Reading, ReadingList, Status, Text};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Polls per sample of the processors: on some kernels it interrupts each of them.
+const SLOW_FACTOR: u64 = 4;
+
+pub struct Poller {
+    interval: Duration,
+    clock: Clock,
+    root: HostRoot,
+    following: Following,
+    found: Latest<PollResult>,
+    polls: u64,
+    target: Option<Arc<Target>>,
+    places: FolderPaths,
+    mounted: MountCache,
+    file_systems: FileSystems,
+    busy: Busy,
+    network: Network,
+    processors: Vec<Reading>,
+}
+
+impl Poller {
+    pub fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
+        Poller {
+            interval: config.interval,
+            clock,
+            root,
+            following,
+            found: Latest::default(),
+            polls: 0,
+            target: None,
+            places: FolderPaths::default(),
+            mounted: MountCache::default(),
+            file_systems: FileSystems::default(),
+            busy: Busy::default(),
+            network: Network::default(),
+            processors: Vec::new(),
+        }
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle(self.found.clone())
+    }
+
+    pub async fn run(mut self, stop: Stop) {
+        let mut timer = PollTimer::new(self.clock, self.interval, stop);
+        let mut process = self.following.process();
+        loop {
+            tokio::select! {
+                more = timer.next() => if !more { return },
+                Ok(()) = process.changed() => {}
+            }
+            if timer.during(self.poll(), || {}).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn poll(&mut self) {
+        let mut output = SourceOutput::with_capacity(128);
+        let target = self.following.current();
+        if let Some(target) = target
+            .as_ref()
+            .filter(|target| is_other(self.target.as_deref(), target))
+            && let Some(places) = output.take(FolderPaths::of(&self.root, target))
+        {
+            self.target = Some(Arc::clone(target));
+            self.file_systems.take(places.folders.clone());
+            self.places = places;
+        }
+        self.file_systems(target.as_deref(), &mut output).await;
+        if self.polls.is_multiple_of(SLOW_FACTOR) {
+            self.processors = processors(&Speed::read(&self.root));
+        }
+        self.polls += 1;
+        output.readings.extend_from_slice(&self.processors);
+        let readings = std::mem::take(&mut output.readings);
+        if let Some(target) = &target {
+            self.network.poll(
+                &self.root,
+                target,
+                self.places.udp_ports.as_deref(),
+                &mut output,
+            );
+        }
+        let of_process = target.map(|target| (target.process, output.readings));
+        let known = PollResult {
+            at: self.clock.now(),
+            readings,
+            of_process,
+            problems: output.problems,
+            up: output.up,
+        };
+        self.found.set(Some(Arc::new(known)));
+    }
+
+    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
+    async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
+        let pid = target.map(|target| target.process.pid);
+        let mounts = self
+            .mounted
+            .read(&self.root, target.map(|target| target.process));
+        let Some(mounts) = output.take(mounts) else {
+            return;
+        };
+        self.file_systems
+            .ask(&self.root, pid, &Arc::new(mounts), self.clock)
+            .await;
+        let usages = self.file_systems.usages();
+        let disks = Disks::under(&self.root, &usages);
+        let when = (self.clock.now(), self.interval);
+        self.file_systems
+            .readings(&usages, |mount| disks.of(mount), when, &mut output.readings);
+        output.problems.extend(self.file_systems.problems());
+        output.problems.extend(disks.problem());
+        let counted = disks.readings(
+            &self.root,
+            (&mut self.busy, self.clock),
+            &mut output.readings,
+        );
+        output.take(counted);
+        let broken = output
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Broken);
+        output.up = self.file_systems.is_up() && !broken;
+    }
+}
+
+/// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
+pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
+    let of = |target: &Target| {
+        (
+            target.process,
+            target.validator.clone(),
+            target.ledger.clone(),
+        )
+    };
+    known.map(of) != Some(of(target))
+}
+
+/// The last process's mounts. They vanish at its end, and the daemon's own have other options.
+#[derive(Debug, Default)]
+pub(super) struct MountCache(Option<(ProcessId, Vec<Mount>)>);
+
+impl MountCache {
+    /// The mounts of the process, current or last known, and of the daemon.
+    ///
+    /// # Errors
+    /// The daemon's own mounts cannot be read.
+    pub(super) fn read(
+        &mut self,
+        root: &HostRoot,
+        process: Option<ProcessId>,
+    ) -> Result<Mounts, ReadError> {
+        if let Some(process) = process {
+            match Mounts::read(root, Some(process.pid)) {
+                Ok(mounts) if !mounts.process.is_empty() => {
+                    self.0 = Some((process, mounts.process.clone()));
+                    return Ok(mounts);
+                }
+                _ => self.0 = self.0.take().filter(|(of, _)| *of == process),
+            }
+        }
+        let process = self
+            .0
+            .as_ref()
+            .map(|(_, mounts)| mounts.clone())
+            .unwrap_or_default();
+        Ok(Mounts {
+            process,
+            ..Mounts::read(root, None)?
+        })
+    }
+}
+
+fn processors(speed: &Speed) -> Vec<Reading> {
+    let mut out = Vec::new();
+    if let Some(hertz) = speed.hertz {
+        let of = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];
+        out.extend(of.map(|(of, hertz)| Reading::real(&m::CPU_FREQUENCY, [of.into()], hertz)));
+    }
+    let mut governors = speed.governors.iter();
+    let governor = match (governors.next(), governors.next()) {
+        (Some(one), None) => Some(Text::from(one.clone())),
+        (Some(_), Some(_)) => Some("mixed".into()),
+        (None, _) => None,
+    };
+    out.extend(governor.map(|governor| Reading::flag(&m::CPU_GOVERNOR, [governor], true)));
+    for (of, count) in [
+        ("core", speed.core_throttles),
+        ("package", speed.package_throttles),
+    ] {
+        out.counter(&m::CPU_THROTTLES, [of.into()], count);
+    }
+    out
+}

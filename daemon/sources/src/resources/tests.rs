@@ -1,0 +1,323 @@
+use super::disks::{Busy, Disks};
+use super::filesystems::FileSystems;
+use super::folders::Folder;
+use super::poller::{MountCache, is_other};
+use super::*;
+use crate::discovery::Target;
+use faultline_core::clock::Clock;
+use faultline_core::supervisor::Stage;
+use faultline_kernel::HostRoot;
+use faultline_kernel::filesystem::Mounts;
+use faultline_metrics::metrics::resources as m;
+use faultline_metrics::{Metric, Status};
+use std::path::Path;
+use std::sync::Arc;
+
+const INTERVAL: Duration = Duration::from_secs(15);
+
+fn folder(what: &'static str, path: impl AsRef<Path>) -> Folder {
+    Folder {
+        what,
+        path: path.as_ref().to_owned(),
+    }
+}
+
+fn mounts() -> Arc<Mounts> {
+    Arc::new(Mounts::read(&HostRoot::default(), Some(std::process::id())).unwrap())
+}
+
+fn number(readings: &[Reading], metric: &Metric) -> Option<f64> {
+    readings
+        .iter()
+        .find(|reading| std::ptr::eq(reading.metric, metric))?
+        .value
+        .number()
+}
+
+fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
+    let mut out = Vec::new();
+    let usages = systems.usages();
+    systems.readings(&usages, |_| None, (now, INTERVAL), &mut out);
+    out
+}
+
+#[tokio::test]
+async fn folders_on_one_file_system_are_one_series_with_what_it_holds() {
+    let (root, clock, place) = (
+        HostRoot::default(),
+        Clock::start(),
+        tempfile::tempdir().unwrap(),
+    );
+    let mut systems = FileSystems::default();
+    let there = [
+        folder("snapshots", place.path()),
+        folder("ledger", place.path().join("not/yet")),
+    ];
+    systems.take(there.into());
+    systems
+        .ask(&root, Some(std::process::id()), &mounts(), clock)
+        .await;
+    assert_eq!(systems.usages().len(), 1);
+    let out = readings(&mut systems, clock.now());
+    let labels: Vec<&str> = out[0].labels.iter().map(|text| text.as_str()).collect();
+    assert_eq!(
+        (out[0].metric.name, labels[1]),
+        ("agave_filesystem_info", "ledger,snapshots")
+    );
+    let told = rustix::fs::statvfs(place.path()).unwrap();
+    assert_eq!(
+        number(&out, &m::FILESYSTEM_SIZE),
+        Some((told.f_blocks * told.f_frsize) as f64)
+    );
+    assert!(number(&out, &m::FILESYSTEM_AVAIL) <= number(&out, &m::FILESYSTEM_SIZE));
+    assert_eq!(number(&out, &m::FILESYSTEM_READ_ONLY), Some(0.0));
+    assert_eq!(systems.problems().count(), 0);
+    assert!(out.len() <= 8, "{out:?}");
+}
+
+#[tokio::test]
+async fn a_file_system_that_hangs_keeps_nothing_else_and_grows_old() {
+    let (root, clock, place) = (
+        HostRoot::default(),
+        Clock::start(),
+        tempfile::tempdir().unwrap(),
+    );
+    let mut systems = FileSystems::default();
+    systems.take(vec![
+        folder("snapshots", "/proc"),
+        folder("ledger", place.path()),
+    ]);
+    systems.ask(&root, None, &mounts(), clock).await;
+    let answered = systems.usages()[0].at;
+    systems.hang(0);
+    systems.ask(&root, None, &mounts(), clock).await;
+    let usages = systems.usages();
+    assert_eq!(
+        (usages.len(), usages[0].at),
+        (2, answered),
+        "the call that hangs is not made again"
+    );
+    assert!(usages[1].at > answered, "the other one is");
+    let problems: Vec<Problem> = systems.problems().collect();
+    assert_eq!(
+        (problems.len(), problems[0].status),
+        (1, Status::Broken),
+        "{problems:?}"
+    );
+    let later = Stamp {
+        uptime: answered.uptime + INTERVAL * 4,
+        ..answered
+    };
+    let hung = readings(&mut systems, later)
+        .into_iter()
+        .filter(|one| one.labels[1].as_str() == "snapshots");
+    let hung: Vec<Reading> = hung.collect();
+    assert_eq!(
+        (number(&hung, &m::FILESYSTEM_AGE), hung.len()),
+        (Some(60.0), 2),
+        "its values are no longer true"
+    );
+    // Another process with the same folders does not ask either.
+    systems.take(vec![folder("snapshots", "/proc"), folder("ledger", "/")]);
+    assert_eq!(
+        systems.problems().next().map(|problem| problem.status),
+        Some(Status::Broken)
+    );
+}
+
+#[tokio::test]
+async fn a_folder_on_no_file_system_is_a_problem_that_names_it() {
+    let mut systems = FileSystems::default();
+    systems.take(vec![folder("ledger", "/no/such/mount")]);
+    systems
+        .ask(&HostRoot::default(), None, &Arc::default(), Clock::start())
+        .await;
+    let problems: Vec<Problem> = systems.problems().collect();
+    assert_eq!(problems[0].status, Status::Absent);
+    assert!(
+        problems[0].what.starts_with("ledger /no/such/mount: "),
+        "{}",
+        problems[0].what
+    );
+    assert!(
+        !systems.is_up(),
+        "a container without the validator's mounts is seen"
+    );
+    let own = Mounts {
+        process: Vec::new(),
+        own: mounts().own.clone(),
+    };
+    systems.take(vec![folder("ledger", "/")]);
+    systems
+        .ask(&HostRoot::default(), None, &Arc::new(own), Clock::start())
+        .await;
+    assert!(systems.is_up());
+    let out = readings(&mut systems, Clock::start().now());
+    assert_eq!(
+        number(&out, &m::FILESYSTEM_READ_ONLY),
+        None,
+        "of the daemon's own mount nothing follows"
+    );
+    systems.take(Vec::new());
+    assert!(systems.is_up(), "another program has no folders");
+}
+
+#[test]
+fn a_process_that_ends_leaves_its_mounts_until_another_one_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, line) = (
+        HostRoot::below(folder.path()),
+        "1 0 259:1 / / OPTION - ext4 /dev/nvme0n1p1 rw\n",
+    );
+    let write = |process: &str, option| {
+        let place = root.procfs.join(process);
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("mountinfo"), line.replace("OPTION", option)).unwrap();
+    };
+    write("self", "ro");
+    write("42", "rw");
+    let (process, mut mounted) = (
+        |pid| {
+            Some(ProcessId {
+                pid,
+                start_ticks: 7,
+            })
+        },
+        MountCache::default(),
+    );
+    let mut read = |process| {
+        let mounts = mounted.read(&root, process).unwrap();
+        mounts
+            .process
+            .iter()
+            .map(|mount| mount.options.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(read(process(42)), ["rw"]);
+    std::fs::remove_dir_all(root.procfs.join("42")).unwrap();
+    assert_eq!([read(process(42)), read(None)], [["rw"], ["rw"]]);
+    assert_eq!(
+        read(process(43)),
+        [""; 0],
+        "of another process nothing is known"
+    );
+}
+
+#[test]
+fn a_process_that_executes_another_program_in_place_has_other_folders() {
+    let target = |ledger: &str| Target {
+        process: ProcessId {
+            pid: 4242,
+            start_ticks: 7,
+        },
+        comm: "agave-validator".to_owned(),
+        exe: None,
+        validator: None,
+        ledger: Some(ledger.into()),
+        found_by: "pid",
+    };
+    assert!(!is_other(Some(&target("/a")), &target("/a")));
+    assert!(is_other(Some(&target("/a")), &target("/b")) && is_other(None, &target("/a")));
+}
+
+#[tokio::test]
+async fn folders_that_all_hang_leave_a_call_for_others() {
+    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    let (served, told) = tokio::sync::oneshot::channel();
+    let (hang, never) = std::sync::mpsc::channel::<()>();
+    let never = Arc::new(std::sync::Mutex::new(never));
+    stage
+        .task_thread("resources", MOST_CALLS, move |_| async move {
+            for _ in 0..folders::MOST_FOLDERS {
+                let never = Arc::clone(&never);
+                tokio::task::spawn_blocking(move || drop(never.lock().map(|never| never.recv())));
+            }
+            tokio::task::spawn_blocking(move || served.send(()))
+                .await
+                .ok();
+        })
+        .unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), told).await;
+    drop(hang);
+    assert_eq!(told, Ok(Ok(())));
+}
+
+#[tokio::test]
+async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
+    let root = HostRoot::default();
+    let own = mounts();
+    let Some(mount) = own.own.iter().find(|mount| mount.device.major != 0) else {
+        eprintln!("skipped: no file system here lies on a disk");
+        return;
+    };
+    let mut systems = FileSystems::default();
+    systems.take(vec![folder("ledger", &mount.mount_point)]);
+    systems.ask(&root, None, &own, Clock::start()).await;
+    let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.usages()));
+    disks
+        .readings(&root, (&mut Busy::default(), Clock::start()), &mut out)
+        .unwrap();
+    let name = disks.of(&systems.usages()[0].system.mount).unwrap();
+    let text = std::fs::read_to_string("/sys/class/block/".to_owned() + &name + "/stat").unwrap();
+    let stat: Vec<f64> = text
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let mut written = out.iter().filter(|one| {
+        std::ptr::eq(one.metric, &m::DISK_BYTES) && one.labels[1].as_str() == "write"
+    });
+    let written = written.next_back().unwrap().value.number().unwrap();
+    assert!(
+        written > 0.0 && written <= stat[6] * 512.0,
+        "{written} and then {text}"
+    );
+    assert!(number(&out, &m::DISK_BUSY) > Some(0.0));
+}
+
+#[test]
+fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
+    let process = ProcessId {
+        pid: 4242,
+        start_ticks: 7,
+    };
+    let reading = |metric, value| Reading::whole(metric, [], value);
+    let known = PollResult {
+        at: Stamp::default(),
+        readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
+        of_process: Some((process, vec![reading(&m::UDP_SOCKETS, 12)])),
+        problems: Vec::new(),
+        up: true,
+    };
+    let found = Handle::default();
+    found.0.set(Some(Arc::new(known)));
+    let mut source = Resources {
+        found,
+        interval: INTERVAL,
+        last_reported: None,
+    };
+    let host = faultline_kernel::HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        kernel_release: String::new(),
+    };
+    let (root, condition) = (HostRoot::default(), crate::tick::ProcessState::default());
+    let mut at = |seconds| {
+        let now = Stamp {
+            uptime: Duration::from_secs(seconds),
+            ..Stamp::default()
+        };
+        let output = source.sample(&SampleContext {
+            now,
+            target: None,
+            root: &root,
+            host: &host,
+            boot_time: &Ok(0),
+            condition: &condition,
+        });
+        (output.up, output.repeated, output.readings.len())
+    };
+    assert_eq!(
+        [at(1), at(45), at(46)],
+        [(true, false, 1), (true, true, 1), (false, false, 0)]
+    );
+}

@@ -1,0 +1,118 @@
+//! JSON-RPC: slots, health, identity, version and transaction count.
+//!
+//! One POST of one batch per poll, off the tick's thread; the tick exports the result with its age.
+//! JSON-RPC opens at the end of a validator's start, so that a refused connection before is no
+//! error.
+
+mod client;
+mod endpoint;
+mod memory;
+mod poller;
+mod probe;
+mod transactions;
+
+pub use client::{Client, Failure, Stage};
+pub use endpoint::Endpoint;
+pub use poller::Poller;
+pub use poller::{reachable, server};
+pub use probe::Probe;
+pub use transactions::TransactionCounter;
+
+use super::admin::AdminFacts;
+use faultline_agave::PublicKey;
+use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
+use faultline_core::hub::Latest;
+use faultline_kernel::ProcessId;
+use faultline_metrics::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Immutable; the poller publishes a new one. Slots, health and transactions expire after two polls
+/// without renewal. Identity and version expire after three of their polls and 10 s.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcFacts {
+    pub process: ProcessId,
+    pub at: Stamp,
+    pub took: Duration,
+    /// Of the processed bank: its slot is the processed slot.
+    pub epoch_info: Option<EpochInfo>,
+    /// The newest optimistically confirmed slot.
+    pub confirmed: Option<u64>,
+    /// The newest rooted slot.
+    pub finalized: Option<u64>,
+    pub health: Option<Health>,
+    /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has received no shred.
+    pub max_shred: Option<u64>,
+    /// `max_shred` minus the processed slot, from one batch; 0 if the processed slot is ahead, as
+    /// on a leader.
+    pub slots_behind: Option<u64>,
+    /// The last response with a processed slot in this process's lifetime, however old.
+    pub slot_at: Option<Stamp>,
+    /// The last response with `slots_behind`, however old.
+    pub distance_at: Option<Stamp>,
+    pub identity: Option<PublicKey>,
+    pub version: Option<NodeVersion>,
+    pub problems: Vec<Problem>,
+    /// The last poll returned the processed bank.
+    pub up: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Handle {
+    facts: Latest<RpcFacts>,
+    transactions: Arc<Mutex<TransactionCounter>>,
+    probe: Arc<Mutex<Option<probe::Counted>>>,
+}
+
+impl Handle {
+    pub fn facts(&self) -> Option<Arc<RpcFacts>> {
+        self.facts.get()
+    }
+
+    /// `agave_transactions_total` stays from the first response for the daemon's lifetime.
+    /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also adds
+    /// the probe's metrics.
+    pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
+        self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
+        let total = self.transactions.lock().total();
+        out.counter(&TRANSACTIONS, [], total);
+        let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
+            return;
+        };
+        let count = facts.epoch_info.and_then(|info| info.transaction_count);
+        out.whole(&BANK_TRANSACTIONS, [], count);
+        let health = facts.health.as_ref().and_then(Health::is_ok);
+        out.flag(&HEALTHY, [], health);
+    }
+
+    fn publish(&self, facts: Option<RpcFacts>) {
+        self.facts.set(facts.map(Arc::new));
+    }
+
+    fn count_probe(&self, how: impl FnOnce(&mut Option<probe::Counted>)) {
+        how(&mut self.probe.lock());
+    }
+
+    fn count(&self, process: ProcessId, transactions: u64) {
+        self.transactions.lock().see(process, transactions);
+    }
+}
+
+/// The identity of `process`. The admin socket has priority over JSON-RPC, whose URL may lead to
+/// another node. Ignores facts of other processes.
+pub fn identity_of(
+    process: ProcessId,
+    rpc: Option<&RpcFacts>,
+    admin: Option<&AdminFacts>,
+) -> Option<PublicKey> {
+    let admin = admin.filter(|facts| facts.process == process);
+    let rpc = rpc.filter(|facts| facts.process == process);
+    admin
+        .and_then(|facts| facts.identity)
+        .or_else(|| rpc.and_then(|facts| facts.identity))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+use faultline_agave::rpc::{Answer, Batch};
+use faultline_agave::{Error, Excerpt};
+use faultline_core::connector::Connector;
+use faultline_metrics::{Problem, Status};
+use faultline_net::{ConnectError, unrequested_coding};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::time::Duration;
+
+const ANSWER_BYTES: usize = 1 << 20;
+const EXCERPT_BYTES: usize = 4096;
+const IDLE: Duration = Duration::from_secs(90);
+/// Below the default request timeout, so that the error names the addresses.
+const CONNECT: Duration = Duration::from_millis(1500);
+
+#[derive(Debug)]
+pub enum Failure {
+    Refused,
+    Late(Duration),
+    Status(StatusCode, Excerpt),
+    TooLong(usize),
+    /// A content coding that was not requested.
+    Encoded(String),
+    Transport(String),
+    Answer(Error),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// JSON-RPC need not be open yet, or the stage is unknown.
+    Starting,
+    /// The admin socket reports that the start is over.
+    Started,
+    /// JSON-RPC has responded before in this process's lifetime.
+    Answered,
+}
+
+impl Failure {
+    pub fn problem(&self, server: &str, stage: Stage) -> Problem {
+        let (status, what) = match self {
+            Failure::Refused => match stage {
+                Stage::Starting => {
+                    let what =
+                        "not open yet (it opens at the end of the validator's start), or elsewhere";
+                    (
+                        Status::Absent,
+                        format!("{server} refuses connections: JSON-RPC is {what}"),
+                    )
+                }
+                Stage::Started => (
+                    Status::Broken,
+                    format!(
+                        "no process listens at {server}, although the validator has started; set rpc.url"
+                    ),
+                ),
+                Stage::Answered => (Status::Gone, format!("{server} has closed")),
+            },
+            Failure::Late(timeout) => (
+                Status::Broken,
+                format!("{server}: no answer within {} s", timeout.as_secs_f64()),
+            ),
+            Failure::Status(code, text) => {
+                let status = if code.is_client_error() {
+                    Status::Forbidden
+                } else {
+                    Status::Broken
+                };
+                (status, format!("{server} answers {code}: `{text}`"))
+            }
+            Failure::TooLong(limit) => (
+                Status::Broken,
+                format!("{server}: an answer of more than {limit} bytes"),
+            ),
+            Failure::Encoded(coding) => {
+                let what = format!(
+                    "{server}: the answer is encoded with {coding}, which was not asked for"
+                );
+                (Status::Broken, what)
+            }
+            Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
+            Failure::Answer(error @ Error::Garbage { .. }) => (
+                Status::Broken,
+                format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
+            ),
+            Failure::Answer(error) => (Status::Broken, format!("{server}: {error}")),
+        };
+        Problem::new(status, what)
+    }
+}
+
+/// Keeps one connection. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: legacy::Client<Connector, Full<Bytes>>,
+    limit: usize,
+}
+
+impl Client {
+    /// Does not connect yet.
+    pub(super) fn new() -> Self {
+        Client::with_limit(ANSWER_BYTES)
+    }
+
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1);
+        Client {
+            http: builder.build(Connector { limit: CONNECT }),
+            limit,
+        }
+    }
+
+    /// `timeout` covers connect, send and read.
+    pub(super) async fn post(
+        &self,
+        url: &Uri,
+        batch: &Batch,
+        timeout: Duration,
+    ) -> Result<Vec<Result<Answer, Error>>, Failure> {
+        batch
+            .read(&self.send(url, batch.body(), timeout).await?)
+            .map_err(Failure::Answer)
+    }
+
+    pub async fn send(
+        &self,
+        url: &Uri,
+        question: String,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, Failure> {
+        let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
+        answer.unwrap_or(Err(Failure::Late(timeout)))
+    }
+
+    async fn exchange(&self, url: &Uri, question: String) -> Result<Vec<u8>, Failure> {
+        let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
+        let request = request
+            .body(Full::from(question))
+            .map_err(|error| Failure::Transport(error.to_string()))?;
+        let response = self
+            .http
+            .request(request)
+            .await
+            .map_err(|error| transport(&error))?;
+        let status = response.status();
+        if let Some(coding) = unrequested_coding(response.headers()).filter(|_| status.is_success())
+        {
+            return Err(Failure::Encoded(coding));
+        }
+        let limit = if status.is_success() {
+            self.limit
+        } else {
+            EXCERPT_BYTES
+        };
+        let body = read(response.into_body(), limit).await;
+        if status.is_success() {
+            return body;
+        }
+        let text = body.unwrap_or_default();
+        Err(Failure::Status(status, Excerpt::of(text.trim_ascii())))
+    }
+}
+
+/// Reads a body into one buffer: its chunks may be single bytes.
+async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced.min(limit));
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| transport(&error))?;
+        let part = frame.into_data().unwrap_or_default();
+        if bytes.len().saturating_add(part.len()) > limit {
+            return Err(Failure::TooLong(limit));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
+}
+
+/// An error with its causes: the outermost text alone says "client error".
+fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
+    let chain = || std::iter::successors(Some(error), |error| error.source());
+    let refused = |error: &(dyn std::error::Error + 'static)| {
+        error
+            .downcast_ref::<ConnectError>()
+            .is_some_and(ConnectError::is_refused)
+    };
+    if chain().any(refused) {
+        return Failure::Refused;
+    }
+    Failure::Transport(
+        chain()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(": "),
+    )
+}

@@ -1,0 +1,172 @@
+use super::RpcFacts;
+use super::client::{Failure, Stage};
+use crate::asking::{Aged, life, slot_life};
+use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
+use faultline_agave::{Error, PublicKey};
+use faultline_kernel::ProcessId;
+use faultline_metrics::{Problem, Stamp, Status};
+use std::time::Duration;
+
+/// Identity and version are requested in every fifth poll.
+const SLOW_FACTOR: u32 = 5;
+
+#[derive(Debug)]
+pub(super) struct ResponseCache {
+    pub(super) process: ProcessId,
+    at: Stamp,
+    took: Duration,
+    epoch_info: Aged<EpochInfo>,
+    confirmed: Aged<u64>,
+    finalized: Aged<u64>,
+    health: Aged<Health>,
+    max_shred: Aged<u64>,
+    slots_behind: Aged<u64>,
+    identity: Aged<PublicKey>,
+    version: Aged<NodeVersion>,
+    problems: Vec<Problem>,
+    up: bool,
+    answered: u64,
+    /// The node does not offer `getMaxShredInsertSlot`.
+    minimal: bool,
+}
+
+impl ResponseCache {
+    pub(super) fn new(process: ProcessId, at: Stamp) -> Self {
+        ResponseCache {
+            process,
+            at,
+            took: Duration::ZERO,
+            epoch_info: Aged::default(),
+            confirmed: Aged::default(),
+            finalized: Aged::default(),
+            health: Aged::default(),
+            max_shred: Aged::default(),
+            slots_behind: Aged::default(),
+            identity: Aged::default(),
+            version: Aged::default(),
+            problems: Vec::new(),
+            up: false,
+            answered: 0,
+            minimal: false,
+        }
+    }
+
+    pub(super) fn calls(&self) -> Vec<Call> {
+        let mut calls = vec![
+            Call::EpochInfo,
+            Call::Slot(Commitment::Confirmed),
+            Call::Slot(Commitment::Finalized),
+            Call::Health,
+        ];
+        if !self.minimal {
+            calls.push(Call::MaxShredInsertSlot);
+        }
+        if self.answered.is_multiple_of(SLOW_FACTOR.into()) {
+            calls.extend([Call::Version, Call::Identity]);
+        }
+        calls
+    }
+
+    pub(super) fn miss(&mut self, problem: Problem, at: Stamp, took: Duration) {
+        (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        calls: &[Call],
+        answers: Vec<Result<Answer, Error>>,
+        at: Stamp,
+        took: Duration,
+    ) {
+        (self.at, self.took, self.up) = (at, took, false);
+        self.answered += 1;
+        self.problems.clear();
+        let (mut processed, mut shred) = (None, None);
+        for (call, answer) in calls.iter().zip(answers) {
+            match answer {
+                Ok(Answer::EpochInfo(info)) => {
+                    processed = Some(info.absolute_slot);
+                    self.up = true;
+                    self.epoch_info.set(info, at);
+                }
+                Ok(Answer::Slot(slot)) if *call == Call::Slot(Commitment::Confirmed) => {
+                    self.confirmed.set(slot, at)
+                }
+                Ok(Answer::Slot(slot)) => self.finalized.set(slot, at),
+                Ok(Answer::Health(health)) => self.health.set(health, at),
+                // Zero: no shred was received.
+                Ok(Answer::MaxShredInsertSlot(slot)) => shred = Some(slot).filter(|slot| *slot > 0),
+                Ok(Answer::Identity(identity)) => self.identity.set(identity, at),
+                Ok(Answer::Version(version)) => self.version.set(version, at),
+                Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => {
+                    self.minimal = true
+                }
+                Err(error) => self.problems.push(unanswered(&error)),
+            }
+        }
+        if let Some(shred) = shred {
+            self.max_shred.set(shred, at);
+        }
+        if let (Some(processed), Some(shred)) = (processed, shred) {
+            self.slots_behind.set(shred.saturating_sub(processed), at);
+        }
+        if self.minimal {
+            self.problems.push(Problem::new(
+                Status::Absent,
+                "getMaxShredInsertSlot is not offered: the validator runs without --full-rpc-api",
+            ));
+        }
+    }
+
+    /// Facts that have not expired, with polls every `interval`.
+    pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
+        let (often, slow) = (
+            slot_life(interval),
+            life(interval.saturating_mul(SLOW_FACTOR)),
+        );
+        RpcFacts {
+            process: self.process,
+            at: self.at,
+            took: self.took,
+            epoch_info: self.epoch_info.fresh(now, often),
+            confirmed: self.confirmed.fresh(now, often),
+            finalized: self.finalized.fresh(now, often),
+            health: self.health.fresh(now, often),
+            max_shred: self.max_shred.fresh(now, often),
+            slots_behind: self.slots_behind.fresh(now, often),
+            slot_at: self.epoch_info.at(),
+            distance_at: self.slots_behind.at(),
+            identity: self.identity.fresh(now, slow),
+            version: self.version.fresh(now, slow),
+            problems: self.problems.clone(),
+            up: self.up,
+        }
+    }
+
+    fn stage(&self, started: bool) -> Stage {
+        match (self.answered > 0, started) {
+            (true, _) => Stage::Answered,
+            (false, true) => Stage::Started,
+            (false, false) => Stage::Starting,
+        }
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        failure: &Failure,
+        server: &str,
+        started: bool,
+        (at, took): (Stamp, Duration),
+    ) {
+        self.miss(failure.problem(server, self.stage(started)), at, took);
+    }
+}
+
+fn unanswered(error: &Error) -> Problem {
+    let status = if matches!(error, Error::NotOffered { .. }) {
+        Status::Absent
+    } else {
+        Status::Broken
+    };
+    Problem::new(status, error)
+}

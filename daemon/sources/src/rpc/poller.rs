@@ -1,0 +1,366 @@
+use super::Handle;
+use super::client::{Client, Failure};
+use super::memory::ResponseCache;
+use crate::admin::{AdminFacts, PollTarget, PollTargetLookup};
+use crate::asking::{PollTimer, ProblemLog};
+use faultline_agave::Error;
+use faultline_agave::admin::StartProgress;
+use faultline_agave::rpc::{Answer, Batch};
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stop;
+use faultline_kernel::ProcessId;
+use faultline_metrics::{Problem, Source, Stamp, Status};
+use hyper::Uri;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One poll per interval; none while a response is pending.
+pub struct Poller {
+    config: config::Rpc,
+    clock: Clock,
+    target: PollTargetLookup,
+    admin: Latest<AdminFacts>,
+    handle: Handle,
+    /// Of the current process: the next process gets a new connection.
+    client: Client,
+    memory: Option<ResponseCache>,
+    standing: ProblemLog,
+}
+
+impl Poller {
+    /// Does not connect. `admin` provides the real listen address and the end of the start.
+    pub fn new(
+        config: &config::Rpc,
+        clock: Clock,
+        target: PollTargetLookup,
+        admin: Latest<AdminFacts>,
+    ) -> Self {
+        Poller {
+            config: config.clone(),
+            clock,
+            target,
+            admin,
+            handle: Handle::default(),
+            client: Client::new(),
+            memory: None,
+            standing: ProblemLog::default(),
+        }
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub async fn run(mut self, stop: Stop) {
+        let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
+        while timer.next().await {
+            let Some(question) = self.question() else {
+                continue;
+            };
+            let began = self.clock.now();
+            let aged = || drop(self.publish());
+            let Some(responses) = timer.during(question.ask(), aged).await else {
+                return;
+            };
+            self.receive(&question, responses, began);
+        }
+    }
+
+    fn question(&mut self) -> Option<Question> {
+        let now = self.clock.now();
+        let Some(target) = (self.target)() else {
+            self.memory = None;
+            self.handle.publish(None);
+            return None;
+        };
+        if self
+            .memory
+            .as_ref()
+            .is_none_or(|memory| memory.process != target.process)
+        {
+            self.memory = Some(ResponseCache::new(target.process, now));
+            self.client = Client::new();
+        }
+        let address = address(
+            self.config.url.as_deref(),
+            &target,
+            self.admin.get().as_deref(),
+        );
+        let memory = self.memory.as_mut()?;
+        match address {
+            Ok(url) => Some(Question {
+                process: target.process,
+                client: self.client.clone(),
+                url,
+                batch: Batch::new(memory.calls()),
+                timeout: self.config.timeout,
+            }),
+            Err(problem) => {
+                memory.miss(problem, now, Duration::ZERO);
+                self.say();
+                None
+            }
+        }
+    }
+
+    /// Ignores responses after the process was replaced: they may be the other's.
+    fn receive(
+        &mut self,
+        question: &Question,
+        responses: Result<Vec<Result<Answer, Error>>, Failure>,
+        began: Stamp,
+    ) {
+        let process = question.process;
+        if (self.target)().is_none_or(|target| target.process != process) {
+            return;
+        }
+        let Some(memory) = self
+            .memory
+            .as_mut()
+            .filter(|memory| memory.process == process)
+        else {
+            return;
+        };
+        let at = self.clock.now();
+        let took = at.since(began);
+        match responses {
+            Ok(answers) => {
+                let count = answers.iter().find_map(|answer| match answer {
+                    Ok(Answer::EpochInfo(info)) => info.transaction_count,
+                    _ => None,
+                });
+                memory.receive(question.batch.calls(), answers, at, took);
+                if let Some(count) = count {
+                    self.handle.count(process, count);
+                }
+            }
+            Err(failure) => {
+                let started = has_started(process, self.admin.get().as_deref());
+                memory.fail(&failure, &server(&question.url), started, (at, took));
+            }
+        }
+        self.say();
+    }
+
+    fn say(&mut self) {
+        if let Some(facts) = self.publish() {
+            self.standing.say(Source::Rpc, facts.up, &facts.problems);
+        }
+    }
+
+    fn publish(&self) -> Option<Arc<super::RpcFacts>> {
+        let now = self.clock.now();
+        self.handle.publish(
+            self.memory
+                .as_ref()
+                .map(|memory| memory.facts(now, self.config.interval)),
+        );
+        self.handle.facts()
+    }
+}
+
+struct Question {
+    process: ProcessId,
+    client: Client,
+    url: Uri,
+    batch: Batch,
+    timeout: Duration,
+}
+
+impl Question {
+    async fn ask(&self) -> Result<Vec<Result<Answer, Error>>, Failure> {
+        self.client.post(&self.url, &self.batch, self.timeout).await
+    }
+}
+
+/// The configured URL, else the address that the validator reports, else host and port of its
+/// arguments.
+pub(super) fn address(
+    url: Option<&str>,
+    target: &PollTarget,
+    admin: Option<&AdminFacts>,
+) -> Result<Uri, Problem> {
+    if let Some(url) = url {
+        return configured(url);
+    }
+    let admin_facts = admin
+        .filter(|facts| facts.process == target.process)
+        .and_then(|facts| facts.rpc_address)
+        .map(|address| reachable(address).to_string());
+    let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
+    admin_facts
+        .or_else(by_arguments)
+        .and_then(|authority| format!("http://{authority}/").parse().ok())
+        .ok_or_else(|| {
+            Problem::new(
+                Status::Absent,
+                "no --rpc-port on the command line; set rpc.url",
+            )
+        })
+}
+
+/// Without a host, or with an unspecified address, it also listens on this machine.
+fn authority(host: Option<&str>, port: u16) -> String {
+    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    match host.map(str::parse::<IpAddr>) {
+        None => reachable((everywhere, port).into()).to_string(),
+        Some(Ok(address)) => reachable((address, port).into()).to_string(),
+        Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
+    }
+}
+
+fn configured(url: &str) -> Result<Uri, Problem> {
+    let uri: Option<Uri> = url.parse().ok();
+    match uri.as_ref().and_then(Uri::scheme_str) {
+        Some("http") => uri.ok_or_else(|| Problem::new(Status::Broken, "rpc.url is not a URL")),
+        Some("https") => Err(Problem::new(
+            Status::Broken,
+            "rpc.url is https, which is not supported; give an http:// url",
+        )),
+        _ => Err(Problem::new(
+            Status::Broken,
+            "rpc.url is not a URL; give one like http://127.0.0.1:8899",
+        )),
+    }
+}
+
+/// The address to connect to for a listen address.
+pub fn reachable(mut listening: SocketAddr) -> SocketAddr {
+    match listening.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
+        // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.
+        IpAddr::V6(ip) if ip.is_unspecified() => listening.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    listening
+}
+
+/// Scheme, host and port: the part of a URL that may be shown.
+pub fn server(url: &Uri) -> String {
+    let host = url.host().unwrap_or_default();
+    let port = url
+        .port_u16()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
+    format!("{}://{host}{port}", url.scheme_str().unwrap_or_default())
+}
+
+fn has_started(process: ProcessId, admin: Option<&AdminFacts>) -> bool {
+    admin.is_some_and(|facts| {
+        facts.process == process && facts.progress == Some(StartProgress::Running)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32) -> ProcessId {
+        ProcessId {
+            pid,
+            start_ticks: 1,
+        }
+    }
+
+    fn target(rpc_port: Option<u16>) -> PollTarget {
+        PollTarget {
+            process: process(1),
+            rpc_port,
+            rpc_host: None,
+            vote_account: None,
+            ledger: None,
+        }
+    }
+
+    fn admin_facts(pid: u32, address: &str) -> AdminFacts {
+        AdminFacts {
+            process: process(pid),
+            at: Stamp::default(),
+            took: Duration::ZERO,
+            progress: None,
+            identity: None,
+            rpc_address: Some(address.parse().unwrap()),
+            admission: None,
+            problems: Vec::new(),
+            up: true,
+        }
+    }
+
+    #[test]
+    fn the_configured_url_comes_first_then_the_validators_word_then_its_port() {
+        let at = |url, port, admin: Option<&AdminFacts>| {
+            address(url, &target(port), admin).unwrap().to_string()
+        };
+        let admin = admin_facts(1, "192.0.2.7:7000");
+        assert_eq!(
+            at(Some("http://node:1/key"), Some(5), Some(&admin)),
+            "http://node:1/key"
+        );
+        assert_eq!(at(None, Some(5), Some(&admin)), "http://192.0.2.7:7000/");
+        assert_eq!(
+            at(None, None, Some(&admin_facts(1, "0.0.0.0:7000"))),
+            "http://127.0.0.1:7000/"
+        );
+        assert_eq!(
+            at(None, None, Some(&admin_facts(1, "[::]:7000"))),
+            "http://[::1]:7000/"
+        );
+        assert_eq!(at(None, Some(5), None), "http://127.0.0.1:5/");
+    }
+
+    #[test]
+    fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
+        let at = |host: &str, admin: Option<&AdminFacts>| {
+            let target = PollTarget {
+                rpc_host: Some(host.to_owned()),
+                ..target(Some(5))
+            };
+            address(None, &target, admin).unwrap().to_string()
+        };
+        assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");
+        assert_eq!(at("0.0.0.0", None), "http://127.0.0.1:5/");
+        assert_eq!(at("::", None), "http://[::1]:5/");
+        assert_eq!(at("2001:db8::7", None), "http://[2001:db8::7]:5/");
+        assert_eq!(at("localhost", None), "http://localhost:5/");
+        assert_eq!(
+            at("192.0.2.9", Some(&admin_facts(1, "192.0.2.7:7000"))),
+            "http://192.0.2.7:7000/"
+        );
+    }
+
+    #[test]
+    fn the_address_of_another_process_is_not_believed() {
+        let admin = admin_facts(2, "192.0.2.7:7000");
+        assert_eq!(
+            address(None, &target(Some(5)), Some(&admin)).unwrap(),
+            "http://127.0.0.1:5/"
+        );
+    }
+
+    #[test]
+    fn without_port_and_url_the_operator_is_told_what_to_do() {
+        let problem = address(None, &target(None), None).unwrap_err();
+        assert_eq!(
+            problem.to_string(),
+            "absent: no --rpc-port on the command line; set rpc.url"
+        );
+        assert_eq!(
+            address(Some("https://node"), &target(None), None)
+                .unwrap_err()
+                .status,
+            Status::Broken
+        );
+    }
+
+    #[test]
+    fn words_about_a_server_do_not_hold_the_key_in_its_path() {
+        assert_eq!(
+            server(&Uri::from_static("http://me:pw@node:8899/secret?key=1")),
+            "http://node:8899"
+        );
+        assert_eq!(server(&Uri::from_static("http://[::1]/")), "http://[::1]");
+    }
+}

@@ -1,0 +1,279 @@
+//! Page faults of threads by pool, every few ticks. Reads the threads before the process, so that
+//! the process's faults are at least the threads' sum.
+
+mod pools;
+
+use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput};
+use faultline_core::config;
+use faultline_kernel::{
+    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
+};
+use faultline_metrics::metrics::{daemon as d, pools as q, process as p};
+use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
+use pools::{Pool, Pools, Totals};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum open thread files.
+const MOST_DESCRIPTORS: usize = 4096;
+/// Descriptors reserved for sockets and files of the process, the cgroup and the host.
+const OWN_DESCRIPTORS: u64 = 128;
+
+/// Interval of reading all threads that ran, which also gives the faults of ended threads. Between,
+/// only busy threads are read, unless the process has new major faults, which pools must attribute.
+const COMPLETE_EVERY: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct Threads {
+    config: config::Threads,
+    descriptors: usize,
+    followed: Option<Followed>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    process: ProcessId,
+    /// `None` after a failed read: it is reopened, and the sums stay.
+    reader: Option<Reader>,
+    switches_at: Option<Stamp>,
+    /// The last read of all threads that ran, and the process's major faults then.
+    complete_at: Option<Stamp>,
+    major_faults: Option<u64>,
+    files: ProcessFiles,
+    pools: Pools,
+}
+
+impl Followed {
+    fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
+        let files = ProcessFiles::open(root, process.pid)?;
+        let mut followed = Followed {
+            process,
+            reader: None,
+            switches_at: None,
+            complete_at: None,
+            major_faults: None,
+            files,
+            pools: Pools::default(),
+        };
+        followed.reopen(root, descriptors)?;
+        Ok(followed)
+    }
+
+    fn reopen(&mut self, root: &HostRoot, descriptors: usize) -> Result<&mut Reader, ReadError> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(root, self.process.pid, descriptors)?,
+        };
+        Ok(self.reader.insert(reader))
+    }
+
+    fn depth(&self, context: &SampleContext<'_>, switches_interval: Duration) -> ReadDepth {
+        let is_due = |last: Option<Stamp>, interval| {
+            last.is_none_or(|last| context.now.since(last) >= interval)
+        };
+        if is_due(self.switches_at, switches_interval) {
+            ReadDepth::Switches
+        } else if is_due(self.complete_at, COMPLETE_EVERY)
+            || context.condition.major_faults.get() != self.major_faults
+        {
+            ReadDepth::Ran
+        } else {
+            ReadDepth::Busy
+        }
+    }
+
+    fn read(
+        &mut self,
+        context: &SampleContext<'_>,
+        descriptors: usize,
+        depth: ReadDepth,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.reopen(context.root, descriptors)?;
+        let Some(reader) = &mut self.reader else {
+            return Ok(());
+        };
+        let samples = reader.sample(depth)?;
+        self.pools
+            .add(samples, context.condition.cpu.get(), context.host);
+        let stat = self.files.stat(buffer)?;
+        let complete = depth != ReadDepth::Busy;
+        if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
+            self.pools.distribute_faults(minor, major, complete);
+        }
+        if depth == ReadDepth::Switches {
+            self.switches_at = Some(context.now);
+        }
+        if complete {
+            self.complete_at = Some(context.now);
+            self.major_faults = stat.majflt;
+        }
+        Ok(())
+    }
+}
+
+impl Threads {
+    /// `descriptors` is the process's limit of open files.
+    pub fn new(config: config::Threads, descriptors: u64) -> Self {
+        let descriptors = for_threads(descriptors);
+        Threads {
+            config,
+            descriptors,
+            followed: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn read(
+        &mut self,
+        context: &SampleContext<'_>,
+        process: ProcessId,
+        output: &mut SourceOutput,
+    ) -> Result<(), ReadError> {
+        if self
+            .followed
+            .as_ref()
+            .is_none_or(|followed| followed.process != process)
+        {
+            self.followed = Some(Followed::open(context.root, process, self.descriptors)?);
+        }
+        let Some(followed) = &mut self.followed else {
+            return Ok(());
+        };
+        let depth = followed.depth(context, self.config.switches_interval);
+        let read = followed.read(context, self.descriptors, depth, &mut self.buffer);
+        if read.is_err() {
+            followed.reader = None;
+        }
+        output.up = read.is_ok();
+        read
+    }
+}
+
+/// Half of the descriptors that the daemon does not reserve, because connections come and go. At 0,
+/// thread files are opened for each read.
+fn for_threads(all: u64) -> usize {
+    usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2)
+        .unwrap_or(usize::MAX)
+        .min(MOST_DESCRIPTORS)
+}
+
+impl Poll for Threads {
+    fn source(&self) -> Source {
+        Source::Threads
+    }
+
+    fn every(&self) -> Option<Duration> {
+        Some(self.config.interval)
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let Some(target) = context.target else {
+            self.followed = None;
+            return output;
+        };
+        if let Err(error) = self.read(context, target.process, &mut output) {
+            output.problem(&error);
+            return output;
+        }
+        if let Some(followed) = &self.followed {
+            let delayacct = output.take(context.root.task_delayacct());
+            let delayacct = delayacct == Some(true);
+            readings(&followed.pools, context.host, delayacct, &mut output);
+        }
+        output
+    }
+}
+
+fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut SourceOutput) {
+    let mut all = Totals::default();
+    for pool in pools.each() {
+        all.add(&pool.totals);
+        of_pool(pool, output);
+    }
+    if all.run_queue.is_none() {
+        output.problems.push(Problem::new(
+            Status::Absent,
+            "run-queue delay: this kernel has no schedstat",
+        ));
+    }
+    let (majflt, minflt) = pools.exited();
+    output.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
+    output.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
+    if let Some(cpu) = pools.exited_cpu() {
+        cpu_time("exited".into(), cpu, output);
+    }
+    output.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
+    output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
+    output.whole(
+        &p::CONTEXT_SWITCHES,
+        ["involuntary"],
+        all.involuntary_switches,
+    );
+    block_io_delay(pools, all.blkio_ticks, host, delayacct, output);
+}
+
+fn of_pool(pool: &Pool, output: &mut SourceOutput) {
+    let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
+    for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
+        let labels = [name.clone(), kind.into()];
+        output.readings.counter(&q::PAGE_FAULTS, labels, faults);
+    }
+    output
+        .readings
+        .whole(&q::THREADS, [name.clone()], pool.threads);
+    cpu_time(name.clone(), pool.cpu, output);
+    if let Some(delay) = totals.run_queue {
+        output
+            .readings
+            .real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
+    }
+}
+
+fn cpu_time(pool: Text, cpu: CpuTime, output: &mut SourceOutput) {
+    for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
+        let labels = [pool.clone(), mode.into()];
+        output.readings.real(&q::CPU, labels, time.as_secs_f64());
+    }
+}
+
+/// `all` is the delay of all pools, in clock ticks.
+fn block_io_delay(
+    pools: &Pools,
+    all: u64,
+    host: &HostConstants,
+    delayacct: bool,
+    output: &mut SourceOutput,
+) {
+    let missing = if !delayacct {
+        "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
+    } else if all == 0 {
+        "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
+    } else {
+        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
+        for pool in pools.each() {
+            let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
+            let labels = [Text::Shared(Arc::clone(&pool.name))];
+            output.readings.real(&q::BLOCK_IO_DELAY, labels, delay);
+        }
+        return;
+    };
+    let problem = Problem::new(Status::Absent, missing);
+    output.problems.push(problem);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
+    #[test]
+    fn a_small_limit_of_descriptors_is_left_to_the_rest_of_the_daemon() {
+        assert_eq!(
+            [64, 128, 1024, u64::MAX].map(for_threads),
+            [0, 0, 448, MOST_DESCRIPTORS]
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! The tick: polls every due source on one dedicated thread, and passes the result to the hub.
+
+mod source;
+mod statistics;
+
+pub use source::{
+    CpuTime, LIMITS_EVERY, Poll, ProcessState, SampleContext, SourceOutput, Throttle,
+};
+pub use statistics::{Freshness, Statistics};
+
+use crate::discovery::{Following, Target};
+use faultline_core::clock::{Clock, Due, Schedule};
+use faultline_core::hub::Hub;
+use faultline_core::supervisor::Stop;
+use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
+use faultline_metrics::{Batch, Source, Stamp, Tick};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum delay of the first tick: a hanging file system may block the search for ever.
+const FIRST_SEARCH: Duration = Duration::from_secs(1);
+
+struct Entry {
+    source: Box<dyn Poll>,
+    due: Duration,
+    last: Arc<Batch>,
+}
+
+pub struct Ticker {
+    clock: Clock,
+    schedule: Schedule,
+    following: Following,
+    root: HostRoot,
+    host: HostConstants,
+    entries: Vec<Entry>,
+    book: Statistics,
+    hub: Hub,
+    followed: Option<ProcessId>,
+    /// Cached from the kernel. Its file is slow on a machine with many processors.
+    boot_time: Option<Result<u64, ReadError>>,
+}
+
+pub struct Parts {
+    pub clock: Clock,
+    pub interval: Duration,
+    pub following: Following,
+    pub root: HostRoot,
+    pub host: HostConstants,
+    pub sources: Vec<Box<dyn Poll>>,
+}
+
+impl Ticker {
+    pub fn new(parts: Parts, hub: Hub) -> Self {
+        let entry = |source: Box<dyn Poll>| {
+            let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
+            Entry {
+                source,
+                due: Duration::ZERO,
+                last,
+            }
+        };
+        Ticker {
+            clock: parts.clock,
+            schedule: Schedule::every(parts.interval),
+            following: parts.following,
+            root: parts.root,
+            host: parts.host,
+            entries: parts.sources.into_iter().map(entry).collect(),
+            book: Statistics::default(),
+            hub,
+            followed: None,
+            boot_time: None,
+        }
+    }
+
+    /// Starts after the first search for the process, then follows the schedule.
+    pub fn run(mut self, stop: Stop) {
+        let until_next = |ticker: &Self| {
+            let now = ticker.clock.now().uptime;
+            ticker.schedule.next().saturating_sub(now)
+        };
+        let timeout = until_next(&self).min(FIRST_SEARCH);
+        self.following.wait_for_first_search(timeout);
+        if !until_next(&self).is_zero() && !stop.is_set() {
+            self.tick(Due::START);
+        }
+        loop {
+            if stop.sleep(until_next(&self)) {
+                return;
+            }
+            if let Some(due) = self.schedule.take(self.clock.now().uptime) {
+                self.tick(due);
+            }
+        }
+    }
+
+    pub fn tick(&mut self, due: Due) -> Arc<Tick> {
+        self.tick_at(self.clock.now(), due, self.following.current().as_deref())
+    }
+
+    /// One tick at `at` for `target`. Only the duration of the sources uses the clock.
+    pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
+        self.book.tick(due);
+        let clock_was_set = self.book.clock(at, Clock::suspended());
+        let boot_time = self
+            .boot_time
+            .take()
+            .filter(|known| known.is_ok() && !clock_was_set);
+        let boot_time = boot_time.unwrap_or_else(|| self.root.boot_time_seconds());
+        let followed = target.map(|target| target.process);
+        // After a change of process every source is polled at once, so that no series outlives its
+        // process.
+        let changed = std::mem::replace(&mut self.followed, followed) != followed;
+        let condition = ProcessState::default();
+        let batches = self.entries.iter_mut().map(|entry| {
+            // Hundreds of thread files would delay the first page: the next tick opens them.
+            let waits = due == Due::START && entry.source.source() == Source::Threads;
+            if !waits && (changed || entry.due <= at.uptime) {
+                let (root, host) = (&self.root, &self.host);
+                let context = SampleContext {
+                    now: at,
+                    target,
+                    root,
+                    host,
+                    boot_time: &boot_time,
+                    condition: &condition,
+                };
+                let news = entry.ask(&context, &self.clock);
+                self.book.sampled(&entry.last, news);
+            }
+            Arc::clone(&entry.last)
+        });
+        let mut batches: Vec<Arc<Batch>> = batches.collect();
+        self.boot_time = Some(boot_time);
+        batches.push(Arc::new(self.book.batch(at)));
+        let tick = Arc::new(Tick {
+            number: due.number,
+            at,
+            batches,
+        });
+        self.hub.publish(&tick);
+        tick
+    }
+}
+
+impl Entry {
+    fn ask(&mut self, context: &SampleContext<'_>, clock: &Clock) -> Freshness {
+        let (at, began) = (context.now, clock.now());
+        let mut output = self.source.sample(context);
+        // Two ticks and a page keep them: without excess capacity.
+        output.readings.shrink_to_fit();
+        let took = clock.now().since(began);
+        if let Some(every) = self.source.every() {
+            // An absolute schedule: a late poll does not shift the next one, missed ones are
+            // skipped.
+            let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
+            self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
+        }
+        let (readings, problems, up) = (output.readings, output.problems, output.up);
+        self.last = Arc::new(Batch {
+            source: self.source.source(),
+            at,
+            took,
+            readings,
+            problems,
+            up,
+        });
+        Freshness {
+            repeated: output.repeated,
+            received_at: output.received_at.unwrap_or(at),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The interface of a source: it returns readings and problems. The tick adds the duration.
+
+use crate::discovery::Target;
+use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy)]
+pub struct SampleContext<'a> {
+    pub now: Stamp,
+    pub target: Option<&'a Target>,
+    pub root: &'a HostRoot,
+    pub host: &'a HostConstants,
+    /// Boot time by the current wall clock, in Unix seconds.
+    pub boot_time: &'a Result<u64, ReadError>,
+    pub condition: &'a ProcessState,
+}
+
+impl SampleContext<'_> {
+    /// A process's start in Unix seconds. `None` without a boot time.
+    pub fn start_time(&self, process: ProcessId) -> Option<f64> {
+        let boot = *self.boot_time.as_ref().ok()? as f64;
+        Some(boot + process.start_ticks as f64 / self.host.clock_ticks_per_second as f64)
+    }
+}
+
+/// The process's state at this tick. Sources fill it for later sources. `None`: not read at this
+/// tick.
+#[derive(Debug, Default)]
+pub struct ProcessState {
+    /// Of the main thread, from the process source.
+    pub state: Cell<Option<State>>,
+    /// Of all its threads, ended ones included, from the process source.
+    pub major_faults: Cell<Option<u64>>,
+    /// Of all its threads, ended ones included, from the process source, in whole clock ticks.
+    pub cpu: Cell<Option<CpuTime>>,
+    /// The memory cgroup as the kernel writes it, from the cgroup source. For an exiting process,
+    /// its last one.
+    pub cgroup: OnceCell<Arc<str>>,
+    /// The freezer's state, from the cgroup source.
+    pub frozen: Cell<Option<bool>>,
+}
+
+/// CPU time in user mode and in the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl CpuTime {
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// The part of it in the kernel; `None` before there is any.
+    pub fn system_share(&self) -> Option<f64> {
+        let total = self.total().as_secs_f64();
+        (total > 0.0).then(|| self.system.as_secs_f64() / total)
+    }
+
+    /// Grows to `total`. The growth is split so that the part in the kernel comes near `system_share`; neither mode falls.
+    pub fn grow_to(&mut self, total: Duration, system_share: f64) {
+        let gained = total.saturating_sub(self.total());
+        let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));
+        let system = wanted.saturating_sub(self.system).min(gained);
+        self.system += system;
+        self.user += gained - system;
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct SourceOutput {
+    pub readings: Vec<Reading>,
+    pub problems: Vec<Problem>,
+    /// The source did its main job.
+    pub up: bool,
+    /// A listening source has had no new result since the last tick.
+    pub repeated: bool,
+    /// When a source with its own schedule received the data; `None` for one that reads within the
+    /// tick.
+    pub received_at: Option<Stamp>,
+}
+
+impl SourceOutput {
+    pub fn with_capacity(readings: usize) -> Self {
+        SourceOutput {
+            readings: Vec::with_capacity(readings),
+            ..Self::default()
+        }
+    }
+
+    /// An error becomes a problem.
+    pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+        result.map_err(|error| self.problem(&error)).ok()
+    }
+
+    pub fn problem(&mut self, error: &ReadError) {
+        let status = match error.kind() {
+            ErrorKind::Absent => Status::Absent,
+            ErrorKind::Forbidden => Status::Forbidden,
+            ErrorKind::Gone => Status::Gone,
+            ErrorKind::Broken => Status::Broken,
+        };
+        self.problems.push(Problem::new(status, error));
+    }
+
+    pub fn whole<const N: usize>(
+        &mut self,
+        metric: &'static faultline_metrics::Metric,
+        labels: [&'static str; N],
+        value: Option<u64>,
+    ) {
+        self.readings.whole(metric, labels.map(Into::into), value);
+    }
+
+    pub fn seconds<const N: usize>(
+        &mut self,
+        metric: &'static faultline_metrics::Metric,
+        labels: [&'static str; N],
+        value: Option<Duration>,
+    ) {
+        self.readings.real(
+            metric,
+            labels.map(Into::into),
+            value.map(|value| value.as_secs_f64()),
+        );
+    }
+}
+
+pub const LIMITS_EVERY: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+pub struct Throttle {
+    interval: Duration,
+    last: Option<Stamp>,
+}
+
+impl Throttle {
+    pub fn every(interval: Duration) -> Self {
+        let last = None;
+        Throttle { interval, last }
+    }
+
+    /// If true, the next interval starts.
+    pub fn is_due(&mut self, now: Stamp) -> bool {
+        let due = self
+            .last
+            .is_none_or(|last| now.since(last) >= self.interval);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
+pub trait Poll: Send {
+    fn source(&self) -> Source;
+
+    /// Poll interval; `None`: every tick.
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Errors become problems of the result: it never fails.
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput;
+}

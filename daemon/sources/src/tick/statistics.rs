@@ -1,0 +1,301 @@
+//! Statistics of the sources: up, duration and problems.
+
+use faultline_core::clock::{Due, Steps};
+use faultline_metrics::metrics::daemon as d;
+use faultline_metrics::{
+    Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+struct Account {
+    up: bool,
+    took: Duration,
+    last_success: Option<Stamp>,
+    counts: BTreeMap<Status, u64>,
+    current: Vec<Problem>,
+    logged: (Stamp, u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Freshness {
+    pub repeated: bool,
+    pub received_at: Stamp,
+}
+
+#[derive(Debug)]
+pub struct Statistics {
+    accounts: BTreeMap<Source, Account>,
+    ticks: u64,
+    missed: u64,
+    lateness: Histogram,
+    steps: Steps,
+    clock_steps: u64,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Statistics {
+            accounts: BTreeMap::new(),
+            ticks: 0,
+            missed: 0,
+            lateness: Histogram::new(&LATENESS_BOUNDS),
+            steps: Steps::default(),
+            clock_steps: 0,
+        }
+    }
+}
+
+impl Statistics {
+    pub fn tick(&mut self, due: Due) {
+        self.ticks += 1;
+        self.missed += due.missed;
+        self.lateness.observe(due.lateness.as_secs_f64());
+    }
+
+    /// Exports the clocks. True if the wall clock was set since the last tick, which is counted and
+    /// logged.
+    pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
+        let Some(step) = self.steps.detect(at, suspended) else {
+            return false;
+        };
+        self.clock_steps += 1;
+        let direction = if step > 0.0 { "forward" } else { "back" };
+        let seconds = format!("{:.1}", step.abs());
+        tracing::warn!(
+            seconds,
+            direction,
+            "the system clock was set; rates and delays use the monotonic clock"
+        );
+        true
+    }
+
+    /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
+    /// are events, counted each time unless the source repeats its result. A state that begins or
+    /// ends is logged.
+    pub fn sampled(&mut self, batch: &Batch, news: Freshness) {
+        let account = self.accounts.entry(batch.source).or_default();
+        if account.up != batch.up {
+            tracing::info!(
+                source = batch.source.name(),
+                up = batch.up,
+                "source changed"
+            );
+        }
+        (account.up, account.took) = (batch.up, batch.took);
+        if batch.up {
+            account.last_success = Some(news.received_at);
+        }
+        for (index, problem) in batch.problems.iter().enumerate() {
+            // Two requests may have the same problem.
+            let mut before = account
+                .current
+                .iter()
+                .chain(batch.problems.iter().take(index));
+            let new = !before.any(|known| known == problem);
+            if new {
+                account.note(batch.source, problem, batch.at);
+            }
+            let event = !news.repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            if new || event {
+                *account.counts.entry(problem.status).or_default() += 1;
+            }
+        }
+        if account.current != batch.problems {
+            account.current.clone_from(&batch.problems);
+        }
+    }
+
+    pub fn batch(&self, at: Stamp) -> Batch {
+        let mut readings = Vec::with_capacity(self.accounts.len() * 8);
+        for (source, account) in &self.accounts {
+            let name = || source.name().into();
+            readings.flag(&d::SOURCE_UP, [name()], account.up);
+            readings.real(&d::SOURCE_DURATION, [name()], account.took.as_secs_f64());
+            if let Some(at) = account.last_success {
+                readings.real(&d::SOURCE_LAST_SUCCESS, [name()], at.unix_seconds());
+            }
+            for status in Status::ALL {
+                let count = account.counts.get(&status).copied().unwrap_or(0);
+                readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
+            }
+        }
+        readings.counter(&d::TICKS, [], self.ticks);
+        readings.counter(&d::MISSED_TICKS, [], self.missed);
+        readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
+        readings.push(Reading::new(
+            &d::LATENESS,
+            [],
+            Value::Histogram(Arc::new(self.lateness.clone())),
+        ));
+        Batch {
+            readings,
+            up: true,
+            ..Batch::empty(Source::Daemon, at)
+        }
+    }
+}
+
+/// Maximum new problems per source logged in a minute: some contain foreign text, which could flood
+/// the log.
+const MOST_LOGGED: u32 = 20;
+
+impl Account {
+    fn note(&mut self, source: Source, problem: &Problem, now: Stamp) {
+        let (begun, logged) = &mut self.logged;
+        if now.since(*begun) >= Duration::from_secs(60) {
+            (*begun, *logged) = (now, 0);
+        }
+        *logged = logged.saturating_add(1);
+        if *logged <= MOST_LOGGED {
+            note(source, problem);
+        } else if *logged == MOST_LOGGED + 1 {
+            tracing::warn!(
+                source = source.name(),
+                "problems change too often: not logged for a minute"
+            );
+        }
+    }
+}
+
+/// Missing data is normal on some machines; forbidden or broken needs an operator.
+fn note(source: Source, problem: &Problem) {
+    let (source, what) = (source.name(), problem.what.as_str());
+    match problem.status {
+        Status::Absent | Status::Gone => tracing::debug!(source, what, "not found"),
+        Status::Forbidden => tracing::warn!(source, what, "permission denied"),
+        Status::Broken => tracing::warn!(source, what, "broken"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(problems: &[(Status, &str)]) -> Batch {
+        let problems = problems
+            .iter()
+            .map(|(status, what)| Problem::new(*status, what))
+            .collect();
+        Batch {
+            problems,
+            up: true,
+            ..Batch::empty(Source::Cgroup, Stamp::default())
+        }
+    }
+
+    const NEW: Freshness = Freshness {
+        repeated: false,
+        received_at: Stamp {
+            uptime: Duration::ZERO,
+            unix: Duration::ZERO,
+        },
+    };
+
+    fn count(book: &Statistics, status: Status) -> u64 {
+        book.accounts[&Source::Cgroup]
+            .counts
+            .get(&status)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn a_state_counts_when_it_begins_and_an_event_each_time() {
+        let mut book = Statistics::default();
+        for _ in 0..3 {
+            book.sampled(
+                &batch(&[
+                    (Status::Absent, "memory.high"),
+                    (Status::Broken, "memory.stat"),
+                ]),
+                NEW,
+            );
+        }
+        assert_eq!(
+            (count(&book, Status::Absent), count(&book, Status::Broken)),
+            (1, 3)
+        );
+        book.sampled(&batch(&[]), NEW);
+        book.sampled(&batch(&[(Status::Absent, "memory.high")]), NEW);
+        assert_eq!(count(&book, Status::Absent), 2);
+    }
+
+    #[test]
+    fn a_problem_of_two_questions_is_logged_once() {
+        let mut book = Statistics::default();
+        for _ in 0..2 {
+            book.sampled(
+                &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
+                NEW,
+            );
+        }
+        assert_eq!(book.accounts[&Source::Cgroup].logged.1, 1);
+    }
+
+    #[test]
+    fn problems_that_change_all_the_time_do_not_fill_the_log() {
+        let mut account = Account::default();
+        let at = |seconds| Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        };
+        for (second, logged) in [
+            (0, 1),
+            (1, 2),
+            (59, 3),
+            (60, 1),
+            (61, 2),
+            (119, 3),
+            (121, 1),
+        ] {
+            account.note(
+                Source::Datapoints,
+                &Problem::new(Status::Broken, "x"),
+                at(second),
+            );
+            assert_eq!(account.logged.1, logged, "{second}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_told_again_is_no_new_event() {
+        let mut book = Statistics::default();
+        for repeated in [false, true, true] {
+            book.sampled(
+                &batch(&[(Status::Broken, "no answer")]),
+                Freshness { repeated, ..NEW },
+            );
+        }
+        assert_eq!(count(&book, Status::Broken), 1);
+    }
+
+    #[test]
+    fn a_success_is_as_old_as_what_was_heard() {
+        let at = |seconds| Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::from_secs(1_000 + seconds),
+        };
+        let mut book = Statistics::default();
+        book.sampled(
+            &Batch {
+                at: at(9),
+                ..batch(&[])
+            },
+            Freshness {
+                received_at: at(7),
+                ..NEW
+            },
+        );
+        let told = book.batch(at(9)).readings;
+        let told = told
+            .iter()
+            .find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);
+        assert_eq!(
+            told.map(|reading| reading.value.clone()),
+            Some(Value::Real(1_007.0))
+        );
+    }
+}

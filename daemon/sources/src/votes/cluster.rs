@@ -1,0 +1,200 @@
+//! The cluster's name, and the versions of its nodes.
+
+use faultline_agave::PublicKey;
+use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
+use faultline_agave::version::{Client, Version};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// Public clusters by genesis hash, from `solana genesis-hash` and Agave's documentation.
+const KNOWN: [(&str, &str); 3] = [
+    (
+        "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+        "mainnet-beta",
+    ),
+    ("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY", "testnet"),
+    ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "devnet"),
+];
+
+/// The hash itself if the cluster is not public.
+pub(super) fn name(genesis_hash: &str) -> &str {
+    KNOWN
+        .iter()
+        .find(|(hash, _)| *hash == genesis_hash)
+        .map_or(genesis_hash, |(_, name)| name)
+}
+
+/// Shares of the cluster's active stake by label value.
+pub(super) type Shares = Vec<(&'static str, f64)>;
+
+pub(super) struct Running {
+    /// newer, same, older, unknown.
+    pub(super) versions: Shares,
+    /// same, other, unknown.
+    pub(super) feature_sets: Shares,
+}
+
+/// `None` without stake, or without the node's own version. The own stake counts with the own
+/// version, because gossip may still show the machine that had `identity` before.
+pub(super) fn running(
+    votes: &VoteAccounts,
+    nodes: &[ClusterNode],
+    (identity, own): (PublicKey, &NodeVersion),
+) -> Option<Running> {
+    let mine = Version::parse(&own.solana_core).ok()?.release();
+    let nodes: HashMap<PublicKey, &ClusterNode> = nodes
+        .iter()
+        .filter_map(|node| Some((node.pubkey?, node)))
+        .collect();
+    let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
+    for (account, _) in votes.all() {
+        let Some(stake) = account.activated_stake.map(|lamports| lamports as f64) else {
+            continue;
+        };
+        let node = account.node_pubkey.and_then(|key| nodes.get(&key));
+        let runs_agave =
+            |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
+        let theirs = node.filter(runs_agave).and_then(|node| node.version);
+        let is_own = account.node_pubkey == Some(identity);
+        let theirs = if is_own { Some(mine) } else { theirs };
+        let version = match theirs.map(|theirs| theirs.cmp(&mine)) {
+            Some(Ordering::Greater) => 0,
+            Some(Ordering::Equal) => 1,
+            Some(Ordering::Less) => 2,
+            None => 3,
+        };
+        let theirs = node.and_then(|node| node.feature_set);
+        let theirs = if is_own { own.feature_set } else { theirs };
+        let feature_set = match theirs.zip(own.feature_set) {
+            Some((theirs, mine)) if theirs == mine => 0,
+            Some(_) => 1,
+            None => 2,
+        };
+        total += stake;
+        versions
+            .get_mut(version)
+            .into_iter()
+            .for_each(|sum| *sum += stake);
+        feature_sets
+            .get_mut(feature_set)
+            .into_iter()
+            .for_each(|sum| *sum += stake);
+    }
+    let shares = |names: &[&'static str], sums: &[f64]| {
+        names
+            .iter()
+            .copied()
+            .zip(sums.iter().map(|s| s / total))
+            .collect()
+    };
+    (total > 0.0).then(|| Running {
+        versions: shares(&["newer", "same", "older", "unknown"], &versions),
+        feature_sets: shares(&["same", "other", "unknown"], &feature_sets),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::key;
+    use serde_json::json;
+
+    #[test]
+    fn the_cluster_is_known_by_its_genesis_hash() {
+        assert_eq!(
+            name("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
+            "mainnet-beta"
+        );
+        assert_eq!(name("abc"), "abc");
+    }
+
+    #[test]
+    fn what_the_cluster_runs_is_weighed_by_stake() {
+        let vote = |node: &str, stake: u64| json!({"activatedStake": stake, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key(node).to_string(), "rootSlot": 0, "votePubkey": key(node).to_string()});
+        let votes = json!({"current": [vote("a", 40), vote("b", 30), vote("c", 20)], "delinquent": [vote("d", 10)]});
+        let nodes = json!([
+            {"pubkey": key("a").to_string(), "version": "2.1.14", "featureSet": 7}, {"pubkey": key("b").to_string(), "version": "2.2.0-jito", "featureSet": 8},
+            {"pubkey": key("c").to_string(), "version": "2.1.13", "featureSet": 7}, {"pubkey": key("rpc").to_string(), "version": "9.9.9", "featureSet": 9}
+        ]);
+        let (votes, nodes) = (
+            serde_json::from_str(&votes.to_string()).unwrap(),
+            serde_json::from_str::<Vec<_>>(&nodes.to_string()).unwrap(),
+        );
+        let own = NodeVersion {
+            solana_core: "2.1.14".to_owned(),
+            feature_set: Some(7),
+        };
+        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
+        assert_eq!(
+            found.versions,
+            [
+                ("newer", 0.3),
+                ("same", 0.4),
+                ("older", 0.2),
+                ("unknown", 0.1)
+            ]
+        );
+        assert_eq!(
+            found.feature_sets,
+            [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]
+        );
+        assert!(
+            running(&VoteAccounts::default(), &nodes, (key("x"), &own)).is_none(),
+            "no stake, no shares"
+        );
+    }
+
+    #[test]
+    fn the_own_stake_is_on_the_own_version_whatever_gossip_has_of_the_identity() {
+        let vote = json!({"activatedStake": 4, "nodePubkey": key("a").to_string(), "votePubkey": key("v").to_string()});
+        let votes = json!({"current": [vote], "delinquent": []}).to_string();
+        let votes = serde_json::from_str(&votes).unwrap();
+        let own = NodeVersion {
+            solana_core: "2.1.14".to_owned(),
+            feature_set: Some(7),
+        };
+        let older = json!([{"pubkey": key("a").to_string(), "version": "2.1.13", "featureSet": 6}]);
+        for nodes in [older, json!([])] {
+            let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
+            let found = running(&votes, &nodes, (key("a"), &own)).unwrap();
+            let same = |shares: Shares| shares.contains(&("same", 1.0));
+            assert!(same(found.versions) && same(found.feature_sets));
+        }
+    }
+
+    /// The share of a cluster of one other node that is newer, the same, older, unknown, as this node's version sees it.
+    fn of_one(own: &str, other: &str, client: Option<&str>) -> &'static str {
+        let vote = json!({"activatedStake": 4, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key("a").to_string(), "rootSlot": 0, "votePubkey": key("a").to_string()});
+        let votes = json!({"current": [vote], "delinquent": []}).to_string();
+        let nodes = json!([{"pubkey": key("a").to_string(), "version": other, "clientId": client}]);
+        let votes = serde_json::from_str(&votes).unwrap();
+        let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
+        let own = NodeVersion {
+            solana_core: own.to_owned(),
+            feature_set: None,
+        };
+        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
+        let mut all = found.versions.into_iter();
+        all.find(|(_, share)| *share > 0.0).unwrap().0
+    }
+
+    #[test]
+    fn a_prerelease_is_older_than_its_release_and_frankendancer_is_the_agave_that_it_embeds() {
+        for (own, other, is) in [
+            ("4.1.0-beta.2", "4.1.0", "newer"),
+            ("4.1.0", "4.1.0-rc.1", "older"),
+            ("4.5.0-alpha.4", "4.49157.4", "same"),
+            ("4.0.2", "0.808.40200", "newer"),
+            ("4.2.0", "0.808.40200", "same"),
+            ("0.101.0-beta.40002", "4.0.0-beta.2", "same"),
+            ("0.32869.40002", "4.0.2", "newer"),
+            ("2.1.14", "2.1.14-jito", "same"),
+        ] {
+            assert_eq!(of_one(own, other, None), is, "{own} beside {other}");
+        }
+        assert_eq!(of_one("4.4.0", "4.4.0", Some("HarmonicAgave")), "same");
+        for client in ["Firedancer", "HarmonicFiredancer", "FireBAM", "Sig"] {
+            assert_eq!(of_one("4.4.0", "26.1000.0", Some(client)), "unknown");
+        }
+    }
+}

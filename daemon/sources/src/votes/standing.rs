@@ -1,0 +1,171 @@
+//! The rank of one vote account among all, from one response.
+
+use faultline_agave::PublicKey;
+use faultline_agave::rpc::{CreditUnit, VoteAccount, VoteAccounts};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct VoteRanking {
+    pub(super) epoch: Option<u64>,
+    /// Rank, and share of the best's credits; `None` if the own account earned none.
+    pub(super) by_credits: Option<(u64, f64)>,
+    /// Reward per stake relative to the best account's.
+    pub(super) reward_of_best: Option<f64>,
+    /// Slots between the newest vote of all and the own one; likewise for the roots.
+    pub(super) vote_distance: Option<u64>,
+    pub(super) root_distance: Option<u64>,
+    pub(super) marker_epoch: Option<u64>,
+    /// The highest credits of an account in this epoch or the previous one.
+    pub(super) most_earned: Option<u64>,
+}
+
+impl VoteRanking {
+    /// `migrated_in`: the epoch of the migration, if known from elsewhere.
+    pub(super) fn new(
+        votes: &VoteAccounts,
+        own: Option<PublicKey>,
+        epoch: Option<u64>,
+        migrated_in: Option<u64>,
+    ) -> Self {
+        let accounts = || votes.all().map(|(account, _)| account);
+        let marker_epoch = accounts().find_map(VoteAccount::migration_epoch);
+        let epochs = [epoch, epoch.and_then(|epoch| epoch.checked_sub(1))];
+        let earned = |account: &VoteAccount| {
+            let of_epochs = epochs.into_iter().flatten();
+            of_epochs
+                .filter_map(|epoch| account.most_earned(epoch))
+                .max()
+        };
+        let all = VoteRanking {
+            epoch,
+            marker_epoch,
+            most_earned: accounts().filter_map(earned).max(),
+            ..VoteRanking::default()
+        };
+        let is_own = |account: &&VoteAccount| own.is_some() && account.vote_pubkey == own;
+        let Some(own) = accounts().find(is_own) else {
+            return all;
+        };
+        let behind = |slot: fn(&VoteAccount) -> Option<u64>| {
+            let newest = accounts().filter_map(slot).max()?;
+            Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
+        };
+        VoteRanking {
+            by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
+            reward_of_best: epoch
+                .and_then(|epoch| reward_of_best(votes, own, epoch, marker_epoch.or(migrated_in))),
+            vote_distance: behind(|account| account.last_vote),
+            root_distance: behind(|account| account.root_slot),
+            ..all
+        }
+    }
+}
+
+fn by_credits(votes: &VoteAccounts, own: &VoteAccount, epoch: u64) -> Option<(u64, f64)> {
+    let of = |account: &VoteAccount| account.credits(epoch, CreditUnit::Credits);
+    let mine = of(own)?;
+    let credits = || votes.all().filter_map(|(account, _)| of(account));
+    let better = credits().filter(|credits| *credits > mine).count() as u64;
+    let best = credits().max().filter(|best| *best > 0)?;
+    Some((better.saturating_add(1), mine as f64 / best as f64))
+}
+
+/// The best has at least the median stake: for a small stake, one lamport of reward moves the
+/// ratio.
+fn reward_of_best(
+    votes: &VoteAccounts,
+    own: &VoteAccount,
+    epoch: u64,
+    migration_epoch: Option<u64>,
+) -> Option<f64> {
+    let unit = CreditUnit::LamportsAfter(migration_epoch);
+    let per_stake = |account: &VoteAccount| {
+        let lamports = account.reward_lamports(epoch, unit)?;
+        let stake = account.activated_stake.filter(|stake| *stake > 0)?;
+        Some(lamports as f64 / stake as f64)
+    };
+    let accounts = || votes.all().map(|(account, _)| account);
+    let stakes = accounts().filter_map(|account| account.activated_stake);
+    let mut stakes: Vec<u64> = stakes.filter(|stake| *stake > 0).collect();
+    stakes.sort_unstable();
+    let median = *stakes.get(stakes.len() / 2)?;
+    let large = accounts().filter(|account| account.activated_stake >= Some(median));
+    let best = large.filter_map(per_stake).fold(0.0, f64::max);
+    per_stake(own).filter(|_| best > 0.0).map(|own| own / best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::key;
+    use serde_json::{Value, json};
+
+    const M: u64 = u64::MAX;
+
+    fn account(name: &str, stake: u64, last_vote: u64, root: u64, epoch_credits: Value) -> Value {
+        json!({"activatedStake": stake, "commission": 0, "epochCredits": epoch_credits, "lastVote": last_vote, "nodePubkey": key(name).to_string(), "rootSlot": root, "votePubkey": key(name).to_string()})
+    }
+
+    fn of(name: &str, accounts: &[Value], epoch: u64) -> VoteRanking {
+        let votes = json!({"current": accounts, "delinquent": []}).to_string();
+        let votes = serde_json::from_str(&votes).unwrap();
+        VoteRanking::new(&votes, Some(key(name)), Some(epoch), None)
+    }
+
+    #[test]
+    fn in_the_epoch_of_the_migration_credits_and_lamports_have_places_of_their_own() {
+        let accounts = [
+            account(
+                "a",
+                300,
+                2_000,
+                1_999,
+                json!([[7, 90, 0], [M, M, M], [7, 3_090, 90]]),
+            ),
+            account(
+                "b",
+                200,
+                1_991,
+                1_950,
+                json!([[7, 100, 0], [M, M, M], [7, 1_100, 100]]),
+            ),
+            account(
+                "tiny",
+                1,
+                2_000,
+                1_999,
+                json!([[7, 3, 0], [M, M, M], [7, 40, 3]]),
+            ),
+            account("worst", 100, 1_000, 1_000, json!([[7, 50, 0]])),
+        ];
+        let b = of("b", &accounts, 7);
+        assert_eq!(b.by_credits, Some((1, 1.0)));
+        // 1,000 of 200 against 3,000 of 300: the tiny one is no measure.
+        assert_eq!(b.reward_of_best, Some(0.5));
+        assert_eq!((b.vote_distance, b.root_distance), (Some(9), Some(49)));
+        assert_eq!((b.marker_epoch, b.most_earned), (Some(7), Some(3_000)));
+        let worst = of("worst", &accounts, 7);
+        assert_eq!(
+            (worst.by_credits, worst.reward_of_best),
+            (Some((3, 0.5)), None)
+        );
+        let stranger = of("x", &accounts, 7);
+        assert_eq!((stranger.by_credits, stranger.vote_distance), (None, None));
+        assert_eq!(
+            stranger.marker_epoch,
+            Some(7),
+            "known without an own account"
+        );
+    }
+
+    #[test]
+    fn without_stake_or_rewards_there_is_no_ratio() {
+        let none = [account("a", 0, 5, 4, json!([[8, 50, 0]]))];
+        assert_eq!(of("a", &none, 8).reward_of_best, None);
+        let nothing = [account("a", 7, 0, 0, json!([[8, 50, 50]]))];
+        let a = of("a", &nothing, 8);
+        assert_eq!(
+            (a.reward_of_best, a.vote_distance, a.root_distance),
+            (None, None, None)
+        );
+    }
+}

@@ -1,0 +1,868 @@
+//! Against a scripted node on a real socket.
+
+use super::*;
+use crate::admin::{PollTarget, PollTargetLookup};
+use crate::rpc::Endpoint;
+use crate::tests::key;
+use faultline_agave::consensus::{Protocol, Sign};
+use faultline_agave::rpc::EpochInfo;
+use faultline_core::clock::Clock;
+use faultline_core::config;
+use faultline_core::supervisor::Stage;
+use faultline_metrics::Reading;
+use faultline_testkit::mock_node::{MockNode, Reply};
+use serde_json::{Value, json};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Of the cluster that answers.
+const SLOT_TIME: Duration = Duration::from_millis(400);
+const ME: ProcessId = ProcessId {
+    pid: 7,
+    start_ticks: 70,
+};
+const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
+const VOTE: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+const GENESIS: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
+
+fn account(vote: impl Display, node: impl Display, credits: u64) -> Value {
+    json!({
+        "activatedStake": 2_500_000_000_u64, "commission": 7, "epochCredits": [[4, 1_000, 600], [5, 1_000 + credits, 1_000]],
+        "epochVoteAccount": true, "lastVote": 2_158, "nodePubkey": node.to_string(), "rootSlot": 2_127, "votePubkey": vote.to_string()
+    })
+}
+
+/// Stake accounts, cut down to their delegations: 2.5 SOL delegated in epoch 5, 7 SOL taken back in it, and one lamport that stays.
+const STAKES: [&str; 3] = [
+    "169JXQ4KktPcvkkQdnhJJXp3qSD3FdTh8",
+    "13mofhMmGUcNiHvg1MN18RNjoBNRa8jfM",
+    "6HgC8KRBEhXfkeL2dC5fQ6qm5PcMFBfk",
+];
+
+/// A voting validator with the full API, at slot 2,160, the 160th of 432 of epoch 5.
+fn voting(request: &Value) -> Value {
+    let own = request.pointer("/params/0/votePubkey").is_some();
+    match request["method"].as_str().unwrap() {
+        "getGenesisHash" => json!(GENESIS),
+        "getEpochInfo" => {
+            json!({"absoluteSlot": 2_160, "blockHeight": 2_100, "epoch": 5, "slotIndex": 160, "slotsInEpoch": 432})
+        }
+        "getVoteAccounts" if own => {
+            json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": []})
+        }
+        "getVoteAccounts" => json!({
+            "current": [account(key("v2"), key("n2"), 400), account(VOTE, IDENTITY, 300), account(key("v3"), key("n3"), 100)],
+            "delinquent": [account(key("v4"), key("n4"), 0)]
+        }),
+        "getBalance" if request["params"][0] == VOTE => {
+            json!({"context": {"slot": 1}, "value": 27_074_400})
+        }
+        "getBalance" => json!({"context": {"slot": 1}, "value": 1_500_000_000}),
+        "getLeaderSchedule" => json!({IDENTITY: [100, 101, 180, 181, 300]}),
+        "getBlockProduction" => json!({"context": {"slot": 1}, "value": {
+            "byIdentity": {IDENTITY: [2, 1], key("n2").to_string(): [158, 150]}, "range": {"firstSlot": 2_000, "lastSlot": 2_160}
+        }}),
+        "getClusterNodes" => json!([
+            {"pubkey": IDENTITY, "version": "2.1.14", "featureSet": 1}, {"pubkey": key("n2").to_string(), "version": "2.1.15", "featureSet": 1},
+            {"pubkey": key("n3").to_string(), "version": "2.0.1", "featureSet": 2}
+        ]),
+        "getProgramAccounts" => {
+            json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}})))
+        }
+        "getVersion" => json!({"solana-core": "2.1.14", "feature-set": 1}),
+        "getAgGenesisCert" => Value::Null,
+        "getAccountInfo" => json!({"context": {"slot": 1}, "value": null}),
+        "getIdentity" => json!({"identity": IDENTITY}),
+        "getHealth" => json!("ok"),
+        _ => json!(2_160),
+    }
+}
+
+/// A server, with `refused` methods that it does not have.
+async fn serve(
+    answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    refused: &'static [&'static str],
+) -> MockNode {
+    serve_node(answer, voting, refused).await
+}
+
+/// The same with other answers to `batches`, which the source `rpc` asks.
+async fn serve_node(
+    answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    batches: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    refused: &'static [&'static str],
+) -> MockNode {
+    let one = move |answer: &dyn Fn(&Value) -> Value, request: &Value| match refused
+        .contains(&request["method"].as_str().unwrap())
+    {
+        true => {
+            json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+        }
+        false => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}),
+    };
+    MockNode::start(move |_, body| match body.as_array() {
+        Some(requests) => Reply::json(
+            &requests
+                .iter()
+                .map(|request| one(&batches, request))
+                .collect::<Vec<_>>()
+                .into(),
+        ),
+        None => Reply::json(&one(&answer, body)),
+    })
+    .unwrap()
+}
+
+struct Running {
+    handle: Handle,
+    stage: Stage,
+}
+
+impl Running {
+    fn start(port: u16, vote_account: Option<PublicKey>) -> Running {
+        Running::start_with(port, vote_account, None)
+    }
+
+    /// Of a validator whose arguments name a vote account.
+    fn start_with(
+        port: u16,
+        vote_account: Option<PublicKey>,
+        argument: Option<PublicKey>,
+    ) -> Running {
+        let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
+        let rpc = config::Rpc {
+            interval,
+            timeout,
+            url: Some(format!("http://127.0.0.1:{port}")),
+            ..Default::default()
+        };
+        let validator = config::Validator {
+            enabled: true,
+            vote_account,
+            activating_stake: true,
+            interval,
+            timeout,
+        };
+        let whom = || -> PollTargetLookup {
+            Box::new(move || {
+                Some(PollTarget {
+                    process: ME,
+                    rpc_port: None,
+                    rpc_host: None,
+                    vote_account: argument,
+                    ledger: None,
+                })
+            })
+        };
+        let clock = Clock::start();
+        let poller = rpc::Poller::new(&rpc, clock, whom(), Latest::default());
+        let votes = Poller::new(
+            &validator,
+            clock,
+            Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()),
+        );
+        let handle = votes.handle();
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        stage.task("rpc", |stop| poller.run(stop));
+        stage.task("votes", |stop| votes.run(stop));
+        Running { handle, stage }
+    }
+
+    /// After so many rounds.
+    async fn known(&self, rounds: u64) -> VoteFacts {
+        for _ in 0..4_000 {
+            if let Some(known) = self
+                .handle
+                .known
+                .get()
+                .filter(|known| known.rounds >= rounds && known.whole)
+            {
+                return (*known).clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{rounds} rounds do not end");
+    }
+
+    async fn end(self) {
+        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+    }
+}
+
+/// The processed bank at a slot of epoch 5, or of a later one.
+fn bank(slot: u64) -> EpochInfo {
+    let (epoch, slot_index) = (5 + (slot - 2_000) / 432, (slot - 2_000) % 432);
+    serde_json::from_value(json!({"absoluteSlot": slot, "blockHeight": slot, "epoch": epoch, "slotIndex": slot_index, "slotsInEpoch": 432}))
+        .unwrap()
+}
+
+/// Name, labels and value of each reading.
+fn readings_of(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+    told_where(known, newest, true)
+}
+
+fn told_where(
+    known: &VoteFacts,
+    newest: Option<EpochInfo>,
+    is_near_tip: bool,
+) -> Vec<(String, f64)> {
+    readings_with(known, (newest, is_near_tip), Some(Protocol::Tower))
+}
+
+fn readings_with(
+    known: &VoteFacts,
+    (newest, is_near_tip): (Option<EpochInfo>, bool),
+    protocol: Option<Protocol>,
+) -> Vec<(String, f64)> {
+    let vantage = ReadingContext {
+        newest,
+        is_near_tip,
+        slot_time: Some(SLOT_TIME),
+        protocol,
+        judged_from_behind: false,
+    };
+    readings_from(known, vantage)
+}
+
+fn readings_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
+    let mut readings: Vec<Reading> = Vec::new();
+    known.readings(vantage, known.at, &mut readings);
+    let name = |reading: &Reading| {
+        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        format!(
+            "{} {}",
+            reading.metric.name.trim_start_matches("agave_"),
+            labels.join(" ")
+        )
+    };
+    readings
+        .iter()
+        .map(|reading| (name(reading), reading.value.number().unwrap()))
+        .collect()
+}
+
+fn of(readings: &[(String, f64)], name: &str) -> Option<f64> {
+    readings
+        .iter()
+        .find(|(known, _)| known.trim_end() == name)
+        .map(|(_, value)| *value)
+}
+
+fn every_figure_is_exported(known: &VoteFacts) {
+    let readings = readings_of(known, Some(bank(2_170)));
+    for (name, value) in [
+        (
+            "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+            1.0,
+        ),
+        ("epoch", 5.0),
+        ("epoch_progress_ratio", 170.0 / 432.0),
+        ("epoch_remaining_seconds", 262.0 * 0.4),
+        ("delinquent", 0.0),
+        ("vote_slot last_vote", 2_158.0),
+        ("vote_distance_slots last_vote", 2.0),
+        ("vote_distance_slots root", 33.0),
+        ("vote_credits this_epoch", 300.0),
+        ("vote_credits previous_epoch", 400.0),
+        ("vote_credits_rank", 2.0),
+        ("vote_credits_of_best_ratio", 0.75),
+        ("vote_commission_ratio", 0.07),
+        ("stake_sol active", 2.5),
+        ("stake_sol activating", 2.5),
+        ("stake_sol deactivating", 7.0),
+        ("balance_sol identity", 1.5),
+        ("balance_sol vote", 0.027_074_4),
+        ("leader_slots assigned", 5.0),
+        ("leader_slots passed", 2.0),
+        ("leader_slots skipped", 1.0),
+        ("cluster_leader_slots passed", 160.0),
+        ("cluster_leader_slots skipped", 9.0),
+        ("next_leader_slot_seconds", 10.0 * 0.4),
+        ("restart_window_seconds", 131.0 * 0.4),
+        ("restart_window_begins_seconds", 131.0 * 0.4),
+        ("cluster_version_stake_ratio newer", 0.25),
+        ("cluster_version_stake_ratio unknown", 0.25),
+        ("cluster_feature_set_stake_ratio same", 0.5),
+    ] {
+        assert_eq!(of(&readings, name), Some(value), "{name}: {readings:#?}");
+    }
+}
+
+fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
+    let next = readings_of(known, Some(bank(2_440)));
+    let of_next =
+        ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
+    assert_eq!(
+        of_next,
+        [Some(6.0), Some(8.0 / 432.0), Some(300.0)],
+        "credits of the epoch in which they were asked"
+    );
+    let leads = [
+        "leader_slots assigned",
+        "leader_slots passed",
+        "next_leader_slot_seconds",
+    ]
+    .map(|name| of(&next, name));
+    assert_eq!(leads, [None; 3], "of another epoch");
+    assert_eq!(
+        of(&next, "stake_sol activating"),
+        None,
+        "it has become active"
+    );
+}
+
+fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
+    let without = readings_from(
+        known,
+        ReadingContext {
+            newest: Some(bank(2_170)),
+            is_near_tip: true,
+            ..ReadingContext::default()
+        },
+    );
+    assert!(of(&without, "epoch").is_some());
+    assert_eq!(
+        ["epoch_remaining_seconds", "next_leader_slot_seconds"].map(|name| of(&without, name)),
+        [None; 2],
+        "the slot time is not known"
+    );
+    let far = told_where(known, Some(bank(2_170)), false);
+    let leads = [
+        "leader_slots assigned",
+        "next_leader_slot_seconds",
+        "restart_window_seconds",
+        "restart_window_begins_seconds",
+    ];
+    assert_eq!(
+        leads.map(|name| of(&far, name)),
+        [Some(5.0), None, None, None],
+        "not while it catches up"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_voting_validator_is_told_whole() {
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    every_figure_is_exported(&known);
+    assert!(
+        known.up && known.problems.is_empty(),
+        "{:?}",
+        known.problems
+    );
+    assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
+    the_next_epoch_has_no_figures_of_the_last(&known);
+    times_need_the_slot_time_and_the_tip(&known);
+    running.known(35).await;
+    what_was_asked(&server);
+    running.end().await;
+}
+
+/// Of a node that was asked in 35 rounds.
+fn what_was_asked(server: &MockNode) {
+    let asked = |known: &MockNode, method: &str| {
+        known
+            .bodies()
+            .iter()
+            .filter(|body| body["method"] == method)
+            .count()
+    };
+    let once = ["getGenesisHash", "getLeaderSchedule", "getProgramAccounts"]
+        .map(|method| asked(server, method));
+    assert_eq!(once, [1; 3]);
+    assert!(asked(server, "getClusterNodes") <= 5 && asked(server, "getBlockProduction") <= 9);
+    let has = |of: &str, params: Value| {
+        server
+            .bodies()
+            .iter()
+            .any(|body| body["method"] == of && body["params"] == params)
+    };
+    assert!(has(
+        "getBlockProduction",
+        json!([{"commitment": "confirmed"}])
+    ));
+    let own =
+        json!([{"commitment": "processed", "votePubkey": VOTE, "keepUnstakedDelinquents": true}]);
+    assert!(has("getVoteAccounts", own));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_cluster() {
+    let silent = |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" => {
+            json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
+        }
+        "getLeaderSchedule" => json!({}),
+        _ => voting(request),
+    };
+    let server = serve(
+        silent,
+        &[
+            "getBlockProduction",
+            "getClusterNodes",
+            "getMaxShredInsertSlot",
+        ],
+    )
+    .await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(6).await;
+    let readings = readings_of(&known, None);
+    assert_eq!(
+        (
+            of(&readings, "epoch"),
+            of(&readings, "balance_sol identity")
+        ),
+        (Some(5.0), Some(1.5))
+    );
+    assert_eq!(of(&readings, "leader_slots assigned"), Some(0.0));
+    let not = [
+        "delinquent",
+        "vote_credits this_epoch",
+        "balance_sol vote",
+        "leader_slots passed",
+        "next_leader_slot_seconds",
+    ];
+    assert!(
+        not.iter().all(|name| of(&readings, name).is_none()),
+        "{readings:#?}"
+    );
+    assert!(known.up);
+    let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem.contains("--full-rpc-api"))
+            && problems.len() == 2,
+        "{problems:?}"
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
+    let late = |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" => {
+            json!({"current": [], "delinquent": [account(key("other"), key("n9"), 0)]})
+        }
+        _ => voting(request),
+    };
+    let server = serve(late, &[]).await;
+    let running = Running::start(server.port(), Some(key("other")));
+    let readings = readings_of(&running.known(1).await, None);
+    assert_eq!(
+        (
+            of(&readings, "delinquent"),
+            of(&readings, "vote_credits this_epoch")
+        ),
+        (Some(1.0), Some(0.0))
+    );
+    assert_eq!(
+        of(&readings, "vote_credits_rank"),
+        None,
+        "nobody earned anything"
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
+    let odd = |request: &Value| match request["method"].as_str().unwrap() {
+        "getBalance" => json!({"value": -1}),
+        "getGenesisHash" => json!("<script>"),
+        "getLeaderSchedule" => Value::Null,
+        _ => voting(request),
+    };
+    let server = serve(odd, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let fresh = readings_of(&known, None);
+    assert_eq!(
+        (of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")),
+        (Some(0.0), None)
+    );
+    assert!(!fresh.iter().any(|(name, _)| name.contains("script")));
+    let problems = known
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
+    assert!(
+        problems.matches("getBalance: ").count() == 1 && !problems.contains("getVoteAccounts"),
+        "{problems}"
+    );
+    let mut old = Vec::new();
+    let hour = Stamp {
+        uptime: known.at.uptime + Duration::from_secs(3_600),
+        ..known.at
+    };
+    known.readings(ReadingContext::default(), hour, &mut old);
+    assert!(old.is_empty(), "{old:?}");
+    running.end().await;
+}
+
+/// Two vote accounts of the identity: one that votes, and an abandoned one with more stake.
+fn moved(request: &Value) -> Value {
+    let mut old = account(key("was"), IDENTITY, 10);
+    old["activatedStake"] = 9_000_000_000_u64.into();
+    old["lastVote"] = 1_000.into();
+    match (
+        request["method"].as_str(),
+        request.pointer("/params/0/votePubkey"),
+    ) {
+        (Some("getVoteAccounts"), Some(asked)) if *asked == VOTE => voting(request),
+        (Some("getVoteAccounts"), Some(_)) => json!({"current": [], "delinquent": [old]}),
+        (Some("getVoteAccounts"), None) => {
+            json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": [old]})
+        }
+        _ => voting(request),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_arguments_name_the_other()
+{
+    for (argument, delinquent, stake) in [
+        (None, 0.0, 2.5),
+        (Some(key("was")), 1.0, 9.0),
+        (Some(key("xe")), 0.0, 2.5),
+    ] {
+        let server = serve(moved, &[]).await;
+        let running = Running::start_with(server.port(), None, argument);
+        let readings = readings_of(&running.known(1).await, None);
+        assert_eq!(
+            of(&readings, "delinquent"),
+            Some(delinquent),
+            "{argument:?}"
+        );
+        assert_eq!(
+            of(&readings, "stake_sol active"),
+            Some(stake),
+            "{argument:?}"
+        );
+        running.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent() {
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let vantage = ReadingContext {
+        judged_from_behind: true,
+        ..ReadingContext::default()
+    };
+    let readings = readings_from(&known, vantage);
+    let judged = [
+        "delinquent",
+        "vote_distance_slots last_vote",
+        "vote_distance_slots root",
+    ];
+    assert_eq!(judged.map(|name| of(&readings, name)), [None; 3]);
+    assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
+    let mut votes = Votes {
+        handle: running.handle.clone(),
+        slot_time: Latest::default(),
+        rpc: rpc::Handle::default(),
+        intake: Intake::new(&config::Datapoints::default()),
+        last_reported: None,
+        judged: None,
+        requested_for: None,
+    };
+    assert!(votes.is_judged_from_behind(&known, Some(false)));
+    assert!(
+        votes.is_judged_from_behind(&known, Some(true)),
+        "the answer is the same"
+    );
+    let mut later = known.clone();
+    let own = known.own.fresh(known.at, known.ttls.often).unwrap();
+    later.own.set(
+        own,
+        Stamp {
+            uptime: known.at.uptime + Duration::from_secs(60),
+            ..known.at
+        },
+    );
+    assert!(!votes.is_judged_from_behind(&later, Some(true)));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_its_own_is_named() {
+    let without = |of: &'static str| {
+        move |request: &Value| {
+            let mut answer = voting(request);
+            let lists = ["/current/0", "/current/1", "/delinquent/0"];
+            if request["method"] == "getVoteAccounts" {
+                for entry in lists {
+                    let Some(entry) = answer.pointer_mut(entry) else {
+                        continue;
+                    };
+                    let is_own = entry["nodePubkey"] == IDENTITY;
+                    if is_own == (of == "own") {
+                        entry["commission"] = Value::Null;
+                    }
+                }
+            }
+            answer
+        }
+    };
+    let server = serve(without("others"), &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let all = readings_of(&known, None);
+    assert!(known.problems.is_empty(), "{:?}", known.problems);
+    assert_eq!(of(&all, "vote_commission_ratio"), Some(0.07));
+    assert_eq!(of(&all, "vote_credits_rank"), Some(2.0));
+    running.end().await;
+    let server = serve(without("own"), &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let all = readings_of(&known, None);
+    assert_eq!(of(&all, "vote_commission_ratio"), None);
+    assert_eq!(of(&all, "vote_credits this_epoch"), Some(300.0));
+    let words: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+    let expected =
+        format!("broken: getVoteAccounts: vote account {VOTE} has no readable commission");
+    assert_eq!(words, [expected]);
+    running.end().await;
+}
+
+/// All vote accounts, which take a node longer than any other question.
+fn is_of_all(request: &Value) -> bool {
+    request["method"] == "getVoteAccounts" && request.pointer("/params/0/votePubkey").is_none()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are_asked_again() {
+    let asked = AtomicUsize::new(0);
+    let late = move |request: &Value| match is_of_all(request)
+        && asked.fetch_add(1, Ordering::Relaxed) < 2
+    {
+        true => json!("busy"),
+        false => voting(request),
+    };
+    let server = serve(late, &[]).await;
+    let running = Running::start(server.port(), None);
+    let first = running.known(1).await;
+    assert!(
+        first.rounds > 2 || (!first.up && first.among_all.at().is_none()),
+        "{first:?}"
+    );
+    let known = running.known(3).await;
+    assert!(
+        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
+        "{:?}",
+        known.problems
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_does_not_know_is_a_problem()
+ {
+    let busy = |request: &Value| {
+        if is_of_all(request) {
+            json!("busy")
+        } else {
+            voting(request)
+        }
+    };
+    let server = serve(busy, &[]).await;
+    let running = Running::start(server.port(), VOTE.parse().ok());
+    let known = running.known(1).await;
+    assert!(
+        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
+        "{:?}",
+        known.problems
+    );
+    running.end().await;
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), Some(key("mistyped")));
+    let known = running.known(1).await;
+    let problems = known
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<String>();
+    assert!(
+        !known.up && problems.contains("knows no vote account Demo111"),
+        "{problems}"
+    );
+    assert!(
+        running
+            .handle
+            .standing()
+            .is_some_and(|standing| standing.own.is_some_and(|own| own.is_none()))
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
+    let no_epoch = |request: &Value| {
+        if request["method"] == "getEpochInfo" {
+            json!("busy")
+        } else {
+            voting(request)
+        }
+    };
+    let server = serve(no_epoch, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    assert!(known.up && known.own.at().is_none(), "{known:?}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_failure() {
+    let scans = |server: &MockNode| {
+        server
+            .bodies()
+            .iter()
+            .filter(|body| body["method"] == "getProgramAccounts")
+            .count()
+    };
+    let behind = |request: &Value| match request["method"].as_str() {
+        Some("getMaxShredInsertSlot") => json!(9_000),
+        _ => voting(request),
+    };
+    let server = serve_node(voting, behind, &[]).await;
+    let running = Running::start(server.port(), None);
+    running.known(4).await;
+    assert_eq!(scans(&server), 0);
+    running.end().await;
+    let busy = |request: &Value| {
+        if request["method"] == "getProgramAccounts" {
+            json!(7)
+        } else {
+            voting(request)
+        }
+    };
+    let server = serve(busy, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(35).await;
+    assert_eq!(scans(&server), 1);
+    assert!(
+        known
+            .scan_due
+            .is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600))
+    );
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
+    let result =
+        |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
+    let server = MockNode::start(move |_, body| match body.as_array() {
+        Some(requests) => Reply::json(&requests.iter().map(result).collect::<Vec<_>>().into()),
+        None if body["method"] == "getBalance" => Reply::Never,
+        None => Reply::json(&result(body)),
+    })
+    .unwrap();
+    let running = Running::start(server.port(), None);
+    let mut standing = None;
+    for _ in 0..2_000 {
+        standing = running.handle.standing();
+        if standing.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let standing = standing.expect("it is told");
+    assert!(!standing.is_whole && standing.own.is_some_and(|own| own.is_some()));
+    running.end().await;
+}
+
+/// A vote account in the epoch after the migration, of a list that has both halves of that.
+fn migrated(vote: impl Display, node: impl Display, tower: u64, lamports: [u64; 2]) -> Value {
+    const M: u64 = u64::MAX;
+    let [before, now] = lamports;
+    let end = tower + before;
+    json!({
+        "activatedStake": 2_500_000_000_u64, "commission": 7, "epochCredits": [[4, tower, 0], [M, M, M], [4, end, tower], [5, end + now, end]],
+        "epochVoteAccount": true, "lastVote": 2_158 - now % 10, "nodePubkey": node.to_string(), "rootSlot": 2_157 - now % 10, "votePubkey": vote.to_string()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compared_with_the_newest()
+{
+    let answers = |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" => json!({"current": [
+            migrated(VOTE, IDENTITY, 300, [7_000, 5_000_000_008]), migrated(key("v2"), key("n2"), 400, [8_000, 10_000_000_000])
+        ], "delinquent": []}),
+        _ => voting(request),
+    };
+    let server = serve(
+        answers,
+        &[
+            "getAgGenesisCert",
+            "getAccountInfo",
+            "getBlockProduction",
+            "getClusterNodes",
+            "getProgramAccounts",
+        ],
+    )
+    .await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    let consensus = known.consensus().unwrap();
+    assert_eq!(
+        (consensus.protocol, consensus.sign),
+        (Protocol::Alpenglow, Sign::CreditsMarker)
+    );
+    let problems: String = known.problems.iter().map(ToString::to_string).collect();
+    assert!(
+        !problems.contains("getAgGenesisCert") && !problems.contains("getAccountInfo"),
+        "{problems}"
+    );
+    let readings = readings_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
+    for (name, value) in [
+        ("vote_credits this_epoch", None),
+        ("vote_credits previous_epoch", Some(300.0)),
+        ("vote_credits_rank", None),
+        ("vote_credits_of_best_ratio", None),
+        ("vote_distance_slots last_vote", None),
+        ("vote_distance_slots root", None),
+        ("vote_slot last_vote", Some(2_150.0)),
+        ("vote_slot root", None),
+        ("vote_reward_lamports this_epoch", Some(5_000_000_008.0)),
+        ("vote_reward_lamports previous_epoch", Some(7_000.0)),
+        ("vote_reward_per_stake_of_best_ratio", Some(0.500_000_000_8)),
+        ("certificate_distance_slots reward", Some(8.0)),
+        ("certificate_distance_slots finalization", Some(8.0)),
+    ] {
+        assert_eq!(of(&readings, name), value, "{name}: {readings:#?}");
+    }
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn while_the_consensus_is_not_known_credits_have_no_unit_and_the_gate_proves_tower() {
+    let server = serve(voting, &["getAccountInfo"]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    assert_eq!(known.consensus(), None, "a certificate of null is no proof");
+    let readings = readings_with(&known, (Some(bank(2_170)), true), None);
+    let credits = [
+        "vote_credits this_epoch",
+        "vote_credits_rank",
+        "vote_reward_lamports this_epoch",
+    ];
+    assert_eq!(credits.map(|name| of(&readings, name)), [None; 3]);
+    assert_eq!(of(&readings, "vote_distance_slots last_vote"), Some(2.0));
+    running.end().await;
+    let server = serve(voting, &["getAgGenesisCert"]).await;
+    let running = Running::start(server.port(), None);
+    let consensus = running.known(2).await.consensus().unwrap();
+    assert_eq!(
+        (consensus.protocol, consensus.sign),
+        (Protocol::Tower, Sign::FeatureGate)
+    );
+    running.end().await;
+}
