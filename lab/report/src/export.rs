@@ -6,16 +6,15 @@ mod wide;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
-use csv::CsvWriter;
 use faultline_common::files::TempFile;
-use faultline_recording::schema::{Kind, TABLES};
+use faultline_recording::schema::TABLES;
 use faultline_recording::{Error, Recording};
-use parquet::ParquetWriter;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use table::{Layout, TableWriter};
 
-pub use table::Values;
+pub use csv::CsvWriter;
+pub use parquet::ParquetWriter;
+pub use table::{Layout, TableWriter, Type, Values, chunk_rows};
 
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
@@ -36,13 +35,8 @@ pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Column
 /// What the system says, with the path; columns of other lengths.
 pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
     let named = || path.display().to_string();
-    let kind = |values: &Values| match values {
-        Values::Integer(_) => Kind::Integer,
-        Values::Real(_) => Kind::Real,
-        Values::Text(_) => Kind::Text,
-    };
     let heads = columns.iter();
-    let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), kind(values))));
+    let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), values.kind())));
     let part = TempFile::create(path).with_context(named)?;
     let out = BufWriter::new(part.file().try_clone().with_context(named)?);
     let write = || {
@@ -158,7 +152,7 @@ fn export(
 ) -> anyhow::Result<u64> {
     let part = TempFile::create(path)?;
     let spec = TABLES.iter().find(|spec| spec.name == table);
-    let columns: Vec<(String, Kind)> = match spec {
+    let columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
             let names = spec.columns.iter().map(|column| column.name.to_owned());
             names.zip(rows::kinds(recording, spec)?).collect()
@@ -166,7 +160,7 @@ fn export(
         None => wide::columns(recording)?,
     };
     let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
-    let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+    let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
     let to = writer(recording, &part, table, layout, format)?;
     let rows = match spec {
         Some(spec) => rows::write(recording, spec, &kinds, to)?,

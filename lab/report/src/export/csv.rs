@@ -4,14 +4,14 @@ use super::table::{Layout, TableWriter, Type, Values};
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
-pub(super) struct CsvWriter<W> {
+pub struct CsvWriter<W> {
     out: W,
     layout: Layout,
     line: String,
 }
 
 impl<W: Write> CsvWriter<W> {
-    pub(super) fn new(out: W, layout: Layout) -> anyhow::Result<Self> {
+    pub fn new(out: W, layout: Layout) -> anyhow::Result<Self> {
         let mut writer = CsvWriter {
             out,
             layout,
@@ -95,17 +95,16 @@ fn push_text(line: &mut String, text: &str) {
 }
 
 /// `2026-01-31T23:59:59.000000001Z`.
-pub(crate) fn iso(unix_ns: i64) -> String {
+fn iso(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Nanos, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_recording::schema::Kind;
     use proptest::prelude::*;
 
-    fn written(columns: &[(&str, Kind)], values: &[Values]) -> String {
+    fn written(columns: &[(&str, Type)], values: &[Values]) -> String {
         let mut out = Vec::new();
         let mut writer =
             Box::new(CsvWriter::new(&mut out, Layout::new(columns.iter().copied())).unwrap());
@@ -117,9 +116,9 @@ mod tests {
     #[test]
     fn null_and_empty_text_are_told_apart_and_whole_reals_keep_their_point() {
         let columns = [
-            ("unix_ns", Kind::Integer),
-            ("v", Kind::Real),
-            ("t", Kind::Text),
+            ("unix_ns", Type::Integer),
+            ("v", Type::Real),
+            ("t", Type::Text),
         ];
         let values = [
             Values::Integer(vec![Some(1), None]),
@@ -173,7 +172,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back_whatever_is_in_it(rows in proptest::collection::vec((any::<Option<i64>>(), any::<Option<f64>>(), proptest::option::of("[a\",\r\n\u{e9}]{0,5}")), 0..20)) {
-            let columns = [("i", Kind::Integer), ("r", Kind::Real), ("t", Kind::Text)];
+            let columns = [("i", Type::Integer), ("r", Type::Real), ("t", Type::Text)];
             let values = [
                 Values::Integer(rows.iter().map(|row| row.0).collect()),
                 Values::Real(rows.iter().map(|row| row.1).collect()),

@@ -9,13 +9,13 @@ use parquet::schema::types::{ColumnPath, Type as Schema, TypePtr};
 use std::io::Write;
 use std::sync::Arc;
 
-pub(super) struct ParquetWriter<W: Write + Send> {
+pub struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     layout: Layout,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    pub(super) fn new(
+    pub fn new(
         out: W,
         table: &str,
         layout: Layout,

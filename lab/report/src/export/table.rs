@@ -1,7 +1,5 @@
-use faultline_recording::schema::Kind;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub enum Type {
     Integer,
     Real,
     Text,
@@ -23,11 +21,19 @@ pub enum Values {
 }
 
 impl Values {
-    pub(super) fn of(kind: Kind) -> Self {
+    pub fn of(kind: Type) -> Self {
         match kind {
-            Kind::Integer => Values::Integer(Vec::new()),
-            Kind::Real => Values::Real(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+            Type::Integer | Type::Time => Values::Integer(Vec::new()),
+            Type::Real => Values::Real(Vec::new()),
+            Type::Text => Values::Text(Vec::new()),
+        }
+    }
+
+    pub fn kind(&self) -> Type {
+        match self {
+            Values::Integer(_) => Type::Integer,
+            Values::Real(_) => Type::Real,
+            Values::Text(_) => Type::Text,
         }
     }
 
@@ -39,7 +45,7 @@ impl Values {
         }
     }
 
-    pub(super) fn push_null(&mut self) {
+    pub fn push_null(&mut self) {
         match self {
             Values::Integer(values) => values.push(None),
             Values::Real(values) => values.push(None),
@@ -50,25 +56,20 @@ impl Values {
 
 /// Each nanosecond column (`unix_ns`) is followed by the same time as a date (`time`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
+pub struct Layout {
     pub(super) fields: Vec<Field>,
     from: Vec<usize>,
 }
 
 impl Layout {
-    pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> Self {
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         let mut layout = Layout {
             fields: Vec::new(),
             from: Vec::new(),
         };
         for (i, (name, kind)) in columns.into_iter().enumerate() {
-            let plain = match kind {
-                Kind::Integer => Type::Integer,
-                Kind::Real => Type::Real,
-                Kind::Text => Type::Text,
-            };
-            layout.push(name.to_owned(), plain, i);
-            if let (Kind::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
+            layout.push(name.to_owned(), kind, i);
+            if let (Type::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
                 layout.push(format!("{before}time"), Type::Time, i);
             }
         }
@@ -92,11 +93,11 @@ impl Layout {
 }
 
 /// About a million values per chunk, so that memory stays constant.
-pub(super) fn chunk_rows(columns: usize) -> usize {
+pub fn chunk_rows(columns: usize) -> usize {
     ((1 << 20) / columns.max(1)).clamp(1 << 10, 1 << 16)
 }
 
-pub(super) trait TableWriter {
+pub trait TableWriter {
     fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()>;
 
     fn finish(self: Box<Self>) -> anyhow::Result<()>;
@@ -109,10 +110,10 @@ mod tests {
     #[test]
     fn each_moment_is_there_in_nanoseconds_and_as_a_time() {
         let layout = Layout::new([
-            ("id", Kind::Integer),
-            ("unix_ns", Kind::Integer),
-            ("seen_unix_ns", Kind::Integer),
-            ("unix_ns_text", Kind::Text),
+            ("id", Type::Integer),
+            ("unix_ns", Type::Integer),
+            ("seen_unix_ns", Type::Integer),
+            ("unix_ns_text", Type::Text),
         ]);
         let names: Vec<_> = layout
             .fields
@@ -128,7 +129,7 @@ mod tests {
             ("unix_ns_text", Type::Text),
         ];
         assert_eq!(names, expected);
-        let columns = [Values::of(Kind::Integer), Values::Integer(vec![Some(7)])];
+        let columns = [Values::of(Type::Integer), Values::Integer(vec![Some(7)])];
         let shown: Vec<_> = layout
             .values(&columns)
             .map(|(field, values)| (field.name.as_str(), values.len()))

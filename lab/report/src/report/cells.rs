@@ -1,6 +1,5 @@
 use super::groups::by_key;
 use super::model::{Block, Cell, Column, Figure, Section, Table};
-use crate::run::ClockStep;
 use faultline_text::number as grouped;
 
 pub const GIB: f64 = 1_073_741_824.0;
@@ -158,22 +157,6 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// `set forward by 1 h`, `set back by 12.5 s`.
-pub fn clock_step(step: &ClockStep) -> String {
-    let direction = if step.seconds < 0.0 {
-        "back"
-    } else {
-        "forward"
-    };
-    let long = duration(step.seconds.abs());
-    format!(
-        "set {direction} by {}",
-        long.strip_suffix(" 00 min")
-            .or_else(|| long.strip_suffix(" 00 s"))
-            .unwrap_or(&long)
-    )
-}
-
 /// A share in percent, with decimals only if there are any.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -204,15 +187,6 @@ mod tests {
         assert_eq!(duration(200.0), "3 min 20 s");
         assert_eq!(duration(3723.0), "1 h 02 min");
         assert_eq!(duration(43_199.0), "12 h 00 min");
-        let set = |seconds| clock_step(&ClockStep { at: 0.0, seconds });
-        assert_eq!(
-            [set(3600.0), set(-120.0), set(-12.5)],
-            [
-                "set forward by 1 h",
-                "set back by 2 min",
-                "set back by 12.5 s"
-            ]
-        );
     }
 
     #[test]

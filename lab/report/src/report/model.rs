@@ -212,7 +212,7 @@ impl Line {
     }
 }
 
-pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
+pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
 }
