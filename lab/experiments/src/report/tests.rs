@@ -3,7 +3,7 @@ use crate::journal::{Entry, Line, Step};
 use crate::outcome::Outcome;
 use crate::schedule::Turn;
 use faultline_isolation::Evidence;
-use faultline_report::report::model::{Block, Cell, Report, Table};
+use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
 use std::collections::BTreeMap;
 

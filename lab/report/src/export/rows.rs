@@ -1,4 +1,4 @@
-use super::table::{TableWriter, Type, Values, chunk_rows};
+use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
 use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
 

@@ -1,7 +1,7 @@
 //! One row per tick, joined with all tables that have at most one row per tick.
 
 use super::rows::{kinds, push, type_of};
-use super::table::{TableWriter, Type, Values, chunk_rows};
+use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
 use faultline_recording::schema::{TABLES, TableColumn};
 use faultline_recording::{Cell, Error, Recording, Row, Table};
 

@@ -5,7 +5,7 @@ use crate::outcome::{Ending, Outcome as Ended, Validity};
 use crate::schedule::Turn;
 use crate::search::{Answer, Confirmed, Memory, Outcome};
 use faultline_isolation::Evidence as Kernel;
-use faultline_report::render;
+use faultline_pages::render;
 use std::path::{Path, PathBuf};
 
 const GIB: u64 = 1 << 30;

@@ -8,7 +8,7 @@ use super::super::text::number;
 use super::frame::{Frame, HEIGHT, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Swatch};
 use super::{N, Sheet};
-use crate::report::model::{Counts, Histogram};
+use crate::model::{Counts, Histogram};
 
 /// More series are drawn as outlines only.
 const MOST_FILLED: usize = 3;

@@ -1,7 +1,7 @@
 use super::super::axis::{Axis, Scale};
 use super::super::text::{fitted, width};
 use super::{Sheet, TEXT_SIZE};
-use crate::report::model::Bar;
+use crate::model::Bar;
 
 /// Height of a chart that is not over time.
 pub(super) const HEIGHT: f64 = 220.0;

@@ -4,7 +4,7 @@ use super::super::text::{fitted, number, width};
 use super::frame::{Frame, HEIGHT, below, ends, vertical};
 use super::legend::{self, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::Bars;
+use crate::model::Bars;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();

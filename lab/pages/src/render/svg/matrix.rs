@@ -2,7 +2,7 @@
 
 use super::super::text::{escaped, fitted, number, width};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::Matrix;
+use crate::model::Matrix;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let names: Vec<String> = chart

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::style::{SeriesStyle, SeriesStyles, each_run_once};
 use super::super::text::{clean, fitted};
 use super::super::words::sorted_marks;
-use crate::report::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
+use crate::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
 
 /// Points that a line of the page has at most, so that a browser opens it at once.
 pub(super) const MAX_POINTS: usize = 6_000;

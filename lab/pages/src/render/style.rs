@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::text::escaped;
-use crate::report::model::{Chart, Line, Report, Timeline};
+use crate::model::{Chart, Line, Report, Timeline};
 
 pub(crate) const COLOURS: usize = 8;
 

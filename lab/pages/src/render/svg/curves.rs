@@ -6,7 +6,7 @@ use super::super::text::{escaped, number, width};
 use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::{Curve, Curves};
+use crate::model::{Curve, Curves};
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);

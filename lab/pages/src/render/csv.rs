@@ -5,7 +5,7 @@
 //! - A column with missing values is followed by `X missing because`.
 //! - A leading `'` protects text that a spreadsheet would take for a formula.
 
-use crate::report::model::{Cell, Column, Table};
+use crate::model::{Cell, Column, Table};
 
 pub fn csv(table: &Table) -> String {
     let shapes: Vec<Shape> = (0..table.columns.len())

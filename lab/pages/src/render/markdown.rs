@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use super::text::clean;
 use super::words;
-use crate::report::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
+use crate::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
 
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));

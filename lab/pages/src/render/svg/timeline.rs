@@ -8,7 +8,7 @@ use super::super::words::sorted_marks;
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::{Band, Line, Mark, Timeline};
+use crate::model::{Band, Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
 const ROWS: usize = 3;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::style::{SeriesStyle, SeriesStyles};
 use super::text::clean;
 use super::words;
-use crate::report::model::{Report, RunCard};
+use crate::model::{Report, RunCard};
 
 mod block;
 mod data;

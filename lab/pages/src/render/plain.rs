@@ -1,5 +1,5 @@
 use super::text::{clean, number};
-use crate::report::model::{Cell, Table};
+use crate::model::{Cell, Table};
 
 /// Below this, only the magnitude of a p-value matters.
 const SMALLEST_P: f64 = 0.001;
@@ -65,7 +65,7 @@ fn interval(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::cells::table;
+    use crate::cells::table;
 
     #[test]
     fn an_estimate_is_followed_by_its_interval_and_a_p_value_is_never_zero() {

@@ -23,7 +23,6 @@ pub fn count(value: usize) -> Cell {
     }
 }
 
-/// A number that is known.
 pub fn known(value: f64, decimals: u8) -> Cell {
     number(Some(value), decimals, "not a number")
 }
@@ -51,7 +50,6 @@ pub fn words(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
-/// The cells of a row with its name.
 pub fn row(name: &str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
     std::iter::once(words(name)).chain(cells).collect()
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::style::{SeriesStyle, SeriesStyles};
 use super::text::{escaped, fitted};
-use crate::report::model::{Chart, Figure};
+use crate::model::{Chart, Figure};
 
 mod bars;
 mod curves;

@@ -1,5 +1,5 @@
 use super::text::{Clock, clean, duration, number};
-use crate::report::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
+use crate::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
 pub(crate) fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {

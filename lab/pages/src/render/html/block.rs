@@ -7,7 +7,7 @@ use super::super::style::SeriesStyles;
 use super::super::svg::{self, Surface};
 use super::super::{csv, words};
 use super::data::MAX_POINTS;
-use crate::report::model::{Block, Cell, Chart, Figure, Mark, Table};
+use crate::model::{Block, Cell, Chart, Figure, Mark, Table};
 
 /// Texts up to this length stay on one line: a date with its time, the name of a run.
 const SHORT: usize = 24;

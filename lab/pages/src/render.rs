@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 
-use crate::report::model::{Block, Figure, Report, Table};
+use crate::model::{Block, Figure, Report, Table};
 use faultline_common::files::write_report_files;
 
 mod axis;
