@@ -1,12 +1,12 @@
-use crate::args::SourceArgs;
 use crate::recorded::{Recorded, agave};
 use crate::trace_file::{self, path_of};
 use anyhow::Context;
+use clap::Args;
 use faultline_cache_sim::Rule;
 use faultline_cache_sim::cost::{self, Fit, Model, Observed};
 use faultline_cache_sim::predict::{Begin, Plan, SelfTest, by_slot, self_test};
 use faultline_cache_sim::trace::{Coverage, Trace};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const RESAMPLES: usize = 200;
 /// Fixed, so that the same input gives the same answer.
@@ -24,28 +24,45 @@ const SEEDS: u64 = 64;
 const FEWEST_SEEDS: u64 = 8;
 const MOST_LOOKUPS: u64 = 10_000_000_000;
 
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) recorded: Recorded,
-    pub(crate) trace: Trace,
-    pub(crate) coverage: Coverage,
-    pub(crate) version: String,
-    pub(crate) rule: Rule,
-    pub(crate) entries: u64,
-    pub(crate) begin: Begin,
-    assumed_entries: bool,
-    pub(crate) seeds: u64,
+/// What predictions are made from.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The trace [default: RUN with the extension .trace].
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
+    #[arg(long, value_name = "V")]
+    pub version: Option<String>,
+    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub entries: Option<u64>,
+    /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub seeds: Option<u64>,
 }
 
 #[derive(Debug)]
-pub(crate) struct SelfTestRun {
-    pub(crate) test: SelfTest,
-    pub(crate) fit: Option<Fit>,
-    pub(crate) compile_us: Vec<u64>,
+pub struct Prepared {
+    pub recorded: Recorded,
+    pub trace: Trace,
+    pub coverage: Coverage,
+    pub version: String,
+    pub rule: Rule,
+    pub entries: u64,
+    pub begin: Begin,
+    assumed_entries: bool,
+    pub seeds: u64,
+}
+
+#[derive(Debug)]
+pub struct SelfTestRun {
+    pub test: SelfTest,
+    pub fit: Option<Fit>,
+    pub compile_us: Vec<u64>,
 }
 
 /// Mean time of a load over the slots that have it; all other costs are 0.
-pub(crate) fn mean_load(observed: &[Observed]) -> Model {
+pub fn mean_load(observed: &[Observed]) -> Model {
     let (us, loads) = observed
         .iter()
         .fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
@@ -73,7 +90,7 @@ fn runs(begin: Begin) -> u64 {
 impl Prepared {
     /// Fails if the files do not belong together, the version is unknown, or the trace covers too
     /// little.
-    pub(crate) fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
+    pub fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
         let recorded = Recorded::read(run)?;
         let given = args
             .version
@@ -115,7 +132,7 @@ impl Prepared {
         })
     }
 
-    pub(crate) fn plan<'a>(
+    pub fn plan<'a>(
         &'a self,
         sizes: &'a [u64],
         compile_us: &'a [u64],
@@ -136,7 +153,7 @@ impl Prepared {
         }
     }
 
-    pub(crate) fn test(&self) -> anyhow::Result<SelfTestRun> {
+    pub fn test(&self) -> anyhow::Result<SelfTestRun> {
         let observed = &self.recorded.observed;
         // Some rules evict by compile time, so the first simulation uses the mean of a load.
         let first = cost::compile_times(&self.trace, &mean_load(observed));
@@ -153,7 +170,7 @@ impl Prepared {
         })
     }
 
-    pub(crate) fn reasons(&self) -> Vec<String> {
+    pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let (covered, missing) = (
             self.coverage.percent().unwrap_or(0.0),

@@ -12,11 +12,11 @@ const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::FileTooLarge,
 ];
 
-pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
+pub fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
+pub fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -30,9 +30,9 @@ pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
     file::read(BufReader::new(file)).with_context(|| shown.to_string())
 }
 
-pub(crate) struct TraceFile {
-    pub(crate) trace: Trace,
-    pub(crate) sets: SetNumbers,
+pub struct TraceFile {
+    pub trace: Trace,
+    pub sets: SetNumbers,
     writer: file::Writer<BufWriter<File>>,
     path: PathBuf,
 }
@@ -40,7 +40,7 @@ pub(crate) struct TraceFile {
 impl TraceFile {
     /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
     /// in use.
-    pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => {
                 Self::continued(file, &meta, path).with_context(|| path.display().to_string())
@@ -52,7 +52,7 @@ impl TraceFile {
         }
     }
 
-    pub(crate) fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
+    pub fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| path.display().to_string())?;
         lock(&file).with_context(|| path.display().to_string())?;
         let begun = file::Writer::new(BufWriter::new(file), &trace)
@@ -101,7 +101,7 @@ impl TraceFile {
         })
     }
 
-    pub(crate) fn write(&mut self) -> anyhow::Result<()> {
+    pub fn write(&mut self) -> anyhow::Result<()> {
         self.writer
             .write(&self.trace)
             .map_err(|error| not_written(error, &self.path))

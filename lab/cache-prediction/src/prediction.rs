@@ -1,7 +1,6 @@
 //! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
-use crate::args::SourceArgs;
-use crate::prepared::{Prepared, SIZES, SelfTestRun};
+use crate::prepared::{Prepared, SIZES, SelfTestRun, SourceArgs};
 use crate::trace_file::path_of;
 use faultline_cache_sim::Error;
 use faultline_cache_sim::interval::Interval;
@@ -64,7 +63,7 @@ pub struct Range {
 }
 
 impl Range {
-    pub(crate) fn of(interval: &Interval, scale: f64) -> Self {
+    pub fn of(interval: &Interval, scale: f64) -> Self {
         Range {
             mean: interval.mean * scale,
             low: interval.low * scale,
@@ -73,7 +72,7 @@ impl Range {
     }
 
     /// `3,580 (3,507 to 3,653)`.
-    pub(crate) fn text(&self, decimals: usize) -> String {
+    pub fn text(&self, decimals: usize) -> String {
         let [mean, low, high] =
             [self.mean, self.low, self.high].map(|value| number(value, decimals));
         if low == high {
@@ -114,7 +113,7 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
     }))
 }
 
-pub(crate) fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
+pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
     } else {
@@ -129,7 +128,7 @@ pub(crate) fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded one. Fails if the recording began in the middle and no size can
     /// be predicted.
-    pub(crate) fn of(prepared: &Prepared, sizes: &[u64]) -> anyhow::Result<Self> {
+    pub fn of(prepared: &Prepared, sizes: &[u64]) -> anyhow::Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let tested = prepared.test()?;

@@ -10,27 +10,27 @@ const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone
 const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 #[derive(Debug)]
-pub(crate) struct Recorded {
-    pub(crate) version: Option<String>,
+pub struct Recorded {
+    pub version: Option<String>,
     /// `None` if the size was not set.
-    pub(crate) entries: Option<u64>,
+    pub entries: Option<u64>,
     /// Whether the cache was empty when the recording began.
-    pub(crate) from_start: bool,
+    pub from_start: bool,
     /// Slots with counters of the cache and of the replay.
-    pub(crate) observed: Vec<Observed>,
+    pub observed: Vec<Observed>,
     /// Transactions of all replayed slots, in order.
-    pub(crate) slots: Vec<(u64, u64)>,
-    pub(crate) own: BTreeSet<u64>,
+    pub slots: Vec<(u64, u64)>,
+    pub own: BTreeSet<u64>,
     /// Replay time, summed over threads; `None` if a part is unknown.
-    pub(crate) replay_us: Option<f64>,
+    pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
-    pub(crate) genesis: Option<String>,
-    pub(crate) serves_rpc: bool,
+    pub genesis: Option<String>,
+    pub serves_rpc: bool,
 }
 
 impl Recorded {
     /// Fails without program cache data, and for several validators.
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
         let cache = by_slot(&recording.program_cache_points()?);
@@ -89,7 +89,7 @@ impl Recorded {
     }
 
     /// The Agave version in the validator; for Frankendancer the embedded one.
-    pub(crate) fn agave(&self) -> Option<String> {
+    pub fn agave(&self) -> Option<String> {
         let version = self.version.as_deref()?;
         Some(agave(version))
     }
@@ -127,7 +127,7 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
 }
 
 /// The Agave version that applies. An invalid text stays as it is, so that the error names it.
-pub(crate) fn agave(version: &str) -> String {
+pub fn agave(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
             let (major, minor, patch) = parsed.agave();
