@@ -9,7 +9,7 @@ use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace,
 };
-use faultline_common::rpc::Rpc;
+use faultline_client::rpc::Rpc;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};

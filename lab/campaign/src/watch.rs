@@ -2,8 +2,8 @@
 
 use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
+use faultline_client::{http, tls};
 use faultline_common::signals::Signals;
-use faultline_common::{http, tls};
 use faultline_record::ran;
 use semver::Version;
 use serde::Deserialize;

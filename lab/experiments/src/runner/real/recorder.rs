@@ -3,7 +3,7 @@ use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
 use crate::runner::system::{Order, Recorder};
 use anyhow::{Context, anyhow, bail};
-use faultline_common::http;
+use faultline_client::http;
 use faultline_common::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{

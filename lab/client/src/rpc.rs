@@ -1,9 +1,10 @@
 //! JSON-RPC over HTTP with retries for nodes that limit requests. Answers are bounded in size and
 //! time.
 
-use crate::output::say;
-use crate::{clock, http, tls};
+use crate::{http, tls};
 use anyhow::Context;
+use faultline_common::clock;
+use faultline_common::output::say;
 use faultline_net::{retry_after, unrequested_coding};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
