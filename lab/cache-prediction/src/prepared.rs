@@ -138,16 +138,14 @@ impl Prepared {
         compile_us: &'a [u64],
         fit: Option<&'a Fit>,
     ) -> Plan<'a> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (trace, rule, seeds, begin) = (&self.trace, self.rule, self.seeds, self.begin);
         Plan {
-            trace,
-            rule,
+            trace: &self.trace,
+            rule: self.rule,
             sizes,
-            seeds,
+            seeds: self.seeds,
             seed: SEED,
-            threads,
-            begin,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            begin: self.begin,
             compile_us,
             fit,
         }
@@ -172,11 +170,9 @@ impl Prepared {
 
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        let (covered, missing) = (
-            self.coverage.percent().unwrap_or(0.0),
-            self.coverage.missing.len(),
-        );
+        let missing = self.coverage.missing.len();
         if missing > 0 {
+            let covered = self.coverage.percent().unwrap_or(0.0);
             reasons.push(format!(
                 "the trace covers {covered:.2} % of the transactions; {missing} slots are missing"
             ));
@@ -211,19 +207,18 @@ impl Prepared {
             reasons
                 .push(format!("the recording began in the middle; {before} slots before it warm the simulated cache"));
         }
-        match self.recorded.agave() {
-            Some(recorded) if recorded != self.version => {
-                reasons.push(format!(
-                    "the rule is that of {}, and the validator reported {recorded}",
-                    self.version
-                ));
-            }
-            _ => {}
+        if let Some(recorded) = self.recorded.agave()
+            && recorded != self.version
+        {
+            reasons.push(format!(
+                "the rule is that of {}, and the validator reported {recorded}",
+                self.version
+            ));
         }
         if self.assumed_entries {
-            let entries = self.entries;
             reasons.push(format!(
-                "the size of the recorded cache is assumed to be {entries}: the recording does not have it"
+                "the size of the recorded cache is assumed to be {}: the recording does not have it",
+                self.entries
             ));
         }
         reasons

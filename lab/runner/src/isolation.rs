@@ -1,5 +1,4 @@
-//! Prepares the host for the run of an experiment: cgroups with limits, folders, page cache, host
-//! state. The lab decides when a run begins and ends.
+//! Prepares the host for a run: cgroups with limits, folders, page cache, host state.
 
 pub mod cold;
 pub mod folders;

@@ -98,7 +98,10 @@ impl Job<'_> {
         };
         file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
         command.go(&variables)?;
-        let mut monitor = Monitor::new(followed);
+        let mut monitor = Monitor {
+            followed,
+            ..Monitor::default()
+        };
         let code = loop {
             for signal in self.signals.wait(None, POLL_EVERY)? {
                 command.pass_on(signal);
@@ -131,7 +134,10 @@ impl Job<'_> {
             name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
         }
         self.announce(&addresses, &name);
-        let mut monitor = Monitor::new(followed);
+        let mut monitor = Monitor {
+            followed,
+            ..Monitor::default()
+        };
         loop {
             let received = self.signals.wait(Some(process.as_fd()), POLL_EVERY)?;
             if has_ended(&process)
@@ -223,6 +229,7 @@ impl Job<'_> {
     }
 }
 
+#[derive(Default)]
 struct Monitor {
     followed: u32,
     daemon_ended: bool,
@@ -237,16 +244,6 @@ impl Monitor {
     const MAX_REPORTED: usize = 20;
     /// Sources whose problems affect the recording; those of others are normal on some machines.
     const SOURCES: [&str; 2] = ["target", "datapoints"];
-
-    fn new(followed: u32) -> Self {
-        Monitor {
-            followed,
-            daemon_ended: false,
-            checks: 0,
-            problems: Vec::new(),
-            reported: Vec::new(),
-        }
-    }
 
     fn check(&mut self, daemon: &mut Daemon, out: &Path) {
         for complaint in daemon.complaints() {

@@ -34,8 +34,17 @@ impl Daemon {
     ) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready = ReadyFile::of(out)?;
-        let pid = pid.as_raw_nonzero().get().unsigned_abs();
-        let mut command = exec_shim::gated(program, task(args, out, pid).arguments(), None)?;
+        let task = Task {
+            target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
+            out,
+            cache_entries: None,
+            labels: &args.labels,
+            interval: args.interval,
+            config: args.config.as_deref(),
+            // A configuration file defines the ports, or has a log instead of pushes.
+            free_ports: args.config.is_none(),
+        };
+        let mut command = exec_shim::gated(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
             // A service manager of this program must not get the daemon's notifications.
@@ -156,17 +165,4 @@ impl Drop for Daemon {
 pub(super) fn has_ended(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(process, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
-}
-
-fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: u32) -> Task<'a> {
-    Task {
-        target: Target::Pid(pid),
-        out,
-        cache_entries: None,
-        labels: &args.labels,
-        interval: args.interval,
-        config: args.config.as_deref(),
-        // A configuration file defines the ports, or has a log instead of pushes.
-        free_ports: args.config.is_none(),
-    }
 }

@@ -53,34 +53,28 @@ pub struct Task<'a> {
 impl Task<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["run".into()];
+        let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
         if let Some(config) = self.config {
-            all.extend(["--config".into(), config.into()]);
+            option("--config", config.into());
         }
         if self.free_ports {
-            all.extend(["--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"].map(OsString::from));
+            option("--listen", "127.0.0.1:0".into());
+            option("--ingest", "127.0.0.1:0".into());
         }
         match &self.target {
-            Target::Pid(pid) => {
-                all.extend(["--process-tree".into(), OsString::from(pid.to_string())])
-            }
-            Target::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
+            Target::Pid(pid) => option("--process-tree", pid.to_string().into()),
+            Target::Ledger(folder) => option("--ledger", folder.into()),
         }
         if let Some(entries) = self.cache_entries {
-            all.extend([
-                "--program-cache-entries".into(),
-                OsString::from(entries.to_string()),
-            ]);
+            option("--program-cache-entries", entries.to_string().into());
         }
-        all.extend([OsString::from("--record"), self.out.into()]);
-        all.extend([OsString::from("--ready-file"), ready::name(self.out).into()]);
+        option("--record", self.out.into());
+        option("--ready-file", ready::name(self.out).into());
         if let Some(interval) = self.interval {
-            all.extend([
-                "--interval".into(),
-                OsString::from(format!("{}ms", interval.as_millis())),
-            ]);
+            option("--interval", format!("{}ms", interval.as_millis()).into());
         }
         for (key, value) in self.labels {
-            all.extend(["--label".into(), OsString::from(format!("{key}={value}"))]);
+            option("--label", format!("{key}={value}").into());
         }
         all
     }

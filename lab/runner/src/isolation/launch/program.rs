@@ -24,12 +24,11 @@ pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
             path.display()
         )));
     }
-    let given = job
+    let folders = job
         .environment
         .iter()
         .rfind(|(key, _)| key == "PATH")
-        .map(|(_, value)| value.clone());
-    let folders = given
+        .map(|(_, value)| value.clone())
         .or_else(|| std::env::var_os("PATH"))
         .unwrap_or_default();
     in_path(Some(&folders), name).ok_or_else(|| missing(name))

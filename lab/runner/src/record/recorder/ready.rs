@@ -63,10 +63,9 @@ struct Target {
 
 impl Ready {
     pub fn addresses(&self) -> Addresses {
-        let ingest = self.ingest.as_ref().map(|all| all.join(","));
         Addresses {
             metrics: self.metrics.join(","),
-            ingest,
+            ingest: self.ingest.as_ref().map(|all| all.join(",")),
         }
     }
 
