@@ -1,7 +1,7 @@
 use super::Owner;
 use crate::isolation::Error;
 use crate::isolation::tree::{Folder, OpenResult, failed};
-use faultline_file_version::FileVersion;
+use faultline_kernel::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::CStr;
