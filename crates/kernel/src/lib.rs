@@ -17,6 +17,7 @@ mod cgroup;
 pub mod cpus;
 mod error;
 mod file;
+mod file_version;
 pub mod filesystem;
 pub mod hardware;
 pub mod headroom;
@@ -33,6 +34,7 @@ pub use cgroup::locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgro
 pub use cgroup::settings::{CgroupLevel, Setting};
 pub use error::{ErrorKind, ParseError, ReadError};
 pub use file::OpenFile;
+pub use file_version::FileVersion;
 pub use headroom::numa::NumaFiles;
 pub use headroom::{Level, LevelMemory};
 pub use host::files::{HostFiles, HostSample};

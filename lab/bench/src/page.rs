@@ -12,8 +12,8 @@ use crate::compare::{Compared, compared};
 use crate::render::{problems, verified};
 use crate::report_tables as tables;
 use crate::results::Results;
-use faultline_report::report::cells::{section, slug};
-use faultline_report::report::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
+use faultline_pages::cells::{section, slug};
+use faultline_pages::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, moment, number, time};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// A page alone, or a folder with tables and figures.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
-    let written = faultline_report::render::write(report, out, false)?;
+    let written = faultline_pages::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
 }
 

@@ -1,6 +1,6 @@
 use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
-use faultline_report::export::{Columns, Values, named, write_columns};
+use faultline_pages::export::{Columns, Values, named, write_columns};
 use std::path::Path;
 
 /// The file gets its final name only when it is complete.

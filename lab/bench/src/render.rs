@@ -1,7 +1,7 @@
 use crate::compare::{compared, comparisons, crossing, interval_words};
 use crate::report_tables::{self as tables, failures};
 use crate::results::{Results, ms};
-use faultline_report::render::plain;
+use faultline_pages::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
 use faultline_stats::decision::Decision;

@@ -1,7 +1,7 @@
 use crate::compare::{Compared, caveat, comparisons, interval_words};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
-use faultline_report::report::cells::{self, known, number, table, words};
-use faultline_report::report::model::{Block, Cell, Table};
+use faultline_pages::cells::{self, known, number, table, words};
+use faultline_pages::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
 use faultline_stats::decision::Decision;
 use faultline_text::count;

@@ -1,7 +1,7 @@
 use crate::disk::Disk;
 use crate::run::RunState;
 use crate::verify::Verdict;
-use faultline_report::report::groups::{by_key, distinct};
+use faultline_pages::groups::{by_key, distinct};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

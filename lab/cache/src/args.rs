@@ -1,4 +1,5 @@
 use clap::{Args, Subcommand};
+use faultline_cache_prediction::prepared::SourceArgs;
 use faultline_cache_sim::{Policy, policy::OTHERS};
 use faultline_text::parse_size;
 use std::path::PathBuf;
@@ -26,23 +27,6 @@ pub enum Cache {
     Policies(PoliciesArgs),
     /// Compare predictions from one run with other runs.
     Check(CheckArgs),
-}
-
-/// What predictions are made from.
-#[derive(Debug, Clone, Args)]
-pub struct SourceArgs {
-    /// The trace [default: RUN with the extension .trace].
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
-    #[arg(long, value_name = "V")]
-    pub version: Option<String>,
-    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
-    pub entries: Option<u64>,
-    /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000))]
-    pub seeds: Option<u64>,
 }
 
 /// `cache predict`.

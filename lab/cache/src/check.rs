@@ -2,11 +2,11 @@
 
 use crate::args::CheckArgs;
 use crate::predicted_run::{Predicted, Simulated};
-use crate::prediction::Range;
-use crate::prepared::{Prepared, SelfTestRun, mean_load};
-use crate::recorded::Recorded;
-use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
+use faultline_cache_prediction::prediction::Range;
+use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
+use faultline_cache_prediction::recorded::Recorded;
+use faultline_cache_prediction::trace_file::{self, path_of};
 use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
 use faultline_cache_sim::trace::Coverage;
 use faultline_cache_sim::{Counts, Trace};

@@ -3,12 +3,12 @@
 use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
 use crate::owners::Owners;
-use crate::recorded::Recorded;
-use crate::trace_file::{TraceFile, path_of};
 use anyhow::{Context, bail};
+use faultline_cache_prediction::recorded::Recorded;
+use faultline_cache_prediction::trace_file::{TraceFile, path_of};
 use faultline_cache_sim::trace::{Coverage, Meta, SlotKind, Source};
+use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
-use faultline_common::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_text::{bytes, count, number};
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! `faultline cache`: predicts program caches of other sizes from a recording (`recorded`) and its
-//! blocks (`fetch`). `faultline-cache-sim` does the computing.
+//! `faultline cache`: fetches the blocks of a recorded run, and predicts its program cache.
 
 mod address;
 pub mod args;
@@ -10,10 +9,6 @@ mod owners;
 mod policies;
 mod predict;
 mod predicted_run;
-pub mod prediction;
-mod prepared;
-mod recorded;
-mod trace_file;
 mod witness;
 mod written;
 

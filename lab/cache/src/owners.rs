@@ -2,14 +2,14 @@
 
 use crate::address::{self, Address};
 use crate::block::{Block, ProgramChange, Transaction};
-use crate::trace_file::TraceFile;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace,
 };
-use faultline_common::rpc::Rpc;
+use faultline_client::rpc::Rpc;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
 use crate::args::{AGAVE, PoliciesArgs};
-use crate::prepared::Prepared;
+use faultline_cache_prediction::prepared::Prepared;
 use faultline_cache_sim::cost::{Model, compile_times};
 use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
 use faultline_cache_sim::predict::Begin;

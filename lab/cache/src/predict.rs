@@ -1,6 +1,6 @@
 use crate::args::PredictArgs;
-use crate::prediction::{Counter, Prediction, Size, sizes};
-use crate::prepared::Prepared;
+use faultline_cache_prediction::prediction::{Counter, Prediction, Size, sizes};
+use faultline_cache_prediction::prepared::Prepared;
 use faultline_common::output::json;
 use faultline_text::{bytes, count, number, table};
 

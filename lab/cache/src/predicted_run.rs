@@ -1,4 +1,4 @@
-use crate::prediction::Range;
+use faultline_cache_prediction::prediction::Range;
 use faultline_cache_sim::interval::{Halves, Interval};
 use faultline_cache_sim::run::Start;
 use faultline_cache_sim::{Counts, Rule, Setting, Simulation, Trace};

@@ -1,10 +1,10 @@
 //! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
 use crate::args::FetchArgs;
-use crate::recorded::Recorded;
-use crate::trace_file::{TraceFile, path_of};
 use crate::written::{SlotLookups, ValidatorTrace};
 use anyhow::{Context, ensure};
+use faultline_cache_prediction::recorded::Recorded;
+use faultline_cache_prediction::trace_file::{TraceFile, path_of};
 use faultline_cache_sim::trace::{
     Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
 };

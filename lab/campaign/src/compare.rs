@@ -3,7 +3,7 @@
 
 use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
-use faultline_report::report::groups::by_key;
+use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, Scalar, releases};
 use faultline_stats::change::Detector;
 use faultline_stats::holm;

@@ -131,7 +131,7 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> 
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n<id>urn:faultline:campaign:{}</id>\n\
          <title>{name}</title>\n<updated>{updated}</updated>\n<author><name>faultline</name></author>\n<link href=\"index.html\"/>\n",
-        escaped(&faultline_report::report::cells::slug(&campaign.name)),
+        escaped(&faultline_pages::cells::slug(&campaign.name)),
     );
     for change in &changes {
         let word = change.mark.word();

@@ -7,13 +7,13 @@ use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
 use faultline_common::files::put;
-use faultline_report::render;
-use faultline_report::report::cells::{
+use faultline_pages::cells::{
     estimate, figure, known, missing, percent, section, table, text, without_missing, words,
 };
-use faultline_report::report::model::{
+use faultline_pages::model::{
     Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
 };
+use faultline_pages::render;
 use faultline_report::report::releases;
 use faultline_stats::change::FEWEST;
 use std::collections::BTreeSet;

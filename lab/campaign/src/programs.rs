@@ -3,7 +3,7 @@ use crate::store::ListedVersion;
 use anyhow::{Context as _, bail, ensure};
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
-use faultline_record::ran;
+use faultline_runner::record::ran;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;

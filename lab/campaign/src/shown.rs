@@ -3,7 +3,7 @@ use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
 use crate::work;
 use crate::{compare, page};
 use faultline_common::output::json;
-use faultline_report::export::{Columns, Values, named, write_columns};
+use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::{clean, table};
 use serde::Serialize;
 use std::path::Path;

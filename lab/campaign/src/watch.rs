@@ -2,9 +2,9 @@
 
 use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
+use faultline_client::{http, tls};
 use faultline_common::signals::Signals;
-use faultline_common::{http, tls};
-use faultline_record::ran;
+use faultline_runner::record::ran;
 use semver::Version;
 use serde::Deserialize;
 use std::fs::File;

@@ -4,9 +4,6 @@
 pub mod args;
 pub mod clock;
 pub mod files;
-pub mod http;
 pub mod output;
 pub mod progress;
-pub mod rpc;
 pub mod signals;
-pub mod tls;

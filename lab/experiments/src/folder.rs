@@ -1,6 +1,6 @@
 use super::journal;
 use super::schedule::Scheduled;
-use faultline_isolation::GroupName;
+use faultline_runner::isolation::GroupName;
 use sha2::{Digest, Sha256};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

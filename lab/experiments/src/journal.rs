@@ -36,7 +36,7 @@ pub enum Entry {
         file: PathBuf,
         /// Of the random order.
         seed: u64,
-        /// [`faultline_isolation::Launcher::name`].
+        /// [`faultline_runner::isolation::Launcher::name`].
         launcher: String,
         turns: Vec<Turn>,
     },

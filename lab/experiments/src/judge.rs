@@ -6,7 +6,7 @@ pub mod gaps;
 use super::outcome::Outcome;
 use super::plan::{Kind, Stop};
 use super::watch::StopReason;
-use faultline_isolation::{End, Evidence};
+use faultline_runner::isolation::{End, Evidence};
 use faultline_text::time;
 
 /// A shell returns 128 plus the signal of its child.

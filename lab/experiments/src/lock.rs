@@ -2,9 +2,9 @@
 
 use super::plan::{Begin, Lane, Plan};
 use anyhow::Context;
-use faultline_isolation::folders::{FolderLock, Purpose, lock_folder};
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
+use faultline_runner::isolation::folders::{FolderLock, Purpose, lock_folder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-use faultline_isolation::Evidence;
+use faultline_runner::isolation::Evidence;
 use serde::{Deserialize, Serialize};
 
 /// All except [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts.

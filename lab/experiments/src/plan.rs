@@ -9,7 +9,7 @@ pub use expand::{Expanded, Unknown, expand};
 pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 
-use faultline_isolation::{CpuSet, IoLimit, Limits};
+use faultline_runner::isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

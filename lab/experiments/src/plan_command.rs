@@ -12,7 +12,7 @@ use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
 use faultline_common::args::UsageError;
 use faultline_common::output::json;
-use faultline_isolation::Limits;
+use faultline_runner::isolation::Limits;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

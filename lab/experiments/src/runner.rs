@@ -16,7 +16,7 @@ use super::outcome::{Ending, Outcome, Validity};
 use super::plan::Plan;
 use super::schedule::Turn;
 use super::targets::{self, Target};
-use faultline_isolation::Evidence;
+use faultline_runner::isolation::Evidence;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use system::System;

@@ -14,7 +14,7 @@ use super::watch::{Now, Watch};
 use crate::args::StatusArgs;
 use faultline_common::clock;
 use faultline_common::output::json;
-use faultline_record::recorder::{DEFAULT_INTERVAL, progress};
+use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

@@ -3,8 +3,8 @@ use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
 use faultline_campaign::args::CampaignArgs;
 use faultline_experiments::args::ExperimentArgs;
-use faultline_record::args::{DoctorArgs, GateArgs, RecordArgs};
 use faultline_report::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
+use faultline_runner::record::args::{DoctorArgs, GateArgs, RecordArgs};
 use faultline_top::args::TopArgs;
 use std::path::PathBuf;
 

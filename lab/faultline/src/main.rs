@@ -11,8 +11,8 @@ use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::{print, say};
 use faultline_experiments::command as experiment;
-use faultline_record as record;
 use faultline_report::{export, info, merge, report_command};
+use faultline_runner::record;
 use faultline_top as top;
 use std::process::ExitCode;
 

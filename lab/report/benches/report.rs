@@ -66,7 +66,7 @@ fn once(files: &[PathBuf], out: &Path) -> [Duration; 4] {
     let read = begun.elapsed();
     let report = build(&runs, &Options::default());
     let built = begun.elapsed();
-    faultline_report::render::write(&report, out, true).expect("a report");
+    faultline_pages::render::write(&report, out, true).expect("a report");
     let all = begun.elapsed();
     [read, built - read, all - built, all]
 }

@@ -1,59 +1,17 @@
-mod csv;
-mod parquet;
 mod rows;
-mod table;
 mod wide;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
-use csv::CsvWriter;
 use faultline_common::files::TempFile;
-use faultline_recording::schema::{Kind, TABLES};
+use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
+use faultline_recording::schema::TABLES;
 use faultline_recording::{Error, Recording};
-use parquet::ParquetWriter;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use table::{Layout, TableWriter};
-
-pub use table::Values;
 
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
-
-/// A table in memory: its columns with their names.
-pub type Columns = Vec<(String, Values)>;
-
-pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
-    let columns = columns.into_iter();
-    columns
-        .map(|(name, values)| (name.to_owned(), values))
-        .collect()
-}
-
-/// Writes a table as a Parquet file, which replaces another only when it is whole.
-///
-/// # Errors
-/// What the system says, with the path; columns of other lengths.
-pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
-    let named = || path.display().to_string();
-    let kind = |values: &Values| match values {
-        Values::Integer(_) => Kind::Integer,
-        Values::Real(_) => Kind::Real,
-        Values::Text(_) => Kind::Text,
-    };
-    let heads = columns.iter();
-    let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), kind(values))));
-    let part = TempFile::create(path).with_context(named)?;
-    let out = BufWriter::new(part.file().try_clone().with_context(named)?);
-    let write = || {
-        let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
-        let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
-        writer.chunk(&values)?;
-        writer.finish()
-    };
-    write().with_context(named)?;
-    part.finish(path).with_context(named)
-}
 
 struct Job {
     from: PathBuf,
@@ -158,7 +116,7 @@ fn export(
 ) -> anyhow::Result<u64> {
     let part = TempFile::create(path)?;
     let spec = TABLES.iter().find(|spec| spec.name == table);
-    let columns: Vec<(String, Kind)> = match spec {
+    let columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
             let names = spec.columns.iter().map(|column| column.name.to_owned());
             names.zip(rows::kinds(recording, spec)?).collect()
@@ -166,7 +124,7 @@ fn export(
         None => wide::columns(recording)?,
     };
     let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
-    let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+    let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
     let to = writer(recording, &part, table, layout, format)?;
     let rows = match spec {
         Some(spec) => rows::write(recording, spec, &kinds, to)?,

@@ -6,7 +6,6 @@ pub mod export;
 pub mod info;
 pub mod measure;
 pub mod merge;
-pub mod render;
 pub mod report;
 pub mod report_command;
 pub mod run;

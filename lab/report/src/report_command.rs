@@ -1,5 +1,4 @@
 use crate::args::ReportArgs;
-use crate::render;
 use crate::report::{self, DEFAULT, Options, SCALARS};
 use crate::run::{self, Run};
 use anyhow::{Context as _, anyhow, bail};
@@ -27,7 +26,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
         .out
         .clone()
         .unwrap_or_else(|| Path::new(OUT).to_owned());
-    let written = render::write(&report, &out, args.force)?;
+    let written = faultline_pages::render::write(&report, &out, args.force)?;
     Ok(format!(
         "{}\n{}\n",
         clean(&report.verdict.headline),

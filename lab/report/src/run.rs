@@ -14,7 +14,7 @@ pub(crate) use load::load_evidence;
 pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
 
-use faultline_cache::prediction::{self, Prediction};
+use faultline_cache_prediction::prediction::{self, Prediction};
 use faultline_phase::Rules;
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,

@@ -3,7 +3,7 @@
 mod key_kind;
 
 use super::error::WebError;
-use faultline_file_version::FileVersion;
+use faultline_kernel::FileVersion;
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;

@@ -1,7 +1,7 @@
 use super::outcome::{ClassRow, FetchTable, Outcome};
 use super::tables;
-use faultline_report::export::{Columns, Values, named};
-use faultline_report::render::plain;
+use faultline_pages::export::{Columns, Values, named};
+use faultline_pages::render::plain;
 use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@
 
 use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
-use faultline_file_version::FileVersion;
+use faultline_kernel::FileVersion;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 use super::{ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
-use faultline_report::report::cells::{figure, known, number, row, section, table};
-use faultline_report::report::groups::distinct;
-use faultline_report::report::model::{
+use faultline_pages::cells::{figure, known, number, row, section, table};
+use faultline_pages::groups::distinct;
+use faultline_pages::model::{
     Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Table, Verdict,
     VerdictKind,
 };

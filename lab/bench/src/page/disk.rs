@@ -1,7 +1,7 @@
 use super::paragraphs;
 use crate::disk::{self, Disk, Space};
-use faultline_report::report::cells::{figure, number, row, table, words};
-use faultline_report::report::model::{BarSeries, Bars, Block, Cell, Chart};
+use faultline_pages::cells::{figure, number, row, table, words};
+use faultline_pages::model::{BarSeries, Bars, Block, Cell, Chart};
 
 pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {

@@ -1,7 +1,7 @@
 use crate::encoding::p_value;
 use crate::results::{Latency, Results};
-use faultline_report::report::cells::{number, table, words};
-use faultline_report::report::model::{Block, Cell, Table};
+use faultline_pages::cells::{number, table, words};
+use faultline_pages::model::{Block, Cell, Table};
 
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let Some((reference, others)) = results.header.arms.split_first() else {

@@ -1,8 +1,8 @@
 use super::ids;
 use crate::compare::{Compared, comparisons, crossing, interval_words};
 use crate::results::{Results, ms};
-use faultline_report::report::cells::figure;
-use faultline_report::report::model::{
+use faultline_pages::cells::figure;
+use faultline_pages::model::{
     BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
 };
 use faultline_stats::crossover::Crossover;

@@ -1,8 +1,8 @@
 use super::paragraphs;
 use crate::nodes::{loads, routed};
 use crate::results::Results;
-use faultline_report::report::cells::{known, number, table, words};
-use faultline_report::report::model::Block;
+use faultline_pages::cells::{known, number, table, words};
+use faultline_pages::model::Block;
 
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let columns = [

@@ -2,7 +2,7 @@ use crate::compare::compared;
 use crate::plan_file::joined;
 use crate::report_tables as tables;
 use crate::results::Results;
-use faultline_report::report::model::Block;
+use faultline_pages::model::Block;
 
 /// Empty with only one request.
 pub(super) fn study(results: &Results) -> Vec<Block> {

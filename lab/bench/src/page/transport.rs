@@ -1,8 +1,8 @@
 use super::paragraphs;
 use crate::results::Results;
 use crate::transport::sentences;
-use faultline_report::report::cells::{number, row, table};
-use faultline_report::report::model::Block;
+use faultline_pages::cells::{number, row, table};
+use faultline_pages::model::Block;
 
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;

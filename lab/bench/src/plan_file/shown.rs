@@ -1,7 +1,7 @@
 use crate::compare::compared;
 use crate::report_tables as tables;
 use crate::results::{CellHead, Results, Sample};
-use faultline_report::render::plain;
+use faultline_pages::render::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

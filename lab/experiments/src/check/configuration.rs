@@ -1,5 +1,5 @@
 use crate::plan::Plan;
-use faultline_record::output_of;
+use faultline_runner::record::output_of;
 use faultline_text::parse_time;
 use std::path::Path;
 use std::time::Duration;

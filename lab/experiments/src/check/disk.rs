@@ -1,7 +1,7 @@
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
-use faultline_record::recorder::DEFAULT_INTERVAL;
+use faultline_runner::record::recorder::DEFAULT_INTERVAL;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

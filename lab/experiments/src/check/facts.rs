@@ -1,6 +1,6 @@
 use crate::host::HostFinding;
-use faultline_isolation::{Abilities, CpuSet};
 use faultline_kernel::LevelMemory;
+use faultline_runner::isolation::{Abilities, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;

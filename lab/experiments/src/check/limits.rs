@@ -1,8 +1,8 @@
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
-use faultline_isolation::Abilities;
 use faultline_kernel::Level;
+use faultline_runner::isolation::Abilities;
 use std::collections::BTreeSet;
 
 const CGROUP_V1: &str = "cgroup v1";

@@ -2,7 +2,7 @@
 //! slots.
 
 use crate::plan::{Arm, Kind, Lane, Plan, expand};
-use faultline_isolation::CpuSet;
+use faultline_runner::isolation::CpuSet;
 use std::collections::BTreeSet;
 
 /// The CPU is an index into those that the process may use.

@@ -1,7 +1,7 @@
 use super::facts::Stake;
 use super::keypair::public_key;
 use crate::plan::{Cluster, Kind, Plan, Workload};
-use faultline_common::rpc::{RetryPolicy, Rpc};
+use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;

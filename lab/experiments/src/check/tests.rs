@@ -1,8 +1,8 @@
 use super::*;
 use crate::host::HostFinding;
 use crate::plan::parse;
-use faultline_isolation::{Abilities, CpuSet};
 use faultline_kernel::{Level, LevelMemory};
+use faultline_runner::isolation::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

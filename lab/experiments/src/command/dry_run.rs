@@ -1,8 +1,8 @@
 use crate::lock;
 use crate::plan::{Begin, Lane, Plan};
 use faultline_common::output::print;
-use faultline_isolation::folders::{self, Cleared, LISTED};
 use faultline_kernel::HostRoot;
+use faultline_runner::isolation::folders::{self, Cleared, LISTED};
 use faultline_text::{bytes, count};
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn more(what: &str, many: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_isolation::folders::RetainedEntry;
+    use faultline_runner::isolation::folders::RetainedEntry;
 
     #[test]
     fn every_file_is_named_up_to_a_limit_that_is_told() {

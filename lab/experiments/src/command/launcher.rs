@@ -4,8 +4,8 @@ use crate::plan::{Plan, Severity};
 use crate::plan_command;
 use anyhow::bail;
 use faultline_common::output::say;
-use faultline_isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use faultline_kernel::HostRoot;
+use faultline_runner::isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use std::path::Path;
 
 /// Exists if systemd is PID 1.

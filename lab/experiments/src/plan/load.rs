@@ -7,8 +7,8 @@ use super::{
     Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder,
     ReportRules, Rule, Severity, Stop, Workload,
 };
-use faultline_isolation::CpuSet;
 use faultline_report::report::{SCALARS, scalar};
+use faultline_runner::isolation::CpuSet;
 use faultline_settings::{
     ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
 };

@@ -3,9 +3,9 @@ use super::search::{self, Search};
 use super::{Counted, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
+use faultline_pages::groups::by_key;
+use faultline_pages::model::Caveat;
 use faultline_report::report::ReportContext;
-use faultline_report::report::groups::by_key;
-use faultline_report::report::model::Caveat;
 
 const NAMED: usize = 8;
 const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \

@@ -2,8 +2,8 @@
 
 use crate::outcome::{Ending, Outcome};
 use crate::plan::{Arm, Kind};
-use faultline_isolation::{End, Evidence};
 use faultline_report::run::FromExperiment;
+use faultline_runner::isolation::{End, Evidence};
 
 pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
     let (kept_up, why) = answer(&ending.outcome, kind);

@@ -2,8 +2,8 @@ use super::Experiment;
 use super::from_experiment::words;
 use crate::journal::{Attempt, RunAttempt};
 use crate::schedule::{Scheduled, Turn};
-use faultline_report::report::cells::{count, duration, known, missing, table};
-use faultline_report::report::model::{Cell, Table};
+use faultline_pages::cells::{count, duration, known, missing, table};
+use faultline_pages::model::{Cell, Table};
 use faultline_text::moment;
 
 const MOST: usize = 1000;

@@ -7,10 +7,8 @@ use crate::journal::SearchLog;
 use crate::plan::{self, Cluster};
 use crate::schedule::Scheduled;
 use crate::search::{Evidence, Line, Verdict};
-use faultline_report::report::cells::{
-    self, figure, known, number, table, text, without_missing, words,
-};
-use faultline_report::report::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
+use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
+use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_text::moment;

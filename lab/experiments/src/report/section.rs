@@ -2,10 +2,8 @@ use super::from_experiment::words;
 use super::{Counted, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
-use faultline_report::report::cells::{
-    self, GIB, count, known, number, table, text, without_missing,
-};
-use faultline_report::report::model::{Block, Cell, Section, Table};
+use faultline_pages::cells::{self, GIB, count, known, number, table, text, without_missing};
+use faultline_pages::model::{Block, Cell, Section, Table};
 
 pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
     let mut blocks = vec![

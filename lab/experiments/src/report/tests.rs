@@ -2,9 +2,9 @@ use super::*;
 use crate::journal::{Entry, Line, Step};
 use crate::outcome::Outcome;
 use crate::schedule::Turn;
-use faultline_isolation::Evidence;
-use faultline_report::report::model::{Block, Cell, Report, Table};
+use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
+use faultline_runner::isolation::Evidence;
 use std::collections::BTreeMap;
 
 /// An experiment with two arms of memory and what is written down of it.

@@ -7,8 +7,8 @@ use crate::judge::{self, EndFacts, cache};
 use crate::outcome::{Ending, Outcome, Validity};
 use crate::watch::Watch;
 use anyhow::Context;
-use faultline_isolation::Evidence;
-use faultline_record::recorder::DEFAULT_INTERVAL;
+use faultline_runner::isolation::Evidence;
+use faultline_runner::record::recorder::DEFAULT_INTERVAL;
 use faultline_text::time;
 use std::time::Duration;
 

@@ -16,10 +16,10 @@ use anyhow::Context;
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
-use faultline_isolation::{Launcher, cold, folders};
 use faultline_kernel::HostRoot;
-use faultline_record::recorder::progress;
 use faultline_recording::{Progress, Recording, TickRow};
+use faultline_runner::isolation::{Launcher, cold, folders};
+use faultline_runner::record::recorder::progress;
 use faultline_text::{bytes, count};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -59,7 +59,8 @@ impl System for Real {
     }
 
     fn boot(&self) -> String {
-        faultline_isolation::host::boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
+        faultline_runner::isolation::host::boot_id(&self.root)
+            .unwrap_or_else(|| "unknown".to_owned())
     }
 
     fn wait(&mut self, at_most: Duration) {
@@ -99,7 +100,7 @@ impl System for Real {
 
     fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
         let looks = plan.host.busy_cpus.severity != Severity::Ignore;
-        let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
+        let used = faultline_runner::isolation::host::cpu_use(&self.root).filter(|_| looks);
         let before = used.map(|used| (used, clock::uptime()));
         while before
             .as_ref()
@@ -109,7 +110,7 @@ impl System for Real {
             self.wait(PIECE);
         }
         let busy = before.and_then(|(before, at)| {
-            let after = faultline_isolation::host::cpu_use(&self.root)?;
+            let after = faultline_runner::isolation::host::cpu_use(&self.root)?;
             before.busy_until(&after, clock::uptime().saturating_sub(at))
         });
         let groups = self.launcher.leftovers(scope)?;

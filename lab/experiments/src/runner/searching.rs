@@ -2,7 +2,7 @@ use super::system::Observer;
 use crate::plan::{Plan, Search};
 use crate::search::{Answer, Machine, Reading};
 use anyhow::Context;
-use faultline_isolation::{Evidence, Launched};
+use faultline_runner::isolation::{Evidence, Launched};
 use std::time::Duration;
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);

@@ -6,8 +6,8 @@ use crate::plan::{Lane, Plan};
 use crate::search::Reading;
 use crate::targets::Target;
 use crate::watch::Now;
-use faultline_isolation::{End, GroupName, Launcher};
 use faultline_recording::{Progress, TickRow};
+use faultline_runner::isolation::{End, GroupName, Launcher};
 use std::path::Path;
 use std::time::Duration;
 

@@ -9,9 +9,11 @@ use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
 use anyhow::Context;
-use faultline_isolation::{End, Evidence, Launched};
-use faultline_record::gate_text;
-use faultline_record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_runner::isolation::{End, Evidence, Launched};
+use faultline_runner::record::gate_text;
+use faultline_runner::record::recorder::{
+    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -83,7 +83,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
             let end_text = Ending {
                 outcome: outcome.clone(),
                 validity: run.validity.clone().unwrap_or_default(),
-                evidence: faultline_isolation::Evidence::default(),
+                evidence: faultline_runner::isolation::Evidence::default(),
                 notes: Vec::new(),
                 stopped_unix_ns: None,
             };

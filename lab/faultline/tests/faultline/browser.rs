@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::sample;
-use faultline_report::render;
-use faultline_report::report::model::Report;
+use faultline_pages::model::Report;
+use faultline_pages::render;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 use faultline_testkit::eventually::eventually_seeing;
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{Entry, Line, Step};
 use faultline_experiments::outcome::{Ending, Outcome, Validity};
 use faultline_experiments::schedule::{Scheduled, Turn};
-use faultline_isolation::{Evidence, Pressure};
+use faultline_runner::isolation::{Evidence, Pressure};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

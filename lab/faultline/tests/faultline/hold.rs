@@ -7,7 +7,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::proc::is_alive;
 use std::ffi::OsString;

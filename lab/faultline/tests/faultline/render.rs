@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::support::sample;
-use faultline_report::render::{self, csv, html, markdown, style::SeriesStyles, svg};
-use faultline_report::report::model::*;
+use faultline_pages::model::*;
+use faultline_pages::render::{self, csv, html, markdown, style::SeriesStyles, svg};
 use sha2::{Digest as _, Sha256};
 
 fn files(report: &Report) -> BTreeMap<String, String> {
@@ -588,7 +588,7 @@ fn the_charting_library_is_the_one_its_makers_published() {
     for (name, sum) in published {
         let bytes = std::fs::read(
             Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../report/assets/vendor")
+                .join("../pages/assets/vendor")
                 .join(name),
         )
         .unwrap();
@@ -610,7 +610,7 @@ fn no_asset_can_end_the_element_it_is_put_into() {
     ] {
         let text = std::fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../report/assets")
+                .join("../pages/assets")
                 .join(name),
         )
         .unwrap();
@@ -623,7 +623,7 @@ fn colours_of_files_are_those_of_the_page_in_light() {
     let asset = |name: &str| {
         std::fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../report/assets")
+                .join("../pages/assets")
                 .join(name),
         )
         .unwrap()

@@ -10,9 +10,9 @@
 mod ends;
 
 use clap::Parser;
+use faultline_pages::model::{Block, Cell, Chart, Report, Table, VerdictKind};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_report::args::ReportArgs;
-use faultline_report::report::model::{Block, Cell, Chart, Report, Table, VerdictKind};
 use faultline_report::report::{Options, ReportContext, build, build_with_context};
 use faultline_report::run::{
     FromExperiment, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load,

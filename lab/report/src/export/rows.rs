@@ -1,18 +1,22 @@
-use super::table::{TableWriter, Values, chunk_rows};
+use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
 use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
 
 /// A column with reals or counts beyond 2^63 is real throughout.
-pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind>, Error> {
-    let mut kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
+pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Type>, Error> {
+    let mut kinds: Vec<Type> = table
+        .columns
+        .iter()
+        .map(|column| type_of(column.kind))
+        .collect();
     recording.rows(
         table.name,
         chunk_rows(kinds.len()),
         |rows: &[Row]| -> Result<(), Error> {
             for row in rows {
                 for (kind, cell) in kinds.iter_mut().zip(row) {
-                    if let (Kind::Integer, Cell::Real(_)) = (*kind, cell) {
-                        *kind = Kind::Real;
+                    if let (Type::Integer, Cell::Real(_)) = (*kind, cell) {
+                        *kind = Type::Real;
                     }
                 }
             }
@@ -22,10 +26,18 @@ pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind
     Ok(kinds)
 }
 
+pub(super) fn type_of(kind: Kind) -> Type {
+    match kind {
+        Kind::Integer => Type::Integer,
+        Kind::Real => Type::Real,
+        Kind::Text => Type::Text,
+    }
+}
+
 pub(super) fn write(
     recording: &Recording,
     table: &TableSpec,
-    kinds: &[Kind],
+    kinds: &[Type],
     mut to: Box<dyn TableWriter>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;

@@ -1,16 +1,16 @@
 //! One row per tick, joined with all tables that have at most one row per tick.
 
-use super::rows::{kinds, push};
-use super::table::{TableWriter, Values, chunk_rows};
-use faultline_recording::schema::{Kind, TABLES, TableColumn};
+use super::rows::{kinds, push, type_of};
+use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
+use faultline_recording::schema::{TABLES, TableColumn};
 use faultline_recording::{Cell, Error, Recording, Row, Table};
 
 const TICK: &str = "tick";
 
-pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Kind)>, Error> {
-    let mut all: Vec<(String, Kind)> = tick_columns()
+pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Type)>, Error> {
+    let mut all: Vec<(String, Type)> = tick_columns()
         .iter()
-        .map(|column| (column.name.to_owned(), column.kind))
+        .map(|column| (column.name.to_owned(), type_of(column.kind)))
         .collect();
     for spec in TABLES
         .iter()
@@ -33,7 +33,7 @@ fn tick_columns() -> &'static [TableColumn] {
 /// Returns the number of ticks. The columns of a table without a sample of a tick are NULL.
 pub(super) fn write(
     recording: &Recording,
-    kinds: &[Kind],
+    kinds: &[Type],
     mut to: Box<dyn TableWriter>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;

@@ -3,7 +3,7 @@ use super::cells::{
 };
 use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{Subject, Subjects};
-use faultline_cache::prediction::{Counter, Prediction, Range, Size};
+use faultline_cache_prediction::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
 
 const MIB: f64 = 1_048_576.0;

@@ -332,7 +332,7 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     let run = subject.run;
     let caveat_text = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
-        format!("{} at {}", super::cells::clock_step(step), moment(at))
+        format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
     let all: Vec<String> = run
         .clock_steps

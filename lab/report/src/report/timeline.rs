@@ -1,9 +1,9 @@
-use super::cells::clock_step;
+use super::cells::duration;
 use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
 use crate::measure::lifecycle::broken;
 use crate::measure::{PhaseSpan, Span};
-use crate::run::Run;
+use crate::run::{ClockStep, Run};
 
 const POINTS: usize = 2000;
 
@@ -286,5 +286,39 @@ fn mark_name(detail: &str) -> String {
         "mark".to_owned()
     } else {
         short
+    }
+}
+
+/// `set forward by 1 h`, `set back by 12.5 s`.
+pub(crate) fn clock_step(step: &ClockStep) -> String {
+    let direction = if step.seconds < 0.0 {
+        "back"
+    } else {
+        "forward"
+    };
+    let long = duration(step.seconds.abs());
+    format!(
+        "set {direction} by {}",
+        long.strip_suffix(" 00 min")
+            .or_else(|| long.strip_suffix(" 00 s"))
+            .unwrap_or(&long)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_step_names_its_direction_and_duration() {
+        let set = |seconds| clock_step(&ClockStep { at: 0.0, seconds });
+        assert_eq!(
+            [set(3600.0), set(-120.0), set(-12.5)],
+            [
+                "set forward by 1 h",
+                "set back by 2 min",
+                "set back by 12.5 s"
+            ]
+        );
     }
 }

@@ -3,7 +3,7 @@ use crate::address::Address;
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use faultline_common::{http, tls};
+use faultline_client::{http, tls};
 use faultline_net::unrequested_coding;
 use faultline_status::{Status, VERSION};
 use serde::Deserialize;

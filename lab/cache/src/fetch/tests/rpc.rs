@@ -1,6 +1,6 @@
 //! How a node is asked, good or not.
 
-use faultline_common::rpc::{RetryPolicy, Rpc, RpcError};
+use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 use super::super::Arm;
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
-use faultline_isolation::{CpuSet, IoLimit};
+use faultline_runner::isolation::{CpuSet, IoLimit};
 use faultline_settings::{ConfigErrors, Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::Cluster;
-use faultline_isolation::CpuSet;
+use faultline_runner::isolation::CpuSet;
 use proptest::prelude::*;
 
 const SMALL: &str = r#"

@@ -1,7 +1,7 @@
 use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::PublicKey;
-use faultline_isolation::CpuSet;
+use faultline_runner::isolation::CpuSet;
 use faultline_settings::{ConfigErrors, Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;

@@ -5,7 +5,7 @@ use crate::journal::{Entry, JournalState, Line, Step};
 use crate::outcome::{Ending, Validity};
 use crate::plan;
 use crate::schedule::{Scheduled, Turn};
-use faultline_isolation::Evidence;
+use faultline_runner::isolation::Evidence;
 use std::path::{Path, PathBuf};
 
 /// What became of a run: `-` not begun, `f` failed, `c` completed, `o` out of memory, `x` exited, `h` no progress, `n` never

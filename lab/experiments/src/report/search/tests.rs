@@ -4,8 +4,8 @@ use crate::journal::{Entry, JournalState, Line as Written};
 use crate::outcome::{Ending, Outcome as Ended, Validity};
 use crate::schedule::Turn;
 use crate::search::{Answer, Confirmed, Memory, Outcome};
-use faultline_isolation::Evidence as Kernel;
-use faultline_report::render;
+use faultline_pages::render;
+use faultline_runner::isolation::Evidence as Kernel;
 use std::path::{Path, PathBuf};
 
 const GIB: u64 = 1 << 30;

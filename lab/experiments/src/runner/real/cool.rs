@@ -1,5 +1,5 @@
 use crate::runner::system::CacheDropped;
-use faultline_isolation::cold::Residency;
+use faultline_runner::isolation::cold::Residency;
 use faultline_text::bytes;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
 pub(super) fn cooled(
     dropped: String,
-    found: Result<Residency, faultline_isolation::Error>,
+    found: Result<Residency, faultline_runner::isolation::Error>,
 ) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
@@ -28,7 +28,7 @@ pub(super) fn cooled(
 /// Every run should find its program cached.
 pub(super) fn program(
     file: &Path,
-    read: Result<u64, faultline_isolation::Error>,
+    read: Result<u64, faultline_runner::isolation::Error>,
 ) -> Option<String> {
     let error = read.err()?;
     Some(format!(
@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_looked_at_is_not_called_cold() {
-        let error = faultline_isolation::Error::Refused("fincore is not installed".to_owned());
+        let error =
+            faultline_runner::isolation::Error::Refused("fincore is not installed".to_owned());
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }

@@ -3,10 +3,10 @@ use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
 use crate::runner::system::{Order, Recorder};
 use anyhow::{Context, anyhow, bail};
-use faultline_common::http;
+use faultline_client::http;
 use faultline_common::output::say;
-use faultline_isolation::{End, Job, Launched, Launcher, Limits};
-use faultline_record::recorder::{
+use faultline_runner::isolation::{End, Job, Launched, Launcher, Limits};
+use faultline_runner::record::recorder::{
     self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
     ReadyFile, Target, Task, describe_end, polls_to_write, progress,
 };

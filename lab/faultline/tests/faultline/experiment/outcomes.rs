@@ -4,8 +4,8 @@ use super::scene::{Scene, said};
 use faultline_experiments::folder::{OUTPUT, OWN};
 use faultline_experiments::journal::{Entry, Step};
 use faultline_experiments::outcome::Outcome;
-use faultline_isolation::End;
 use faultline_recording::Recording;
+use faultline_runner::isolation::End;
 
 /// One arm each for all that can become of a program.
 const SCRIPT: &str = r#"

@@ -12,10 +12,10 @@ use faultline_experiments::runner::system::{
 use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
-use faultline_isolation::{
+use faultline_recording::{Progress, TickRow};
+use faultline_runner::isolation::{
     Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits,
 };
-use faultline_recording::{Progress, TickRow};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 use super::{blocks, chart, fixture, near, table};
 use faultline_metrics::metrics::validator;
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
+use faultline_pages::model::{Block, Cell, Chart, Report};
 use faultline_recording::{
     CostTrackerPoint, NewProcess, NewSession, Opening, Point, ReplaySlotPoint, Writer,
 };
-use faultline_report::report::model::{Block, Cell, Chart, Report};
 use faultline_report::report::{Options, build};
 use faultline_report::run::{Event, Run, Signal, load};
 use std::sync::Arc;

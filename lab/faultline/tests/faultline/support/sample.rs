@@ -1,6 +1,6 @@
 //! Reports to render: a rich one with every kind of block and texts that mean harm, and the smallest.
 
-use faultline_report::report::model::*;
+use faultline_pages::model::*;
 
 const GIB: f64 = 1_073_741_824.0;
 /// Closes a script, an attribute and a comment, and turns the direction of writing.

@@ -1,0 +1,8 @@
+//! Predicts the program cache of a recorded run at other sizes.
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod prediction;
+pub mod prepared;
+pub mod recorded;
+pub mod trace_file;

@@ -1,0 +1,230 @@
+use anyhow::{Context, bail};
+use faultline_agave::version::Version;
+use faultline_cache_sim::cost::Observed;
+use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Phases of a validator that has replayed before.
+const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
+const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
+
+#[derive(Debug)]
+pub struct Recorded {
+    pub version: Option<String>,
+    /// `None` if the size was not set.
+    pub entries: Option<u64>,
+    /// Whether the cache was empty when the recording began.
+    pub from_start: bool,
+    /// Slots with counters of the cache and of the replay.
+    pub observed: Vec<Observed>,
+    /// Transactions of all replayed slots, in order.
+    pub slots: Vec<(u64, u64)>,
+    pub own: BTreeSet<u64>,
+    /// Replay time, summed over threads; `None` if a part is unknown.
+    pub replay_us: Option<f64>,
+    /// From `--expected-genesis-hash`; it identifies the cluster.
+    pub genesis: Option<String>,
+    pub serves_rpc: bool,
+}
+
+impl Recorded {
+    /// Fails without program cache data, and for several validators.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let recording = Recording::open(path)?;
+        let shown = path.display();
+        let cache = by_slot(&recording.program_cache_points()?);
+        let replay = recording.replay_slot_points()?;
+        if cache.is_empty() || replay.is_empty() {
+            let missing = if cache.is_empty() {
+                "loaded-programs-cache-stats"
+            } else {
+                "replay-slot-stats"
+            };
+            bail!(
+                "{shown} has no datapoints {missing}, so nothing of the program cache can be predicted from it: \
+                 was SOLANA_METRICS_CONFIG of the validator set to the daemon's address?"
+            );
+        }
+        let manifest = manifest(&recording, path)?;
+        let entries = manifest["environment"]["values"][ENTRIES]
+            .as_str()
+            .map(|text| text.trim().parse())
+            .transpose()
+            .with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
+        let ticks = recording.ticks()?;
+        let phase = ticks
+            .iter()
+            .find_map(|tick| tick.process.and(tick.phase.as_deref()));
+        let slots: BTreeMap<u64, u64> = replay
+            .iter()
+            .filter_map(|point| Some((point.slot?, point.total_transactions?)))
+            .collect();
+        let leader = |point: &faultline_recording::CostTrackerPoint| {
+            point.bank_slot.filter(|_| point.is_leader == Some(true))
+        };
+        let arguments: Vec<&str> = manifest["arguments"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|argument| argument.as_str())
+            .collect();
+        Ok(Recorded {
+            version: manifest["validator"]["version"]
+                .as_str()
+                .map(ToOwned::to_owned),
+            entries,
+            from_start: phase.is_some_and(|phase| !PHASES_AFTER_REPLAY.contains(&phase)),
+            observed: observed(&cache, &replay),
+            slots: slots.into_iter().collect(),
+            own: recording
+                .cost_tracker_points()?
+                .iter()
+                .filter_map(leader)
+                .collect(),
+            replay_us: replay_us(&replay),
+            genesis: expected_genesis(&arguments),
+            serves_rpc: arguments.contains(&"--full-rpc-api"),
+        })
+    }
+
+    /// The Agave version in the validator; for Frankendancer the embedded one.
+    pub fn agave(&self) -> Option<String> {
+        let version = self.version.as_deref()?;
+        Some(agave(version))
+    }
+}
+
+/// Of the validator, or of the last process; null without processes.
+fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Value> {
+    let processes = recording.processes()?;
+    let validators: Vec<_> = processes
+        .iter()
+        .filter(|process| process.manifest["validator"].is_object())
+        .collect();
+    let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
+    pids.dedup();
+    if pids.len() > 1 {
+        bail!(
+            "{} has {} validator processes, and the cache begins anew with each: record one",
+            path.display(),
+            pids.len()
+        );
+    }
+    let last = validators.last().copied().or(processes.last());
+    Ok(last.map_or(serde_json::Value::Null, |process| process.manifest.clone()))
+}
+
+fn expected_genesis(arguments: &[&str]) -> Option<String> {
+    const OPTION: &str = "--expected-genesis-hash";
+    let at = arguments
+        .iter()
+        .position(|argument| argument.starts_with(OPTION))?;
+    let joined = arguments.get(at)?.strip_prefix(OPTION)?.strip_prefix('=');
+    joined
+        .or(arguments.get(at + 1).copied())
+        .map(ToOwned::to_owned)
+}
+
+/// The Agave version that applies. An invalid text stays as it is, so that the error names it.
+pub fn agave(version: &str) -> String {
+    match Version::parse(version) {
+        Ok(parsed) => {
+            let (major, minor, patch) = parsed.agave();
+            format!("{major}.{minor}.{patch}")
+        }
+        Err(_) => version.to_owned(),
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counters {
+    misses: u64,
+    evictions: u64,
+    reloads: u64,
+    insertions: u64,
+}
+
+/// Sums deltas of the same slot. Points without a slot or a counter are left out.
+fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
+    let mut slots: BTreeMap<u64, Counters> = BTreeMap::new();
+    for point in points {
+        let counters = || {
+            Some((
+                point.slot?,
+                point.misses?,
+                point.evictions?,
+                point.reloads?,
+                point.insertions?,
+            ))
+        };
+        let Some((slot, misses, evictions, reloads, insertions)) = counters() else {
+            continue;
+        };
+        let sum = slots.entry(slot).or_default();
+        sum.misses = sum.misses.saturating_add(misses);
+        sum.evictions = sum.evictions.saturating_add(evictions);
+        sum.reloads = sum.reloads.saturating_add(reloads);
+        sum.insertions = sum.insertions.saturating_add(insertions);
+    }
+    slots
+}
+
+fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
+    let mut slots = BTreeMap::new();
+    for point in replay {
+        let both = || {
+            let slot = point.slot?;
+            let counters = cache.get(&slot)?;
+            let parts = [
+                point.register_syscalls_us,
+                point.load_elf_us,
+                point.verify_code_us,
+                point.jit_compile_us,
+            ];
+            Some(Observed {
+                slot,
+                transactions: point.total_transactions?,
+                misses: counters.misses,
+                evictions: counters.evictions,
+                reloads: counters.reloads,
+                insertions: counters.insertions,
+                compile_us: parts.into_iter().sum(),
+                cache_us: point.program_cache_us,
+            })
+        };
+        slots.extend(both().map(|observed| (observed.slot, observed)));
+    }
+    slots.into_values().collect()
+}
+
+fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
+    let of = |point: &ReplaySlotPoint| {
+        let rest = point.filter_executable_us.unwrap_or(0);
+        let parts = [
+            point.program_cache_us?,
+            point.load_us?,
+            point.execute_us?,
+            point.store_us?,
+            rest,
+        ];
+        Some(parts.iter().map(|part| *part as f64).sum::<f64>())
+    };
+    replay.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expected_genesis_hash_is_found_in_both_spellings() {
+        let of = |arguments: &[&str]| expected_genesis(arguments);
+        assert_eq!(
+            of(&["x", "--expected-genesis-hash", "a", "y"]).as_deref(),
+            Some("a")
+        );
+        assert_eq!(of(&["--expected-genesis-hash=b"]).as_deref(), Some("b"));
+        assert_eq!(of(&["--ledger", "l"]), None);
+    }
+}

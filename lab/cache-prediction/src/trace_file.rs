@@ -1,0 +1,125 @@
+use anyhow::{Context, bail};
+use faultline_cache_sim::trace::{Meta, SetNumbers, Trace};
+use faultline_cache_sim::{Error, file};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Errors of a file system without space, for anyone or for this user or process.
+const DISK_FULL: [ErrorKind; 3] = [
+    ErrorKind::StorageFull,
+    ErrorKind::QuotaExceeded,
+    ErrorKind::FileTooLarge,
+];
+
+pub fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
+}
+
+pub fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
+    let shown = path.display();
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let run = run.display();
+            bail!(
+                "{shown} is missing: `faultline cache fetch {run} --rpc URL --out {shown}` makes it from public blocks"
+            )
+        }
+        opened => opened.with_context(|| shown.to_string())?,
+    };
+    file::read(BufReader::new(file)).with_context(|| shown.to_string())
+}
+
+pub struct TraceFile {
+    pub trace: Trace,
+    pub sets: SetNumbers,
+    writer: file::Writer<BufWriter<File>>,
+    path: PathBuf,
+}
+
+impl TraceFile {
+    /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
+    /// in use.
+    pub fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => {
+                Self::continued(file, &meta, path).with_context(|| path.display().to_string())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Self::begun(path, Trace::new(meta))
+            }
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+
+    pub fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
+        let file = File::create_new(path).with_context(|| path.display().to_string())?;
+        lock(&file).with_context(|| path.display().to_string())?;
+        let begun = file::Writer::new(BufWriter::new(file), &trace)
+            .and_then(|mut writer| writer.write(&trace).map(|()| writer));
+        match begun {
+            Ok(writer) => Ok(TraceFile {
+                sets: SetNumbers::of(&trace),
+                trace,
+                writer,
+                path: path.to_owned(),
+            }),
+            Err(error) => {
+                // It cannot be continued without its header. This command created it, and it is
+                // empty.
+                let _ = std::fs::remove_file(path);
+                Err(not_written(error, path))
+            }
+        }
+    }
+
+    fn continued(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
+        lock(&file)?;
+        let records = file::read_whole_records(BufReader::new(&file))?;
+        let was = records.trace.meta();
+        if was.source != meta.source {
+            bail!(
+                "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
+            );
+        }
+        if was.cluster != meta.cluster {
+            bail!(
+                "it was fetched from the cluster with the genesis hash {}, and this node's is {}: choose another file \
+                 with --out",
+                faultline_text::clean(&was.cluster),
+                meta.cluster
+            );
+        }
+        file.set_len(records.end)?;
+        file.seek(SeekFrom::End(0))?;
+        let writer = file::Writer::append(BufWriter::new(file), &records.trace);
+        Ok(TraceFile {
+            sets: SetNumbers::of(&records.trace),
+            trace: records.trace,
+            writer,
+            path: path.to_owned(),
+        })
+    }
+
+    pub fn write(&mut self) -> anyhow::Result<()> {
+        self.writer
+            .write(&self.trace)
+            .map_err(|error| not_written(error, &self.path))
+    }
+}
+
+fn not_written(error: Error, path: &Path) -> anyhow::Error {
+    let is_full = matches!(&error, Error::Io(error) if DISK_FULL.contains(&error.kind()));
+    let path = path.display();
+    anyhow::Error::new(error).context(match is_full {
+        true => format!(
+            "{path}: there is no room left; make room and run the same command again to continue"
+        ),
+        false => path.to_string(),
+    })
+}
+
+fn lock(file: &File) -> anyhow::Result<()> {
+    file.try_lock()
+        .map_err(|_| anyhow::anyhow!("another process writes it"))
+}

@@ -1,0 +1,458 @@
+//! JSON-RPC over HTTP with retries for nodes that limit requests. Answers are bounded in size and
+//! time.
+
+use crate::{http, tls};
+use anyhow::Context;
+use faultline_common::clock;
+use faultline_common::output::say;
+use faultline_net::{retry_after, unrequested_coding};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::{Agent, Timeout};
+
+/// The largest blocks of mainnet are a tenth of this.
+const MOST_BYTES: u64 = 128 << 20;
+/// Separate limits: for a connection, and for the rest of an answer that has begun.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
+/// JSON-RPC codes of temporary refusals: two of providers for too many requests, node behind,
+/// internal error.
+const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
+/// Waits between tries double up to this. A node may not ask for more.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Longer waits for a node are reported.
+const NOTICE_AFTER: Duration = Duration::from_millis(1500);
+const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum RpcError {
+    Refused { code: i64, message: String },
+    Failed(String),
+}
+
+impl std::fmt::Display for RpcError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RpcError::Refused { code, message } => write!(f, "the node answers {code}: {message}"),
+            RpcError::Failed(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+impl RpcError {
+    fn after(self, tries: u32) -> Self {
+        match self {
+            RpcError::Failed(what) if tries > 1 => {
+                RpcError::Failed(format!("{what} (tried {tries} times)"))
+            }
+            other => other,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct RetryPolicy {
+    pub most: u32,
+    /// Before the second try; it doubles each time.
+    pub first_wait: Duration,
+    /// Limit until an answer begins.
+    pub patience: Duration,
+}
+
+/// The node's address may contain a key: only host and port are ever shown.
+#[derive(Debug)]
+pub struct Rpc {
+    agent: Agent,
+    url: String,
+    host: String,
+    tries: RetryPolicy,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    last_notice: Mutex<Option<Duration>>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    id: Option<Value>,
+    result: Option<T>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+enum Attempt<T> {
+    Answer(T),
+    /// Worth another try, after the node's delay if it gave one.
+    Retry(RpcError, Option<Duration>),
+    GiveUp(RpcError),
+}
+
+impl Rpc {
+    /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
+    pub fn new(url: &str, authorities: Option<&Path>, tries: RetryPolicy) -> anyhow::Result<Self> {
+        let (host, port) =
+            address(url).context("the address of the node must begin with http:// or https://")?;
+        let config = Config::builder()
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(tries.patience)))
+            .timeout_send_request(Some(tries.patience))
+            .timeout_send_body(Some(tries.patience))
+            .timeout_recv_response(Some(tries.patience))
+            .timeout_recv_body(Some(BODY_TIMEOUT))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match http::is_loopback(&host) {
+            true => config.proxy(None),
+            false => config,
+        };
+        let config = match url.starts_with("https:") {
+            true => config.tls_config(tls::client_config(authorities)?).build(),
+            false => config.build(),
+        };
+        Ok(Rpc {
+            agent: http::agent(config),
+            url: url.to_owned(),
+            host: format!("{host}:{port}"),
+            tries,
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            last_notice: Mutex::default(),
+        })
+    }
+
+    /// Requests sent, and bytes read after decompression.
+    pub fn spent(&self) -> (u64, u64) {
+        (
+            self.requests.load(Ordering::Relaxed),
+            self.bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Option<T>, RpcError> {
+        self.ask_until(method, params, || false)
+    }
+
+    /// [`Rpc::ask`] without further tries once `stop` returns true. `stop` is also polled between
+    /// tries.
+    pub fn ask_until<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<Option<T>, RpcError> {
+        let tries = self.tries.most.max(1);
+        for left in (0..tries).rev() {
+            let begun = clock::uptime();
+            match self.once_with_notice(method, params, left) {
+                Attempt::Answer(answer) => return Ok(answer),
+                Attempt::GiveUp(error) => return Err(error),
+                Attempt::Retry(error, _) if left == 0 => return Err(error.after(tries)),
+                Attempt::Retry(error, retry_after) => {
+                    match pause(retry_after, self.backoff(tries - 1 - left)) {
+                        Ok(pause) => {
+                            let took = clock::uptime().saturating_sub(begun);
+                            self.give_notice_of_pause(&error, pause, left, took);
+                            if sleep_unless_stopped(pause, &mut stop) {
+                                return Err(error);
+                            }
+                        }
+                        Err(retry_after) => {
+                            let delay = faultline_text::time(retry_after);
+                            return Err(RpcError::Failed(format!(
+                                "{error}, and wants no request for {delay}"
+                            )));
+                        }
+                    }
+                }
+            }
+        }
+        Err(RpcError::Failed("it was not asked".to_owned()))
+    }
+
+    fn once_with_notice<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        left: u32,
+    ) -> Attempt<Option<T>> {
+        if self.bytes.load(Ordering::Relaxed) > 0 {
+            return self.once(method, params);
+        }
+        let (done, ended) = channel::<()>();
+        scope(|scope| {
+            let watch = move || {
+                if ended.recv_timeout(NOTICE_AFTER) == Err(RecvTimeoutError::Timeout) {
+                    let longest = self.tries.patience * (left + 1) + self.backoff_left(left);
+                    self.give_notice(&format!(
+                        "{method} at {}: no answer yet; giving up within {}",
+                        self.host,
+                        faultline_text::time(longest)
+                    ));
+                }
+            };
+            let _watch = std::thread::Builder::new().spawn_scoped(scope, watch);
+            let tried = self.once(method, params);
+            drop(done);
+            tried
+        })
+    }
+
+    fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
+        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= NOTICE_AFTER {
+            let rest = pause + self.backoff_left(left - 1) + took * left;
+            self.give_notice(&format!(
+                "{error}; next try in {}, giving up in {}",
+                faultline_text::time(pause),
+                faultline_text::time(rest)
+            ));
+        }
+    }
+
+    /// Sum of the last `many` waits between tries, if the node gives no delay.
+    fn backoff_left(&self, many: u32) -> Duration {
+        let first = self.tries.most.saturating_sub(1).saturating_sub(many);
+        (first..first + many).map(|wait| self.backoff(wait)).sum()
+    }
+
+    fn backoff(&self, tries_before: u32) -> Duration {
+        let factor = 2_u32.saturating_pow(tries_before);
+        LONGEST_WAIT.min(self.tries.first_wait.saturating_mul(factor))
+    }
+
+    fn give_notice(&self, words: &str) {
+        let now = clock::uptime();
+        let is_due = self.last_notice.lock().is_ok_and(|mut last| {
+            let is_due = last.is_none_or(|last| now.saturating_sub(last) >= BETWEEN_NOTICES);
+            if is_due {
+                *last = Some(now);
+            }
+            is_due
+        });
+        if is_due {
+            say(words);
+        }
+    }
+
+    fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Attempt<Option<T>> {
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let body =
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let failed = |what: String| RpcError::Failed(format!("{method} at {}: {what}", self.host));
+        let sent = self
+            .agent
+            .post(&self.url)
+            .header("Content-Type", "application/json")
+            .send(body);
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                return Attempt::Retry(failed(in_words(&error, self.tries.patience)), None);
+            }
+        };
+        let status = response.status().as_u16();
+        if matches!(status, 408 | 429 | 500..=599) {
+            return Attempt::Retry(
+                failed(format!("the node answers with HTTP status {status}")),
+                retry_after(response.headers(), clock::now()),
+            );
+        }
+        // ureq requests gzip, and removes Content-Encoding when it decodes.
+        let coding = unrequested_coding(response.headers());
+        if let Some(coding) = coding.filter(|_| response.status().is_success()) {
+            return Attempt::GiveUp(failed(format!(
+                "the answer is encoded with {coding}, which was not asked for"
+            )));
+        }
+        let mut text = Vec::new();
+        // The limit applies after decompression.
+        match response
+            .body_mut()
+            .as_reader()
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+        {
+            Ok(_) if text.len() as u64 > MOST_BYTES => {
+                return Attempt::GiveUp(failed(format!(
+                    "an answer of more than {}",
+                    faultline_text::size(MOST_BYTES)
+                )));
+            }
+            Ok(_) => {}
+            Err(_) => return Attempt::Retry(failed("the answer breaks off".to_owned()), None),
+        }
+        self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+        match serde_json::from_slice::<Envelope<T>>(&text) {
+            Ok(envelope) => answer_of(envelope, id, method),
+            Err(_) if !(200..300).contains(&status) => Attempt::GiveUp(failed(format!(
+                "the node answers with HTTP status {status}"
+            ))),
+            Err(error) => Attempt::Retry(
+                failed(format!("the answer is not as expected: {error}")),
+                None,
+            ),
+        }
+    }
+}
+
+fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
+    let mut left = pause;
+    while !left.is_zero() && !stop() {
+        let some = left.min(POLL_EVERY);
+        sleep(some);
+        left -= some;
+    }
+    stop()
+}
+
+/// The wait before the next try: the node's delay, and at least `own`. The error is a delay that is
+/// too long.
+fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
+    match retry_after {
+        Some(delay) if delay > LONGEST_WAIT => Err(delay),
+        delay => Ok(delay.unwrap_or_default().max(own)),
+    }
+}
+
+fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>> {
+    if let Some(Refusal { code, message }) = envelope.error {
+        let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
+        let error = RpcError::Refused { code, message };
+        return if RETRYABLE_CODES.contains(&code) {
+            Attempt::Retry(error, None)
+        } else {
+            Attempt::GiveUp(error)
+        };
+    }
+    if envelope.id != Some(json!(id)) {
+        return Attempt::GiveUp(RpcError::Failed(format!(
+            "{method}: the answer is to another question"
+        )));
+    }
+    Attempt::Answer(envelope.result)
+}
+
+/// Host and port only: user, password, path and query may contain a key.
+fn address(url: &str) -> Option<(String, u16)> {
+    let uri: Uri = url.parse().ok()?;
+    let default_port = match uri.scheme_str()? {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    Some((
+        faultline_text::clean(uri.host()?),
+        uri.port_u16().unwrap_or(default_port),
+    ))
+}
+
+fn in_words(error: &ureq::Error, patience: Duration) -> String {
+    match error {
+        ureq::Error::Timeout(Timeout::Resolve) => {
+            format!(
+                "no address within {}",
+                faultline_text::time(CONNECT_TIMEOUT)
+            )
+        }
+        // A timeout of TCP has another error, which lists the addresses. So this one is TLS.
+        ureq::Error::Timeout(Timeout::Connect) => {
+            let limit = faultline_text::time(CONNECT_TIMEOUT.min(patience));
+            format!("no TLS connection within {limit}")
+        }
+        ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
+        // These may contain the address.
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
+        error => http::reason(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_waited_for_as_long_as_it_asks_and_not_less_than_anyway() {
+        let seconds = Duration::from_secs;
+        assert_eq!(pause(None, seconds(4)), Ok(seconds(4)));
+        assert_eq!(pause(Some(seconds(0)), seconds(4)), Ok(seconds(4)));
+        assert_eq!(pause(Some(seconds(30)), seconds(4)), Ok(seconds(30)));
+        assert_eq!(
+            pause(Some(seconds(3600)), seconds(4)),
+            Err(seconds(3600)),
+            "asked earlier, it refuses again"
+        );
+    }
+
+    #[test]
+    fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
+        let quick = RetryPolicy {
+            most: 3,
+            first_wait: Duration::from_millis(1),
+            patience: Duration::from_secs(120),
+        };
+        // Nothing listens on a port that was just given back.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        for secret in [
+            "user:SECRET@127.0.0.1:PORT/",
+            "127.0.0.1:PORT/SECRET/",
+            "127.0.0.1:PORT/?api-key=SECRET",
+        ] {
+            let url = format!("http://{}", secret.replace("PORT", &port.to_string()));
+            let rpc = Rpc::new(&url, None, quick).unwrap();
+            let said = rpc
+                .ask::<u64>("getSlot", &json!([]))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                said.contains(&format!("getSlot at 127.0.0.1:{port}: "))
+                    && said.contains("refused"),
+                "{said}"
+            );
+            assert!(
+                !said.contains("SECRET") && said.ends_with("(tried 3 times)"),
+                "{said}"
+            );
+        }
+        assert_eq!(
+            address("https://rpc.example.org/SECRET"),
+            Some(("rpc.example.org".to_owned(), 443))
+        );
+        assert_eq!(
+            address("http://[::1]?key=SECRET"),
+            Some(("[::1]".to_owned(), 80))
+        );
+        for bad in ["ftp://SECRET", "SECRET", "http://", "https://SECRET SECRET"] {
+            let said = Rpc::new(bad, None, quick).unwrap_err().to_string();
+            assert!(
+                said.contains("http://") && !said.contains("SECRET"),
+                "{bad}: {said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use super::groups::by_key;
+use super::model::{Block, Cell, Column, Figure, Section, Table};
+use faultline_text::number as grouped;
+
+pub const GIB: f64 = 1_073_741_824.0;
+
+/// `why` explains a missing value.
+pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
+    match value.filter(|value| value.is_finite()) {
+        // An empty sum is -0.
+        Some(value) => Cell::Number {
+            value: value + 0.0,
+            decimals,
+        },
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+pub fn count(value: usize) -> Cell {
+    Cell::Number {
+        value: value as f64,
+        decimals: 0,
+    }
+}
+
+pub fn known(value: f64, decimals: u8) -> Cell {
+    number(Some(value), decimals, "not a number")
+}
+
+pub fn missing(why: &str) -> Cell {
+    Cell::Missing(why.to_owned())
+}
+
+/// A value with the ends of its interval.
+pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
+    Cell::Estimate {
+        value,
+        low,
+        high,
+        decimals,
+    }
+}
+
+/// As [`estimate`]; without one, the reason.
+pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
+    of.map_or_else(|| missing(why), |of| estimate(of, decimals))
+}
+
+pub fn words(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+pub fn row(name: &str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+    std::iter::once(words(name)).chain(cells).collect()
+}
+
+pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+    }
+}
+
+pub fn text(words: Option<&str>, why: &str) -> Cell {
+    match words.filter(|words| !words.is_empty()) {
+        Some(words) => Cell::Text(words.to_owned()),
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
+    let column = |(title, unit): &(&str, &str)| Column {
+        title: (*title).to_owned(),
+        unit: (*unit).to_owned(),
+    };
+    Table {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        note: note.to_owned(),
+        columns: columns.iter().map(column).collect(),
+        rows: Vec::new(),
+    }
+}
+
+/// The note names the dropped columns and the reason.
+pub fn without_missing(mut table: Table) -> Table {
+    let why = |index: usize| -> Option<String> {
+        let of_row = |row: &Vec<Cell>| match row.get(index) {
+            Some(Cell::Missing(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let mut all: Vec<String> = table.rows.iter().map(of_row).collect::<Option<_>>()?;
+        all.sort();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join("; "))
+    };
+    let reasons: Vec<Option<String>> = (0..table.columns.len())
+        .map(|index| why(index).filter(|_| index > 0))
+        .collect();
+    let left_out = table.columns.iter().zip(&reasons);
+    let left_out =
+        left_out.filter_map(|(column, why)| Some((why.as_ref()?, column.title.as_str())));
+    for (why, columns) in by_key(left_out) {
+        let columns = columns.join(", ");
+        table.note += &format!(" Columns left out ({why}): {columns}.");
+    }
+    let is_retained = |index: usize| reasons.get(index).is_none_or(Option::is_none);
+    let mut index = 0..;
+    table
+        .columns
+        .retain(|_| index.next().is_some_and(is_retained));
+    for row in &mut table.rows {
+        let mut index = 0..;
+        row.retain(|_| index.next().is_some_and(is_retained));
+    }
+    table
+}
+
+pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) -> Block {
+    Block::Figure(Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        chart,
+    })
+}
+
+/// Lower-case letters, digits and single dashes; never empty.
+pub fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars().flat_map(char::to_lowercase) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c);
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() {
+        "run".to_owned()
+    } else {
+        slug.chars().take(60).collect()
+    }
+}
+
+/// `1 h 02 min`, `3 min 20 s`, `12.5 s`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    let minutes = (seconds.max(0.0) / 60.0).round() as u64;
+    match whole {
+        0..60 => format!("{:.1} s", seconds.max(0.0)),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// A share in percent, with decimals only if there are any.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let is_whole = (percent - percent.round()).abs() < 0.005;
+    grouped(percent, if is_whole { 0 } else { 2 })
+}
+
+/// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.
+pub fn bytes(value: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = value;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < units.len() && (unit < 3 || size >= 10_240.0) {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(size.fract() >= 0.05 && size < 100.0);
+    format!("{} {}", grouped(size, decimals), units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        assert_eq!(duration(12.34), "12.3 s");
+        assert_eq!(duration(200.0), "3 min 20 s");
+        assert_eq!(duration(3723.0), "1 h 02 min");
+        assert_eq!(duration(43_199.0), "12 h 00 min");
+    }
+
+    #[test]
+    fn bytes_find_their_unit() {
+        assert_eq!(bytes(512.0 * GIB), "512 GiB");
+        assert_eq!(bytes(1536.0 * GIB), "1,536 GiB");
+        assert_eq!(bytes(3.5 * 1024.0 * 1024.0), "3.5 MiB");
+        assert_eq!(bytes(17.0), "17 B");
+    }
+
+    #[test]
+    fn slugs_fit_anchors_and_file_names() {
+        assert_eq!(slug("512 GiB, run 1"), "512-gib-run-1");
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("</script>"), "script");
+        assert_eq!(slug("\u{202e}"), "run");
+    }
+}

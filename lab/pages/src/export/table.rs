@@ -1,0 +1,150 @@
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    Integer,
+    Real,
+    Text,
+    /// Nanoseconds since 1970, in UTC, shown as a date and time.
+    Time,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: Type,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    Integer(Vec<Option<i64>>),
+    Real(Vec<Option<f64>>),
+    Text(Vec<Option<String>>),
+}
+
+impl Values {
+    pub fn of(kind: Type) -> Self {
+        match kind {
+            Type::Integer | Type::Time => Values::Integer(Vec::new()),
+            Type::Real => Values::Real(Vec::new()),
+            Type::Text => Values::Text(Vec::new()),
+        }
+    }
+
+    pub fn kind(&self) -> Type {
+        match self {
+            Values::Integer(_) => Type::Integer,
+            Values::Real(_) => Type::Real,
+            Values::Text(_) => Type::Text,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Values::Integer(values) => values.len(),
+            Values::Real(values) => values.len(),
+            Values::Text(values) => values.len(),
+        }
+    }
+
+    pub fn push_null(&mut self) {
+        match self {
+            Values::Integer(values) => values.push(None),
+            Values::Real(values) => values.push(None),
+            Values::Text(values) => values.push(None),
+        }
+    }
+}
+
+/// Each nanosecond column (`unix_ns`) is followed by the same time as a date (`time`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    pub(super) fields: Vec<Field>,
+    from: Vec<usize>,
+}
+
+impl Layout {
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
+        let mut layout = Layout {
+            fields: Vec::new(),
+            from: Vec::new(),
+        };
+        for (i, (name, kind)) in columns.into_iter().enumerate() {
+            layout.push(name.to_owned(), kind, i);
+            if let (Type::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
+                layout.push(format!("{before}time"), Type::Time, i);
+            }
+        }
+        layout
+    }
+
+    fn push(&mut self, name: String, kind: Type, from: usize) {
+        self.fields.push(Field { name, kind });
+        self.from.push(from);
+    }
+
+    pub(super) fn values<'a>(
+        &'a self,
+        columns: &'a [Values],
+    ) -> impl Iterator<Item = (&'a Field, &'a Values)> {
+        self.fields
+            .iter()
+            .zip(&self.from)
+            .filter_map(|(field, from)| Some((field, columns.get(*from)?)))
+    }
+}
+
+/// About a million values per chunk, so that memory stays constant.
+pub fn chunk_rows(columns: usize) -> usize {
+    ((1 << 20) / columns.max(1)).clamp(1 << 10, 1 << 16)
+}
+
+pub trait TableWriter {
+    fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()>;
+
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_moment_is_there_in_nanoseconds_and_as_a_time() {
+        let layout = Layout::new([
+            ("id", Type::Integer),
+            ("unix_ns", Type::Integer),
+            ("seen_unix_ns", Type::Integer),
+            ("unix_ns_text", Type::Text),
+        ]);
+        let names: Vec<_> = layout
+            .fields
+            .iter()
+            .map(|field| (field.name.as_str(), field.kind))
+            .collect();
+        let expected = [
+            ("id", Type::Integer),
+            ("unix_ns", Type::Integer),
+            ("time", Type::Time),
+            ("seen_unix_ns", Type::Integer),
+            ("seen_time", Type::Time),
+            ("unix_ns_text", Type::Text),
+        ];
+        assert_eq!(names, expected);
+        let columns = [Values::of(Type::Integer), Values::Integer(vec![Some(7)])];
+        let shown: Vec<_> = layout
+            .values(&columns)
+            .map(|(field, values)| (field.name.as_str(), values.len()))
+            .collect();
+        assert_eq!(shown, [("id", 0), ("unix_ns", 1), ("time", 1)]);
+    }
+
+    #[test]
+    fn a_chunk_is_bounded_whatever_the_table() {
+        for columns in 0..5000 {
+            let rows = chunk_rows(columns);
+            assert!(
+                (1024..=65536).contains(&rows) && rows * columns <= 8 << 20,
+                "{columns}"
+            );
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! A report as data. Renderers see only this and compute no number.
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    pub title: String,
+    pub subtitle: String,
+    pub verdict: Verdict,
+    /// In the order of all tables and figures.
+    pub runs: Vec<RunCard>,
+    pub caveats: Vec<Caveat>,
+    pub sections: Vec<Section>,
+    /// Heading above [`Report::runs`]; `Runs` if empty.
+    pub cards: String,
+    pub made_by: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    pub headline: String,
+    pub points: Vec<String>,
+    pub standing: VerdictKind,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    /// One run, or one run per arm: not tested.
+    #[default]
+    Described,
+    Differs,
+    /// Equivalent within the margin, by an equivalence test.
+    Equivalent,
+    Inconclusive,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RunCard {
+    /// Also in file names and anchors (`[a-z0-9-]+`).
+    pub id: String,
+    pub name: String,
+    /// Runs of one arm share a colour.
+    pub arm: String,
+    /// In reading order.
+    pub facts: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Caveat {
+    pub what: String,
+    pub remedy: String,
+}
+
+impl Caveat {
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Section {
+    pub id: String,
+    pub title: String,
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a chapter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    Text(String),
+    Table(Table),
+    Figure(Figure),
+}
+
+/// Every row has as many cells as there are columns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// Anchor and file name, `[a-z0-9-]+`.
+    pub id: String,
+    pub title: String,
+    /// Definitions, sources and omissions.
+    pub note: String,
+    /// The first column names the rows.
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Column {
+    pub title: String,
+    pub unit: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    Text(String),
+    /// Shown with `decimals`; CSV has all digits.
+    Number {
+        value: f64,
+        decimals: u8,
+    },
+    Estimate {
+        value: f64,
+        low: f64,
+        high: f64,
+        decimals: u8,
+    },
+    Missing(String),
+    Linked {
+        cell: Box<Cell>,
+        /// Relative to the page.
+        to: String,
+        mark: String,
+    },
+}
+
+impl Cell {
+    pub fn inner(&self) -> &Cell {
+        match self {
+            Cell::Linked { cell, .. } => cell.inner(),
+            other => other,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    pub id: String,
+    pub title: String,
+    pub caption: String,
+    pub chart: Chart,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chart {
+    Timeline(Timeline),
+    Histogram(Histogram),
+    Bars(Bars),
+    Curves(Curves),
+    Matrix(Matrix),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Seconds since the run's origin.
+    pub x_label: String,
+    /// Vertical axis, with its unit.
+    pub y_label: String,
+    /// `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
+    pub unit: String,
+    pub series: Vec<Line>,
+    /// Phases and gaps. One run: shading. Several runs: one thin strip each, because overlapping
+    /// shading is unreadable.
+    pub bands: Vec<Band>,
+    pub marks: Vec<Mark>,
+    pub log: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Line {
+    pub name: String,
+    /// The [`RunCard::id`]; empty if it belongs to no run (a limit).
+    pub run: String,
+    /// Seconds since the origin, ascending.
+    pub x: Vec<f64>,
+    /// As long as `x`; `None` breaks the line.
+    pub y: Vec<Option<f64>>,
+}
+
+impl Line {
+    /// Fewer points that draw the same line, about `most`: of each stretch the smallest and the largest value, all breaks,
+    /// and both ends. Times have milliseconds, values seven digits.
+    pub fn thinned(&self, most: usize) -> Line {
+        let points: Vec<(f64, Option<f64>)> = { self.x.iter().copied() }
+            .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
+            .filter(|(x, _)| x.is_finite())
+            .collect();
+        let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
+        indices.extend((0..points.len()).next_back());
+        let size = points.len().div_ceil((most / 2).max(1)).max(1);
+        for (nth, stretch) in points.chunks(size).enumerate() {
+            let indexed = || (nth * size..).zip(stretch.iter().map(|(_, y)| *y));
+            let known = || indexed().filter_map(|(index, y)| Some((index, y?)));
+            let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
+            let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
+            indices.extend(low.into_iter().chain(high).map(|(index, _)| index));
+            let breaks = indexed().filter(|(_, y)| y.is_none());
+            indices.extend(breaks.map(|(index, _)| index));
+        }
+        indices.sort_unstable();
+        indices.dedup();
+        let mut points: Vec<_> = indices.into_iter().map(|index| points[index]).collect();
+        // A break needs one point, not a row of them.
+        points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
+        let (x, y) = points
+            .into_iter()
+            .map(|(x, y)| (rounded(x, 3), y.map(significant)))
+            .unzip();
+        Line {
+            name: self.name.clone(),
+            run: self.run.clone(),
+            x,
+            y,
+        }
+    }
+}
+
+pub fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
+/// To seven digits.
+fn significant(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Band {
+    pub from: f64,
+    pub to: f64,
+    pub name: String,
+    pub run: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    pub at: f64,
+    pub name: String,
+    pub run: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    pub x_label: String,
+    pub y_label: String,
+    pub edges: Vec<f64>,
+    pub series: Vec<Counts>,
+    pub log: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Counts {
+    pub name: String,
+    /// The [`RunCard::id`], or empty.
+    pub run: String,
+    pub counts: Vec<f64>,
+    /// Number of values above the last class.
+    pub above: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Bars {
+    pub y_label: String,
+    pub categories: Vec<String>,
+    pub series: Vec<BarSeries>,
+    pub log: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BarSeries {
+    pub name: String,
+    pub values: Vec<Option<Bar>>,
+}
+
+pub type Bar = (f64, Option<(f64, f64)>);
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curves {
+    pub x_label: String,
+    pub y_label: String,
+    /// `B`, or empty.
+    pub unit: String,
+    pub series: Vec<Curve>,
+    /// Legend text for [`Curve::recorded`]; `recorded` if empty.
+    pub point: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curve {
+    pub name: String,
+    /// The [`RunCard::id`], or empty.
+    pub run: String,
+    pub points: Vec<(f64, Bar)>,
+    /// The recorded size and its value.
+    pub recorded: Option<(f64, f64)>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Matrix {
+    pub names: Vec<String>,
+    /// `None` without a value (a constant has no correlation).
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line(y: Vec<Option<f64>>) -> Line {
+        Line {
+            x: (0..y.len()).map(|at| at as f64).collect(),
+            y,
+            ..Line::default()
+        }
+    }
+
+    #[test]
+    fn a_short_line_is_left_as_it_is_and_broken_where_values_are_missing() {
+        let y = [Some(1.0), None, Some(3.0), Some(f64::NAN), None, Some(4.0)];
+        let thinned = line(y.to_vec()).thinned(10);
+        assert_eq!(thinned.x, [0.0, 1.0, 2.0, 3.0, 5.0]);
+        assert_eq!(thinned.y, [Some(1.0), None, Some(3.0), None, Some(4.0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn thinning_keeps_extremes_ends_order_and_breaks(
+            y in proptest::collection::vec(proptest::option::weighted(0.9, -1e6f64..1e6), 0..3000),
+            most in 2usize..500,
+        ) {
+            let thinned = line(y.clone()).thinned(most);
+            prop_assert_eq!(thinned.x.len(), thinned.y.len());
+            prop_assert!(thinned.x.windows(2).all(|pair| pair[0] < pair[1]));
+            prop_assert!(thinned.x.len() <= y.len().min(most / 2 * 5 + 2));
+            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(significant);
+            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(significant);
+            prop_assert_eq!(largest(&thinned.y), largest(&y));
+            prop_assert_eq!(smallest(&thinned.y), smallest(&y));
+            prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(significant));
+            prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(significant));
+            // Between two values that are neighbours in the drawing there is no break in the line.
+            for pair in thinned.x.windows(2).zip(thinned.y.windows(2)) {
+                if let ([from, to], [Some(_), Some(_)]) = pair {
+                    prop_assert!(y[*from as usize..=*to as usize].iter().all(Option::is_some));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Renders a report as one offline HTML page, Markdown, CSV tables and SVG figures.
+//!
+//! Renderers compute no number. Equal reports give equal bytes. Texts are treated as hostile:
+//! escaped, with invisible and direction-changing characters as code points.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+
+use crate::model::{Block, Figure, Report, Table};
+use faultline_common::files::write_report_files;
+
+mod axis;
+pub mod csv;
+pub mod html;
+pub mod markdown;
+mod plain;
+pub mod style;
+pub mod svg;
+mod text;
+mod words;
+
+pub use plain::plain;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    pub page: PathBuf,
+    pub files: Vec<PathBuf>,
+}
+
+/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
+/// ends in `.html`. `force` replaces all files or none, and a symbolic link itself instead of its
+/// target. Everything is checked before the first write.
+pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
+    check(report)?;
+    let files = files(report, out)?;
+    let folder = files
+        .first()
+        .and_then(|(page, _)| page.parent())
+        .unwrap_or(out);
+    write_report_files(folder, &files, force)?;
+    let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    Ok(Written {
+        page: files.first().cloned().unwrap_or_default(),
+        files,
+    })
+}
+
+fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let page = html::page(report)?;
+    if out
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"))
+    {
+        return Ok(vec![(out.to_owned(), page)]);
+    }
+    let styles = style::SeriesStyles::of(report);
+    let mut files = vec![
+        (out.join("report.html"), page),
+        (out.join("report.md"), markdown::markdown(report)),
+    ];
+    let table = |table: &Table| {
+        (
+            out.join("tables").join(format!("{}.csv", table.id)),
+            csv::csv(table),
+        )
+    };
+    files.extend(tables(report).map(table));
+    let figure = |figure: &Figure| {
+        let name = format!("{}.svg", figure.id);
+        (
+            out.join("figures").join(name),
+            svg::draw(figure, &styles, svg::Surface::File),
+        )
+    };
+    files.extend(figures(report).map(figure));
+    Ok(files)
+}
+
+fn check(report: &Report) -> anyhow::Result<()> {
+    unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
+    unique(
+        "section",
+        report.sections.iter().map(|section| section.id.as_str()),
+    )?;
+    unique("table", tables(report).map(|table| table.id.as_str()))?;
+    unique("figure", figures(report).map(|figure| figure.id.as_str()))?;
+    for table in tables(report) {
+        let columns = table.columns.len();
+        for (number, row) in table.rows.iter().enumerate() {
+            let (row, cells) = (number + 1, row.len());
+            ensure!(
+                cells == columns,
+                "table {}: row {row} has {cells} cells for {columns} columns",
+                table.id
+            );
+        }
+    }
+    Ok(())
+}
+
+fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        ensure!(
+            !id.is_empty() && id.bytes().all(fit),
+            "{what} {id:?}: an id has only a to z, 0 to 9 and -"
+        );
+        ensure!(seen.insert(id), "two {what}s have the id {id:?}");
+    }
+    Ok(())
+}
+
+fn tables(report: &Report) -> impl Iterator<Item = &Table> {
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        })
+}
+
+fn figures(report: &Report) -> impl Iterator<Item = &Figure> {
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Figure(figure) => Some(figure),
+            _ => None,
+        })
+}

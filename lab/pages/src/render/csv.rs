@@ -1,0 +1,128 @@
+//! Tables as CSV (RFC 4180) with all digits.
+//!
+//! - The unit follows the title: `RSS mean [GiB]`.
+//! - A column with estimates becomes `X`, `X low` and `X high`.
+//! - A column with missing values is followed by `X missing because`.
+//! - A leading `'` protects text that a spreadsheet would take for a formula.
+
+use crate::model::{Cell, Column, Table};
+
+pub fn csv(table: &Table) -> String {
+    let shapes: Vec<Shape> = (0..table.columns.len())
+        .map(|index| Shape::of(table, index))
+        .collect();
+    let mut out = String::new();
+    let heads = table
+        .columns
+        .iter()
+        .zip(&shapes)
+        .flat_map(|(column, shape)| shape.heads(column));
+    line(&mut out, heads);
+    for row in &table.rows {
+        line(
+            &mut out,
+            row.iter()
+                .zip(&shapes)
+                .flat_map(|(cell, shape)| shape.fields(cell)),
+        );
+    }
+    out
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    estimate: bool,
+    missing: bool,
+}
+
+impl Shape {
+    fn of(table: &Table, index: usize) -> Self {
+        let cells = || table.rows.iter().filter_map(|row| row.get(index));
+        Self {
+            estimate: cells().any(|cell| matches!(cell.inner(), Cell::Estimate { .. })),
+            missing: cells().any(|cell| why_missing(cell).is_some()),
+        }
+    }
+
+    fn heads(self, column: &Column) -> Vec<String> {
+        let unit = if column.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", column.unit)
+        };
+        let title = harmless(&column.title);
+        let mut heads = vec![format!("{title}{unit}")];
+        if self.estimate {
+            heads.extend([format!("{title} low{unit}"), format!("{title} high{unit}")]);
+        }
+        if self.missing {
+            heads.push(format!("{title} missing because"));
+        }
+        heads
+    }
+
+    fn fields(self, cell: &Cell) -> Vec<String> {
+        let mut fields = match cell.inner() {
+            Cell::Text(text) => vec![harmless(text)],
+            Cell::Number { value, .. } => vec![digits(*value)],
+            Cell::Estimate {
+                value, low, high, ..
+            } => vec![digits(*value), digits(*low), digits(*high)],
+            Cell::Missing(_) | Cell::Linked { .. } => vec![String::new()],
+        };
+        fields.resize(if self.estimate { 3 } else { 1 }, String::new());
+        if self.missing {
+            fields.push(harmless(&why_missing(cell).unwrap_or_default()));
+        }
+        fields
+    }
+}
+
+fn why_missing(cell: &Cell) -> Option<String> {
+    match cell.inner() {
+        Cell::Missing(why) => Some(why.clone()),
+        Cell::Number { value, .. } | Cell::Estimate { value, .. } if !value.is_finite() => {
+            Some("not a number".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Shortest round-trip form; empty for NaN and infinity.
+fn digits(value: f64) -> String {
+    if value.is_finite() {
+        value.to_string()
+    } else {
+        String::new()
+    }
+}
+
+fn harmless(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+        && text.len() > 1
+        && text.parse::<f64>().is_err();
+    if formula {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
+}
+
+fn line(out: &mut String, fields: impl Iterator<Item = String>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        let quoted = field.contains([',', '"', '\r', '\n'])
+            || field.starts_with(' ')
+            || field.ends_with(' ');
+        if quoted {
+            out.push('"');
+            out.push_str(&field.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(&field);
+        }
+    }
+    out.push_str("\r\n");
+}

@@ -1,0 +1,91 @@
+//! Text, tables and figures as the template wants them.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::super::style::SeriesStyles;
+use super::super::svg::{self, Surface};
+use super::super::{csv, words};
+use super::data::MAX_POINTS;
+use crate::model::{Block, Cell, Chart, Figure, Mark, Table};
+
+/// Texts up to this length stay on one line: a date with its time, the name of a run.
+const SHORT: usize = 24;
+
+const LONG: usize = 30;
+
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+pub(super) fn block(block: &Block, styles: &SeriesStyles) -> Value {
+    match block {
+        Block::Text(text) => json!({ "text": text }),
+        Block::Table(table) => json!({ "table": self::table(table) }),
+        Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
+    }
+}
+
+fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
+    let draw = |surface| svg::draw(figure, styles, surface);
+    let (timeline, narrow) = match &figure.chart {
+        Chart::Timeline(timeline) => (Some(timeline), String::new()),
+        _ => (None, draw(Surface::Narrow)),
+    };
+    let is_long = timeline
+        .is_some_and(|timeline| timeline.series.iter().any(|line| line.y.len() > MAX_POINTS));
+    let event =
+        |(at, mark): (String, &Mark)| json!({ "at": at, "name": mark.name, "run": mark.run });
+    let events = timeline.map(|timeline| words::events(timeline).map(event).collect::<Vec<_>>());
+    json!({
+        "id": figure.id,
+        "title": figure.title,
+        "caption": figure.caption,
+        "thinned": is_long,
+        "interactive": timeline.is_some(),
+        "wide": draw(Surface::Wide),
+        "narrow": narrow,
+        "events": events,
+    })
+}
+
+fn table(table: &Table) -> Value {
+    let numeric = words::numeric_columns(table);
+    let row = |row: &Vec<Cell>| {
+        let cells = row.iter().zip(&numeric);
+        cells
+            .map(|(one, numeric)| cell(one, *numeric))
+            .collect::<Vec<_>>()
+    };
+    let csv = csv::csv(table);
+    json!({
+        "id": table.id,
+        "title": table.title,
+        "note": table.note,
+        "columns": table.columns,
+        "numeric": numeric,
+        "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+        // An address that needs no server.
+        "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
+        "long": table.rows.len() > LONG,
+    })
+}
+
+fn cell(cell: &Cell, numeric: bool) -> Value {
+    let (to, mark) = match cell {
+        Cell::Linked { to, mark, .. } => (to.as_str(), mark.as_str()),
+        _ => ("", ""),
+    };
+    let text = words::value(cell);
+    let class = match (matches!(cell.inner(), Cell::Missing(_)), numeric) {
+        (true, true) => "num missing",
+        (true, false) => "missing",
+        (false, true) => "num",
+        (false, false) if text.chars().count() <= SHORT => "short",
+        (false, false) => "",
+    };
+    let interval = words::interval(cell);
+    json!({ "text": text, "interval": interval, "to": to, "mark": mark, "class": class })
+}

@@ -1,0 +1,176 @@
+use std::fmt::Write as _;
+
+use super::text::clean;
+use super::words;
+use crate::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
+
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("# {}\n\n", escaped(&report.title));
+    paragraph(&mut out, &escaped(&report.subtitle));
+    paragraph(
+        &mut out,
+        &format!(
+            "**{}.** {}",
+            words::standing(report),
+            escaped(&report.verdict.headline)
+        ),
+    );
+    list(
+        &mut out,
+        report.verdict.points.iter().map(|point| escaped(point)),
+    );
+    if !report.caveats.is_empty() {
+        out.push_str("## Read this first\n\n");
+        let caveat =
+            |one: &Caveat| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy));
+        list(&mut out, report.caveats.iter().map(caveat));
+    }
+    if !report.runs.is_empty() {
+        writeln!(out, "## {}\n", escaped(words::cards(report))).unwrap_or_default();
+        report.runs.iter().for_each(|run| card(&mut out, run));
+    }
+    let mut listed = Vec::new();
+    report
+        .sections
+        .iter()
+        .for_each(|section| chapter(&mut out, section, &mut listed));
+    if !report.made_by.is_empty() {
+        out.push_str("---\n\n");
+        paragraph(&mut out, &escaped(&report.made_by));
+    }
+    while out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
+}
+
+fn card(out: &mut String, run: &RunCard) {
+    writeln!(out, "### {}\n", escaped(&run.name)).unwrap_or_default();
+    let arm = [("arm".to_owned(), run.arm.clone())]
+        .into_iter()
+        .filter(|(_, arm)| !arm.is_empty());
+    let facts = arm.chain(run.facts.iter().cloned());
+    list(
+        out,
+        facts.map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))),
+    );
+}
+
+/// Events shared by several figures are listed once.
+fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mark]>) {
+    writeln!(out, "## {}\n", escaped(&section.title)).unwrap_or_default();
+    for block in &section.blocks {
+        match block {
+            Block::Text(text) => paragraph(out, &escaped(text)),
+            Block::Table(table) => {
+                writeln!(out, "**{}**\n", escaped(&table.title)).unwrap_or_default();
+                out.push_str(&self::table(table));
+                out.push('\n');
+                paragraph(out, &escaped(&table.note));
+            }
+            Block::Figure(figure) => {
+                let (title, id) = (escaped(&figure.title), &figure.id);
+                writeln!(out, "**{title}**\n\n![{title}](figures/{id}.svg)\n").unwrap_or_default();
+                paragraph(out, &escaped(&figure.caption));
+                if let Chart::Timeline(timeline) = &figure.chart
+                    && !listed.contains(&timeline.marks.as_slice())
+                {
+                    listed.push(&timeline.marks);
+                    list(
+                        out,
+                        words::events(timeline)
+                            .map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
+                    );
+                }
+            }
+        }
+    }
+}
+
+pub fn table(table: &Table) -> String {
+    let mut out = String::new();
+    let head = |column: &Column| match column.unit.as_str() {
+        "" => escaped(&column.title),
+        unit => format!("{} ({})", escaped(&column.title), escaped(unit)),
+    };
+    row(&mut out, table.columns.iter().map(head));
+    let numeric = words::numeric_columns(table).into_iter();
+    row(
+        &mut out,
+        numeric.map(|numeric| if numeric { "---:" } else { "---" }.to_owned()),
+    );
+    for cells in &table.rows {
+        row(
+            &mut out,
+            cells.iter().map(|cell| escaped(&words::cell(cell))),
+        );
+    }
+    out
+}
+
+fn row(out: &mut String, cells: impl Iterator<Item = String>) {
+    out.push('|');
+    for cell in cells {
+        write!(out, " {cell} |").unwrap_or_default();
+    }
+    out.push('\n');
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    if !text.is_empty() {
+        out.push_str(text);
+        out.push_str("\n\n");
+    }
+}
+
+fn list(out: &mut String, items: impl Iterator<Item = String>) {
+    let before = out.len();
+    for item in items {
+        writeln!(out, "- {item}").unwrap_or_default();
+    }
+    if out.len() > before {
+        out.push('\n');
+    }
+}
+
+/// Escapes markup, HTML, links and cell ends.
+fn escaped(text: &str) -> String {
+    let text = clean(text);
+    let mut out = String::with_capacity(text.len());
+    for (index, letter) in text.char_indices() {
+        let special = match letter {
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
+            // GitHub ignores these within a word.
+            '_' => {
+                let (before, after) = (
+                    text[..index].chars().next_back(),
+                    text[index + 1..].chars().next(),
+                );
+                !(before.is_some_and(char::is_alphanumeric)
+                    && after.is_some_and(char::is_alphanumeric))
+            }
+            '#' | '+' | '-' | '=' => text[..index].trim().is_empty(),
+            // A leading number would start a list.
+            '.' | ')' => {
+                let before = text[..index].trim_start();
+                let ends = text[index + 1..]
+                    .chars()
+                    .next()
+                    .is_none_or(|next| next == ' ');
+                ends && !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            _ => false,
+        };
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // A bare address would become a link.
+            ':' if text[index..].starts_with("://") => out.push_str("&#58;"),
+            '@' => out.push_str("&#64;"),
+            letter if special => out.extend(['\\', letter]),
+            letter => out.push(letter),
+        }
+    }
+    out
+}

@@ -1,0 +1,250 @@
+//! An arm keeps its colour and dash in every figure, a run its weight.
+
+use std::collections::BTreeMap;
+
+use super::text::escaped;
+use crate::model::{Chart, Line, Report, Timeline};
+
+pub(crate) const COLOURS: usize = 8;
+
+pub(crate) const TINTS: usize = 13;
+
+/// The fixed tint of each phase, by a part of its name.
+const PHASES: [(&str, usize); TINTS] = [
+    ("tip", 2),
+    ("catch", 0),
+    ("behind", 4),
+    ("gone", 3),
+    ("replay", 5),
+    ("initializ", 1),
+    ("download", 6),
+    ("unpack", 7),
+    ("search", 8),
+    ("starting", 9),
+    ("supermajority", 10),
+    ("halted", 11),
+    ("absent", 12),
+];
+
+/// As in `stroke-dasharray`.
+pub(crate) const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
+
+/// Line widths, thickest first.
+pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SeriesStyle {
+    /// Index of the colour; `None` is neutral grey (limits, lines of no run).
+    pub colour: Option<usize>,
+    pub dash: usize,
+    pub weight: usize,
+}
+
+impl SeriesStyle {
+    pub(crate) const NEUTRAL: Self = Self {
+        colour: None,
+        dash: 4,
+        weight: 1,
+    };
+
+    pub(crate) const fn nth(index: usize) -> Self {
+        Self {
+            colour: Some(index % COLOURS),
+            dash: index % DASHES.len(),
+            weight: 0,
+        }
+    }
+
+    pub(crate) fn class(self) -> String {
+        self.colour
+            .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
+    }
+
+    /// The classes of what is filled with its colour.
+    pub(crate) fn filled(self) -> String {
+        format!("{} f", self.class())
+    }
+
+    pub(crate) fn dashes(self) -> &'static str {
+        DASHES[self.dash % DASHES.len()]
+    }
+
+    pub(crate) fn thickness(self) -> f64 {
+        WEIGHTS[self.weight % WEIGHTS.len()]
+    }
+}
+
+/// How one series of a chart looks.
+pub(crate) struct Style {
+    pub name: String,
+    pub series_style: SeriesStyle,
+    /// The attribute by which the page hides what belongs to a run or an arm; with its leading space, empty where it is
+    /// nobody's.
+    pub owner: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct SeriesStyles {
+    runs: BTreeMap<String, SeriesStyle>,
+    names: BTreeMap<String, (SeriesStyle, String)>,
+    arms: Vec<String>,
+    phases: BTreeMap<String, usize>,
+}
+
+impl SeriesStyles {
+    pub fn of(report: &Report) -> Self {
+        let mut looks = Self::default();
+        for (at, run) in report.runs.iter().enumerate() {
+            if !looks.arms.contains(&run.arm) {
+                looks.arms.push(run.arm.clone());
+            }
+            let arm = looks.arms.iter().position(|arm| *arm == run.arm);
+            let before = { report.runs.iter().take(at) }.filter(|other| other.arm == run.arm);
+            let series_style = SeriesStyle {
+                weight: before.count().min(WEIGHTS.len() - 1),
+                ..SeriesStyle::nth(arm.unwrap_or_default())
+            };
+            looks.runs.insert(run.id.clone(), series_style);
+            let of_name = (series_style, of_run(&run.id));
+            looks.names.insert(run.name.clone(), of_name);
+        }
+        for (index, arm) in looks.arms.iter().enumerate() {
+            looks.names.insert(
+                arm.clone(),
+                (
+                    SeriesStyle::nth(index),
+                    format!(r#" data-arm="{}""#, escaped(arm)),
+                ),
+            );
+        }
+        for figure in super::figures(report) {
+            if let Chart::Timeline(timeline) = &figure.chart {
+                let phases = timeline.bands.iter().filter(|band| band.name != "gap");
+                phases.for_each(|band| looks.tint(&band.name));
+            }
+        }
+        looks
+    }
+
+    /// Gives a phase its fixed tint, or another one if that is taken.
+    fn tint(&mut self, name: &str) {
+        if self.phases.contains_key(name) {
+            return;
+        }
+        let known = if name.contains("the end") {
+            "gone"
+        } else {
+            name
+        };
+        let usual = PHASES
+            .into_iter()
+            .find(|(part, _)| known.contains(part))
+            .map_or(1, |(_, tint)| tint);
+        let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
+        let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
+        let tint = std::iter::once(usual)
+            .chain(others)
+            .find(free)
+            .unwrap_or(self.phases.len() % TINTS);
+        self.phases.insert(name.to_owned(), tint);
+    }
+
+    pub(crate) fn arms(&self) -> &[String] {
+        &self.arms
+    }
+
+    pub(crate) fn run(&self, id: &str) -> Option<SeriesStyle> {
+        self.runs.get(id).copied()
+    }
+
+    /// The class of a band: pale for shading behind lines, stronger for a strip.
+    pub(crate) fn band(&self, name: &str, strip: bool) -> String {
+        let index = self.phases.get(name).copied().unwrap_or(0);
+        match (name == "gap", strip) {
+            (true, false) => "gap".to_owned(),
+            (true, true) => "pgap".to_owned(),
+            (false, false) => format!("b{index}"),
+            (false, true) => format!("p{index}"),
+        }
+    }
+
+    /// Of series with a name and a run. They are known by run, else by a name that is a run's or an arm's, else by their
+    /// place.
+    pub(crate) fn styles<'a>(
+        &self,
+        series: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<Style> {
+        let style = |(at, (name, run)): (usize, (&str, &str))| {
+            let named = self.names.get(name);
+            let series_style = self
+                .run(run)
+                .or(named.map(|(series_style, _)| *series_style));
+            let owner = match named {
+                Some((_, owner)) if run.is_empty() => owner.clone(),
+                _ => of_run(run),
+            };
+            Style {
+                name: name.to_owned(),
+                series_style: series_style.unwrap_or_else(|| SeriesStyle::nth(at)),
+                owner,
+            }
+        };
+        series.enumerate().map(style).collect()
+    }
+
+    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
+        if lines_by_run(&timeline.series).len() <= 1 {
+            SeriesStyle::NEUTRAL
+        } else {
+            self.run(run).unwrap_or(SeriesStyle::NEUTRAL)
+        }
+    }
+
+    /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
+    /// and a dash per line.
+    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let (once, runs) = (each_run_once(lines), lines_by_run(lines).len());
+        let mut nth = 0;
+        lines
+            .iter()
+            .map(|line| {
+                if line.run.is_empty() && runs > 0 {
+                    return SeriesStyle::NEUTRAL;
+                }
+                let at = seen.entry(&line.run).or_default();
+                *at += 1;
+                nth += 1;
+                match self.run(&line.run) {
+                    Some(series_style) if once => series_style,
+                    Some(series_style) if runs > 1 => SeriesStyle {
+                        dash: (*at - 1) % DASHES.len(),
+                        ..series_style
+                    },
+                    _ => SeriesStyle::nth(nth - 1),
+                }
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn of_run(run: &str) -> String {
+    if run.is_empty() {
+        String::new()
+    } else {
+        format!(r#" data-run="{}""#, escaped(run))
+    }
+}
+
+/// How many of these lines each run has.
+fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for line in lines.iter().filter(|line| !line.run.is_empty()) {
+        *counts.entry(line.run.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+pub(crate) fn each_run_once(lines: &[Line]) -> bool {
+    lines_by_run(lines).values().all(|count| *count == 1)
+}

@@ -1,0 +1,153 @@
+//! Figures as SVG, standalone or inside the page. `docs/decisions/0012` says why this is not a
+//! library.
+
+use std::fmt::{self, Write as _};
+
+use super::style::{SeriesStyle, SeriesStyles};
+use super::text::{escaped, fitted};
+use crate::model::{Chart, Figure};
+
+mod bars;
+mod curves;
+mod frame;
+mod histogram;
+mod legend;
+mod matrix;
+mod timeline;
+
+/// The colours of the page's light style.
+const STYLE: &str = include_str!("../../assets/figure.css");
+
+const TEXT_SIZE: f64 = 12.0;
+const TITLE_SIZE: f64 = 15.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    File,
+    Wide,
+    Narrow,
+}
+
+/// Equal input gives equal bytes; valid XML for any text.
+pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
+    let width = match index {
+        Surface::File | Surface::Wide => 800.0,
+        Surface::Narrow => 400.0,
+    };
+    let mut sheet = Sheet {
+        body: String::new(),
+        width,
+        y: 0.0,
+    };
+    if index == Surface::File {
+        let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
+        sheet.add(format_args!(
+            r#"<text class="h" x="8" y="24">{}</text>"#,
+            escaped(&title)
+        ));
+        sheet.y = 34.0;
+    }
+    match &figure.chart {
+        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
+        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, styles),
+        Chart::Bars(chart) => bars::draw(&mut sheet, chart, styles),
+        Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
+        Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
+    }
+    sheet.finish(&figure.title, index)
+}
+
+pub(super) struct Sheet {
+    body: String,
+    pub(super) width: f64,
+    pub(super) y: f64,
+}
+
+impl Sheet {
+    pub(super) fn add(&mut self, what: fmt::Arguments<'_>) {
+        writeln!(self.body, "{what}").unwrap_or_default();
+    }
+
+    /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
+    pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y, text) = (N(x), N(y), escaped(text));
+        self.add(format_args!(
+            r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
+        ));
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let (x1, y1, x2, y2) = (N(x1), N(y1), N(x2), N(y2));
+        self.add(format_args!(
+            r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
+        ));
+    }
+
+    /// A box with what it shows, for those who ask.
+    pub(super) fn rect(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        title: &str,
+    ) {
+        let (x, y, width, height, title) = (N(x), N(y), N(width), N(height), escaped(title));
+        self.add(format_args!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"><title>{title}</title></rect>"#
+        ));
+    }
+
+    /// A line along a path; `owner` is as [`Style::owner`](super::look::Style) has it.
+    pub(super) fn stroke(&mut self, style: SeriesStyle, owner: &str, path: &str, title: &str) {
+        let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
+        let thick = N(style.thickness());
+        self.add(format_args!(
+            r#"<path class="{class} l"{owner} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
+        ));
+    }
+
+    /// What a path encloses, paler than its line.
+    pub(super) fn area(&mut self, style: SeriesStyle, path: &str) {
+        let class = style.class();
+        self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
+    }
+
+    /// What follows belongs together; `owner` is as [`Style::owner`](super::look::Style) has it.
+    pub(super) fn begin(&mut self, owner: &str) {
+        self.add(format_args!("<g{owner}>"));
+    }
+
+    pub(super) fn end(&mut self) {
+        self.add(format_args!("</g>"));
+    }
+
+    fn finish(self, title: &str, surface: Surface) -> String {
+        let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
+        let body = self.body;
+        let open = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
+        );
+        let class = match surface {
+            Surface::File => {
+                return format!(
+                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
+                     <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
+                );
+            }
+            Surface::Wide => "wide",
+            Surface::Narrow => "narrow",
+        };
+        format!("{open} class=\"{class}\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n")
+    }
+}
+
+/// A coordinate with at most two decimals, without trailing zeros.
+pub(super) struct N(pub(super) f64);
+
+impl fmt::Display for N {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rounded = format!("{:.2}", self.0);
+        let short = rounded.trim_end_matches('0').trim_end_matches('.');
+        f.write_str(if short == "-0" { "0" } else { short })
+    }
+}

@@ -1,0 +1,114 @@
+use super::super::axis::Axis;
+use super::super::style::{SeriesStyles, Style};
+use super::super::text::{fitted, number, width};
+use super::frame::{Frame, HEIGHT, below, ends, vertical};
+use super::legend::{self, Swatch};
+use super::{N, Sheet, TEXT_SIZE};
+use crate::model::Bars;
+
+pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &SeriesStyles) {
+    let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
+    let values = bars.flat_map(|bar| {
+        let (low, high) = ends(*bar);
+        [bar.0, low, high]
+    });
+    let zero = if chart.log { None } else { Some(0.0) };
+    let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
+    let styles = looks.styles(series);
+    let base = frame.y_or_bottom(0.0);
+    for (index, _) in chart.categories.iter().enumerate() {
+        category(sheet, &frame, chart, (index, &styles, base));
+    }
+    sheet.line("ax", (frame.left, base), (frame.right, base));
+    let lines = names(sheet, &frame, chart);
+    below(sheet, &frame, 10.0 + lines * 15.0, "");
+    let entries = styles
+        .iter()
+        .map(|style| legend::entry(style, Swatch::Filled));
+    legend::draw(sheet, entries);
+}
+
+fn slot(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
+    let (index, of) = (index as f64, chart.categories.len().max(1) as f64);
+    let wide = frame.width() / of;
+    (frame.left + wide * index, wide)
+}
+
+fn category(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    chart: &Bars,
+    (index, styles, base): (usize, &[Style], f64),
+) {
+    let (left, slot) = slot(frame, chart, index);
+    let wide = (slot * 0.78 / chart.series.len().max(1) as f64).min(64.0);
+    let mut x = left + (slot - wide * chart.series.len() as f64) / 2.0;
+    for (series, style) in chart.series.iter().zip(styles) {
+        sheet.begin(&style.owner);
+        let middle = x + wide / 2.0;
+        let bar = series.values.get(index).copied().flatten();
+        match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
+            Some(((value, interval), top)) => {
+                let (name, category) = (&series.name, &chart.categories[index]);
+                sheet.rect(
+                    &style.series_style.filled(),
+                    (x + wide * 0.04, top.min(base)),
+                    (wide * 0.92, (base - top).abs().max(0.5)),
+                    &format!("{name}, {category}: {}", number(value, 3)),
+                );
+                if let Some((low, high)) = interval {
+                    whisker(sheet, frame, (middle, low, high));
+                }
+            }
+            None if wide >= 12.0 => sheet.text("m", "middle", (middle, base - 4.0), "–"),
+            None => {}
+        }
+        sheet.end();
+        x += wide;
+    }
+}
+
+fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
+    let d = format!(
+        "M{l} {a}H{r}M{l} {b}H{r}M{x} {a}V{b}",
+        l = N(x - 4.0),
+        r = N(x + 4.0),
+        a = N(frame.y_or_bottom(low)),
+        b = N(frame.y_or_bottom(high)),
+        x = N(x)
+    );
+    sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
+}
+
+/// Returns the number of lines.
+fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
+    let mut most: f64 = 1.0;
+    for (index, name) in chart.categories.iter().enumerate() {
+        let (left, wide) = slot(frame, chart, index);
+        let space = (wide - 6.0).max(12.0) / TEXT_SIZE;
+        let (first, second) = halves(name, space);
+        let middle = left + wide / 2.0;
+        sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
+        if let Some(second) = second {
+            most = 2.0;
+            sheet.text("m", "middle", (middle, frame.bottom + 32.0), &second);
+        }
+    }
+    most
+}
+
+/// The name in one line, or broken where its beginning still fits.
+fn halves(name: &str, space: f64) -> (String, Option<String>) {
+    let breaks = name.match_indices(' ').map(|(at, _)| at);
+    let last = { breaks.filter(|at| width(&name[..*at]) <= space) }.next_back();
+    match last.filter(|_| width(name) > space) {
+        Some(at) => (
+            fitted(&name[..at], space),
+            Some(fitted(name[at..].trim_start(), space)),
+        ),
+        None => (fitted(name, space), None),
+    }
+}

@@ -1,0 +1,114 @@
+use std::fmt::Write as _;
+
+use super::super::axis::Axis;
+use super::super::style::{SeriesStyle, SeriesStyles, Style};
+use super::super::text::{escaped, number, width};
+use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
+use super::legend::{self, Entry, Swatch};
+use super::{N, Sheet, TEXT_SIZE};
+use crate::model::{Curve, Curves};
+
+pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
+    let points = chart.series.iter().flat_map(|curve| &curve.points);
+    let recorded: Vec<(f64, f64)> = { chart.series.iter() }
+        .filter_map(|curve| curve.recorded)
+        .collect();
+    let values = points.clone().flat_map(|(_, bar)| {
+        let (low, high) = ends(*bar);
+        [bar.0, low, high]
+    });
+    let values = values.chain(recorded.iter().map(|(_, value)| *value));
+    let y = Axis::of_values(values.chain([0.0]), &chart.unit, false, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
+    let sizes = points.map(|(size, _)| *size);
+    let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
+    let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, space);
+    frame.x_scale = x.scale;
+    let series = chart.series.iter();
+    let styles = looks.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
+    let point = match chart.point.as_str() {
+        "" => "recorded",
+        point => point,
+    };
+    for (curve, style) in chart.series.iter().zip(&styles) {
+        sheet.begin(&style.owner);
+        line(sheet, &frame, curve, style.series_style);
+        points_of(sheet, &frame, (curve, point), style);
+        sheet.end();
+    }
+    horizontal(sheet, &frame, &x, &chart.x_label);
+    if chart.series.iter().all(|curve| curve.points.is_empty()) {
+        nothing(sheet, &frame);
+    }
+    let series_style = match styles.as_slice() {
+        [one] => one.series_style,
+        _ => SeriesStyle::NEUTRAL,
+    };
+    let of_point = (!recorded.is_empty()).then(|| Entry {
+        swatch: Swatch::Point(series_style),
+        text: point.to_owned(),
+        owner: String::new(),
+    });
+    let entries = styles
+        .iter()
+        .map(|style| legend::entry(style, Swatch::Line));
+    legend::draw(sheet, entries.chain(of_point));
+}
+
+/// The line through the points, over the area of their intervals.
+fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesStyle) {
+    let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
+        let mut path = String::new();
+        for (size, value) in points {
+            if let (Some(x), Some(y)) = (frame.x(size), frame.y(value)) {
+                let pen = if path.is_empty() { 'M' } else { 'L' };
+                write!(path, "{pen}{} {}", N(x), N(y)).unwrap_or_default();
+            }
+        }
+        path
+    };
+    let points = curve.points.iter();
+    let upper = points.clone().map(|(size, bar)| (*size, ends(*bar).1));
+    let lower = points.clone().map(|(size, bar)| (*size, ends(*bar).0));
+    let area = path(&mut upper.chain(lower.rev()));
+    let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
+    if !line.is_empty() {
+        sheet.area(series_style, &area);
+        sheet.stroke(series_style, "", &line, &curve.name);
+    }
+}
+
+fn points_of(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    (curve, point): (&Curve, &str),
+    Style { series_style, .. }: &Style,
+) {
+    let index = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
+    for (size, bar) in &curve.points {
+        let Some((x, y)) = index(*size, bar.0) else {
+            continue;
+        };
+        let (low, high) = ends(*bar);
+        let [value, low, high] = [bar.0, low, high].map(|value| number(value, 2));
+        let (name, size) = (&curve.name, number(*size, 0));
+        let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
+        sheet.add(format_args!(
+            r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
+            series_style.filled(),
+            N(x),
+            N(y)
+        ));
+    }
+    if let Some((size, value)) = curve.recorded
+        && let Some((x, y)) = index(size, value)
+    {
+        let class = format!("{} mk", series_style.class());
+        sheet.line(&class, (x, frame.top), (x, frame.bottom));
+        let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
+        let title = format!("{name}, {point} at {size}: {value}");
+        legend::point(sheet, *series_style, (x, y), &title);
+    }
+}

@@ -1,0 +1,133 @@
+use super::super::axis::{Axis, Scale};
+use super::super::text::{fitted, width};
+use super::{Sheet, TEXT_SIZE};
+use crate::model::Bar;
+
+/// Height of a chart that is not over time.
+pub(super) const HEIGHT: f64 = 220.0;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) x_scale: Scale,
+    y_scale: Scale,
+}
+
+impl Frame {
+    /// As wide as the numbers at its left let it be; it has no height yet.
+    pub(super) fn beside(y: &Axis, sheet: &Sheet) -> Self {
+        let numbers = y.ticks.iter().map(|tick| width(&tick.label));
+        Self {
+            left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
+            right: sheet.width - 20.0,
+            top: 0.0,
+            bottom: 0.0,
+            x_scale: y.scale,
+            y_scale: y.scale,
+        }
+    }
+
+    pub(super) fn width(&self) -> f64 {
+        self.right - self.left
+    }
+
+    fn across(&self, share: f64) -> f64 {
+        self.left + share * self.width()
+    }
+
+    /// From below.
+    fn up(&self, share: f64) -> f64 {
+        self.bottom - share * (self.bottom - self.top)
+    }
+
+    /// The horizontal place of a value, within the box.
+    pub(super) fn x(&self, value: f64) -> Option<f64> {
+        Some(self.across(self.x_scale.at(value)?.clamp(0.0, 1.0)))
+    }
+
+    /// The vertical place of a value, within the box.
+    pub(super) fn y(&self, value: f64) -> Option<f64> {
+        Some(self.up(self.y_scale.at(value)?.clamp(0.0, 1.0)))
+    }
+
+    /// As [`Frame::y`], but what has no place is at the bottom.
+    pub(super) fn y_or_bottom(&self, value: f64) -> f64 {
+        self.y(value).unwrap_or(self.bottom)
+    }
+
+    pub(super) fn middle(&self) -> (f64, f64) {
+        (
+            f64::midpoint(self.left, self.right),
+            f64::midpoint(self.top, self.bottom),
+        )
+    }
+}
+
+/// The ends of a bar's interval; those that are no numbers are the value itself.
+pub(super) fn ends((value, interval): Bar) -> (f64, f64) {
+    interval
+        .filter(|(low, high)| low.is_finite() && high.is_finite())
+        .unwrap_or((value, value))
+}
+
+/// Gives the box its height and draws the vertical axis: its label above, grid lines, numbers at the left. `above` is kept
+/// free between label and box.
+pub(super) fn vertical(
+    sheet: &mut Sheet,
+    frame: &mut Frame,
+    (axis, label): (&Axis, &str),
+    (above, height): (f64, f64),
+) {
+    frame.top = sheet.y + above + 10.0;
+    if !label.is_empty() {
+        let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
+        sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
+        frame.top += 16.0;
+    }
+    frame.bottom = frame.top + height;
+    for tick in &axis.ticks {
+        let y = frame.up(tick.at);
+        sheet.line("g", (frame.left, y), (frame.right, y));
+        sheet.text("m", "end", (frame.left - 8.0, y + 4.0), &tick.label);
+    }
+}
+
+pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
+    let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
+    space.clamp(2.0, 12.0) as usize
+}
+
+/// Draws the horizontal axis and moves the sheet below it.
+pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
+    sheet.line(
+        "ax",
+        (frame.left, frame.bottom),
+        (frame.right, frame.bottom),
+    );
+    for tick in &axis.ticks {
+        let x = frame.across(tick.at);
+        sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
+        let half = width(&tick.label) * TEXT_SIZE / 2.0;
+        let index = x.min(sheet.width - half - 1.0);
+        sheet.text("m", "middle", (index, frame.bottom + 18.0), &tick.label);
+    }
+    below(sheet, frame, 24.0, label);
+}
+
+/// Draws the axis label and moves the sheet below it.
+pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
+    sheet.y = frame.bottom + offset;
+    if !label.is_empty() {
+        let label = fitted(label, frame.width() / TEXT_SIZE);
+        let (middle, _) = frame.middle();
+        sheet.text("t", "middle", (middle, sheet.y + 12.0), &label);
+        sheet.y += 20.0;
+    }
+}
+
+pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
+    sheet.text("m", "middle", frame.middle(), "no values");
+}

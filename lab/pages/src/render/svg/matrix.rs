@@ -1,0 +1,103 @@
+//! Columns are headed by row numbers, so that names never collide.
+
+use super::super::text::{escaped, fitted, number, width};
+use super::{N, Sheet, TEXT_SIZE};
+use crate::model::Matrix;
+
+pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
+    let names: Vec<String> = chart
+        .names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| format!("{}  {name}", index + 1))
+        .collect();
+    let widest = names.iter().map(|name| width(name)).fold(4.0, f64::max) * TEXT_SIZE;
+    let left = (widest + 16.0).min(sheet.width * 0.45);
+    let count = names.len().max(1) as f64;
+    let side = ((sheet.width - left - 8.0) / count).min(64.0);
+    let high = side.clamp(18.0, 34.0);
+    let top = sheet.y + 24.0;
+    for (row, name) in names.iter().enumerate() {
+        let at = row as f64;
+        let y = top + at * high;
+        sheet.text(
+            "t",
+            "start",
+            (8.0, y + high / 2.0 + 4.0),
+            &fitted(name, (left - 14.0) / TEXT_SIZE),
+        );
+        sheet.text(
+            "m",
+            "middle",
+            (left + (at + 0.5) * side, sheet.y + 16.0),
+            &(row + 1).to_string(),
+        );
+        for column in 0..names.len() {
+            let value = chart
+                .values
+                .get(row)
+                .and_then(|row| row.get(column))
+                .copied()
+                .flatten();
+            let x = left + column as f64 * side;
+            let words = format!("{} and {}", chart.names[row], chart.names[column]);
+            cell(
+                sheet,
+                (x, y),
+                (side, high),
+                value.filter(|value| value.is_finite()),
+                &words,
+            );
+        }
+    }
+    sheet.y = top + high * count + 6.0;
+}
+
+fn cell(
+    sheet: &mut Sheet,
+    (x, y): (f64, f64),
+    (wide, high): (f64, f64),
+    value: Option<f64>,
+    words: &str,
+) {
+    let (class, strength, shown) = match value {
+        None => ("na", 1.0, "–".to_owned()),
+        Some(value) => (
+            if value < 0.0 { "neg" } else { "pos" },
+            value.abs().min(1.0),
+            number(value, 2),
+        ),
+    };
+    let title = escaped(&format!(
+        "{words}: {}",
+        if value.is_some() { &shown } else { "none" }
+    ));
+    // Chosen for contrast.
+    let ink = if strength > 0.62 && value.is_some() {
+        "on"
+    } else {
+        "t"
+    };
+    sheet.add(format_args!(
+        r#"<g><title>{title}</title><rect class="{class}" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>"#,
+        N(x + 0.5),
+        N(y + 0.5),
+        N(wide - 1.0),
+        N(high - 1.0),
+        N(if value.is_some() && ink == "t" { strength * 0.75 } else { 1.0 })
+    ));
+    let class = if wide < 38.0 {
+        format!("{ink} s")
+    } else {
+        ink.to_owned()
+    };
+    if wide >= 27.0 {
+        sheet.text(
+            &class,
+            "middle",
+            (x + wide / 2.0, y + high / 2.0 + 4.0),
+            &shown,
+        );
+    }
+    sheet.add(format_args!("</g>"));
+}

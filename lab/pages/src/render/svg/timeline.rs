@@ -1,0 +1,249 @@
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::super::axis::Axis;
+use super::super::style::{SeriesStyle, SeriesStyles, of_run};
+use super::super::text::{escaped, fitted, width};
+use super::super::words::sorted_marks;
+use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
+use super::legend::{self, Entry, Swatch};
+use super::{N, Sheet, TEXT_SIZE};
+use crate::model::{Band, Line, Mark, Timeline};
+
+const HEIGHT: f64 = 250.0;
+const ROWS: usize = 3;
+const ROW: f64 = 15.0;
+
+pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
+    let (low, high) = chart.span();
+    let values = chart
+        .series
+        .iter()
+        .flat_map(|line| line.y.iter().flatten().copied());
+    let y = Axis::of_values(values.clone(), &chart.unit, chart.log, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
+    frame.x_scale = x.scale;
+    let placed = placed(&frame, chart);
+    let rows = placed
+        .iter()
+        .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
+        .max()
+        .unwrap_or(0);
+    let above = rows as f64 * ROW;
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (above, HEIGHT));
+    let lanes = chart.lanes();
+    if lanes.is_empty() {
+        for band in &chart.bands {
+            let class = styles.band(&band.name, false);
+            let height = frame.bottom - frame.top;
+            self::band(sheet, &frame, band, &class, (frame.top, height));
+        }
+    }
+    lines(sheet, &frame, chart, styles);
+    marks(sheet, &frame, &placed, (chart, styles));
+    let below = strips(sheet, &frame, chart, (&lanes, styles));
+    horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
+    if values.count() == 0 {
+        nothing(sheet, &frame);
+    }
+    legend::draw(sheet, entries(chart, styles).into_iter());
+}
+
+fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
+    if let (Some(from), Some(to)) = (frame.x(band.from), frame.x(band.to)) {
+        let size = ((to - from).max(1.0), height);
+        sheet.rect(class, (from, y), size, &band.name);
+    }
+}
+
+/// Draws a thin strip of phases for each run below the box.
+fn strips(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    chart: &Timeline,
+    (lanes, styles): (&[&str], &SeriesStyles),
+) -> Frame {
+    let mut below = *frame;
+    if lanes.is_empty() {
+        return below;
+    }
+    sheet.line(
+        "ax",
+        (frame.left, frame.bottom),
+        (frame.right, frame.bottom),
+    );
+    below.bottom += 4.0;
+    for run in lanes {
+        let style = styles.run(run).unwrap_or(SeriesStyle::NEUTRAL);
+        sheet.begin(&of_run(run));
+        let top = below.bottom;
+        sheet.rect(&style.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
+        for band in chart.bands.iter().filter(|band| band.run == *run) {
+            let class = format!("{} st", styles.band(&band.name, true));
+            self::band(sheet, frame, band, &class, (top, 4.0));
+        }
+        sheet.end();
+        below.bottom += 6.0;
+    }
+    below
+}
+
+fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyles) {
+    // Two points for each pixel.
+    let points = 2 * frame.width() as usize;
+    for (line, style) in chart.series.iter().zip(styles.lines(&chart.series)) {
+        let path = path(frame, &line.thinned(points));
+        if !path.is_empty() {
+            sheet.stroke(style, &of_run(&line.run), &path, &line.name);
+        }
+    }
+}
+
+fn path(frame: &Frame, line: &Line) -> String {
+    let put = |(x, y): (&f64, &Option<f64>)| Some((frame.x(*x)?, frame.y((*y)?)?));
+    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(put).collect();
+    let mut path = String::new();
+    for piece in points.split(Option::is_none) {
+        for (index, (x, y)) in piece.iter().flatten().enumerate() {
+            let pen = if index == 0 { 'M' } else { 'L' };
+            write!(path, "{pen}{x:.1} {y:.1}").unwrap_or_default();
+        }
+        if piece.len() == 1 {
+            // A single point: a line of length 0 with round ends.
+            path.push_str("h0");
+        }
+    }
+    path
+}
+
+struct PlacedMark<'a> {
+    mark: &'a Mark,
+    x: f64,
+    name: Option<Name>,
+}
+
+struct Name {
+    row: usize,
+    x: f64,
+    text: String,
+}
+
+impl Name {
+    /// Pixels above the lowest row.
+    fn above(&self) -> f64 {
+        let row = self.row as f64;
+        row * ROW
+    }
+}
+
+/// Names go right of their line, else left of it, else they are left out. So is a repeated name of
+/// a neighbour.
+fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
+    let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
+    let mut all: Vec<PlacedMark<'a>> = Vec::new();
+    for mark in sorted_marks(chart) {
+        let Some(x) = frame.x(mark.at) else { continue };
+        let text = fitted(&mark.name, 22.0);
+        let wide = width(&text) * TEXT_SIZE + 6.0;
+        let is_named = all.iter().any(|other| {
+            let name = other.name.as_ref();
+            (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)
+        });
+        let mut rows = taken.iter().enumerate().flat_map(|(row, taken)| {
+            let starts = [x + 1.0, x - 1.0 - wide].into_iter();
+            let free = starts.filter(move |from| {
+                *from >= frame.left
+                    && from + wide <= frame.right + 14.0
+                    && taken.iter().all(|(a, b)| from > b || from + wide < *a)
+            });
+            free.map(move |from| (row, from))
+        });
+        let spot = if is_named { None } else { rows.next() };
+        drop(rows);
+        if let Some((row, from)) = spot {
+            taken[row].push((from, from + wide));
+        }
+        let name = spot.map(|(row, from)| Name {
+            row,
+            x: from + 3.0,
+            text,
+        });
+        all.push(PlacedMark { mark, x, name });
+    }
+    all
+}
+
+fn marks(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    placed: &[PlacedMark<'_>],
+    (chart, styles): (&Timeline, &SeriesStyles),
+) {
+    for PlacedMark { mark, x, name } in placed {
+        let style = styles.mark(chart, &mark.run);
+        sheet.begin(&of_run(&mark.run));
+        sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
+        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, Name::above);
+        sheet.line(
+            &format!("{} mk", style.class()),
+            (*x, top),
+            (*x, frame.bottom),
+        );
+        let (class, top, x) = (style.filled(), N(frame.top), N(*x - 4.0));
+        sheet.add(format_args!(
+            r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
+        ));
+        sheet.end();
+    }
+    // Names come last with a paper-coloured outline, so that no line crosses them.
+    for mark in placed {
+        let Some(name) = &mark.name else { continue };
+        sheet.begin(&of_run(&mark.mark.run));
+        let y = frame.top - 5.0 - name.above();
+        sheet.text("t s halo", "start", (name.x, y), &name.text);
+        sheet.end();
+    }
+}
+
+fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
+    let of_lines = chart.series.iter().zip(styles.lines(&chart.series));
+    let mut entries: Vec<Entry> = of_lines
+        .map(|(line, style)| Entry {
+            swatch: Swatch::Line(style),
+            text: line.name.clone(),
+            owner: of_run(&line.run),
+        })
+        .collect();
+    let strips = !chart.lanes().is_empty();
+    let mut seen = BTreeSet::new();
+    for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
+        entries.push(Entry {
+            swatch: Swatch::Tint(styles.band(&band.name, strips)),
+            text: band.name.clone(),
+            owner: String::new(),
+        });
+    }
+    entries
+}
+
+impl Timeline {
+    /// The runs with bands, if several; each gets its own strip.
+    pub(in crate::render) fn lanes(&self) -> Vec<&str> {
+        let mut runs: Vec<&str> = Vec::new();
+        for band in &self.bands {
+            if !runs.contains(&band.run.as_str()) {
+                runs.push(&band.run);
+            }
+        }
+        if runs.len() > 1 { runs } else { Vec::new() }
+    }
+
+    pub(in crate::render) fn span(&self) -> (f64, f64) {
+        let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
+        let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);
+        let of_marks = self.marks.iter().map(|mark| mark.at);
+        let all = of_lines.chain(of_bands).chain(of_marks);
+        super::super::axis::range(all).unwrap_or((0.0, 1.0))
+    }
+}

@@ -1,0 +1,12 @@
+//! Prepares the host for a run: cgroups with limits, folders, page cache, host state.
+
+pub mod cold;
+pub mod folders;
+pub mod host;
+mod launch;
+mod tree;
+
+pub use launch::{
+    Abilities, CgroupRoots, CpuSet, Direct, End, Error, Evidence, GroupName, IoLimit, Job,
+    Launched, Launcher, Limits, Pressure, Systemd,
+};

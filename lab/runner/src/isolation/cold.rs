@@ -1,0 +1,134 @@
+//! Gives every run the same cold page cache. A run is not charged for pages that were cached
+//! before, so it would have more memory than its limit.
+
+mod fincore;
+
+use crate::isolation::Error;
+use crate::isolation::folders::RetainedEntry;
+use crate::isolation::tree::{Folder, WalkEntry, failed, files, on_disk};
+use faultline_kernel::HostRoot;
+use rustix::fs::Advice;
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dropped {
+    pub files: u64,
+    pub bytes: u64,
+    pub left: Vec<RetainedEntry>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Residency {
+    pub files: u64,
+    /// Files that were deleted meanwhile.
+    pub gone: u64,
+    /// Pages of the files, without holes.
+    pub pages: u64,
+    pub resident: u64,
+}
+
+impl Residency {
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        (self.pages > 0).then(|| self.resident as f64 / self.pages as f64)
+    }
+
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident
+            .saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// Syncs these folders' disks, then asks the kernel to drop the pages of every regular file below
+/// them. Follows links at the top only; skips missing folders. Mapped pages, and pages that become
+/// dirty meanwhile, stay: see [`residency`].
+pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
+    let mut dropped = Dropped::default();
+    for folder in folders {
+        let Some(folder) = top(folder)? else { continue };
+        rustix::fs::syncfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        files(&folder, &mut |found| {
+            match found {
+                WalkEntry::File(file, stat, path) => {
+                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
+                        .map_err(|errno| failed(&path, errno))?;
+                    dropped.files += 1;
+                    dropped.bytes = dropped
+                        .bytes
+                        .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
+                }
+                WalkEntry::Left(path, why) => dropped.left.push(RetainedEntry { path, why }),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(dropped)
+}
+
+/// Reads a file into the page cache, so that no run is charged for its pages. Returns its size in
+/// bytes.
+pub fn warm_file(path: &Path) -> Result<u64, Error> {
+    let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
+    read().map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Syncs, and drops the page cache, dentries and inodes of the whole host, which slows other
+/// programs down. Needs root.
+pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
+    rustix::fs::sync();
+    let path = root.procfs.join("sys/vm/drop_caches");
+    let file = std::fs::OpenOptions::new().write(true).open(&path);
+    file.and_then(|mut file| file.write_all(b"3\n"))
+        .map_err(|source| Error::File { path, source })
+}
+
+/// Counts the cached pages of the regular files below these folders without loading any. Follows
+/// links at the top only; skips missing folders.
+///
+/// # Errors
+/// `fincore` is not installed, or a folder cannot be walked.
+pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
+    let page = rustix::param::page_size() as u64;
+    let (mut found, mut batch, mut total) = (Residency::default(), fincore::Batch::default(), 0);
+    let count = |found: &mut Residency, batch: &mut fincore::Batch| {
+        let (resident, files) = batch.count()?;
+        found.resident = found.resident.saturating_add(resident);
+        found.files += files;
+        Ok::<(), Error>(())
+    };
+    for folder in folders {
+        let Some(folder) = top(folder)? else { continue };
+        files(&folder, &mut |seen| {
+            let WalkEntry::File(_, stat, path) = seen else {
+                return Ok(());
+            };
+            let length = u64::try_from(stat.st_size).unwrap_or(0).min(on_disk(stat));
+            found.pages = found.pages.saturating_add(length.div_ceil(page));
+            total += 1;
+            if batch.add(path) {
+                count(&mut found, &mut batch)
+            } else {
+                Ok(())
+            }
+        })?;
+    }
+    count(&mut found, &mut batch)?;
+    found.gone = total - found.files.min(total);
+    Ok(found)
+}
+
+fn top(folder: &Path) -> Result<Option<Folder>, Error> {
+    match folder.canonicalize() {
+        Ok(real) => Folder::open(&real).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::File {
+            path: folder.to_owned(),
+            source,
+        }),
+    }
+}

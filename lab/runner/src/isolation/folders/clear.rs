@@ -1,0 +1,183 @@
+use super::{guard, keep, marker};
+use crate::isolation::Error;
+use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, failed, kind};
+use faultline_kernel::HostRoot;
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Limit of [`would_clear`]'s list: a ledger may have a million files.
+pub const LISTED: usize = 10_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Includes links, sockets and the like, but not folders.
+    pub files: u64,
+    /// Disk space in bytes.
+    pub bytes: u64,
+    /// Only from [`would_clear`]: the first [`LISTED`] files.
+    pub listed: Vec<PathBuf>,
+    /// Entries that stayed, with the reason. Does not include the marker, the ledger's lock and
+    /// `lost+found`.
+    pub retained: Vec<RetainedEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetainedEntry {
+    pub path: PathBuf,
+    pub why: &'static str,
+}
+
+/// Deletes the contents of a marked folder. Keypairs and tower files stay, with their folders; so
+/// do other mounts and folders with their own marker. Symbolic links are deleted, not their
+/// targets. Holds the ledger's lock meanwhile.
+///
+/// # Errors
+/// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
+/// process has a file open in it. Some files may be deleted after an error of the file system.
+pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
+    let top = ready(folder, root)?;
+    let first = Walk::new(false, 0).all(&top)?;
+    let mut walk = Walk::new(true, 0);
+    walk.locks = first.locks;
+    walk.all(&top).map(|walk| walk.cleared)
+}
+
+pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
+    let top = ready(folder, root)?;
+    Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
+}
+
+fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
+    let users = guard::users(root, folder);
+    if let Some(first) = users.first() {
+        let more = if users.len() > 1 {
+            format!(", and {} more processes", users.len() - 1)
+        } else {
+            String::new()
+        };
+        return Err(Error::Refused(format!(
+            "{} is in use: {first}{more}; end it first",
+            folder.display()
+        )));
+    }
+    marker::open_marked(folder)
+}
+
+struct Walk {
+    really: bool,
+    lists: usize,
+    cleared: Cleared,
+    locks: Vec<OwnedFd>,
+}
+
+impl Walk {
+    fn new(really: bool, lists: usize) -> Self {
+        Walk {
+            really,
+            lists,
+            cleared: Cleared::default(),
+            locks: Vec::new(),
+        }
+    }
+
+    fn all(mut self, top: &Folder) -> Result<Self, Error> {
+        self.folder(top, 0)?;
+        Ok(self)
+    }
+
+    fn folder(&mut self, folder: &Folder, depth: usize) -> Result<(), Error> {
+        if !self.really {
+            self.locks.extend(guard::lock(folder)?);
+        }
+        for name in folder.names()? {
+            let stays = name.as_c_str() == guard::LOCK
+                || (depth == 0
+                    && [marker::NAME, marker::LOST_AND_FOUND].contains(&name.as_c_str()));
+            if stays {
+                continue;
+            }
+            let Some(stat) = folder.stat(&name)? else {
+                continue;
+            };
+            match kind(&stat) {
+                FileType::Directory => self.below(folder, &name, depth + 1)?,
+                _ => self.file(folder, &name, &stat)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<(), Error> {
+        if depth > DEEPEST {
+            return self.keep(folder, name, "nested too deep");
+        }
+        let below = match folder.enter(name)? {
+            OpenResult::Open(below) => below,
+            OpenResult::OtherMount => return self.keep(folder, name, ELSEWHERE),
+            OpenResult::Changed => {
+                return self.keep(folder, name, "it changed while it was looked at");
+            }
+        };
+        if marker::has_name(&below)? {
+            return self.keep(folder, name, "a folder of experiments of its own");
+        }
+        let retained = self.cleared.retained.len();
+        let locked = below.stat(guard::LOCK)?.is_some();
+        self.folder(&below, depth)?;
+        if !self.really {
+            return Ok(());
+        }
+        match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // It contains retained entries, which are reported already.
+            Err(Errno::NOTEMPTY | Errno::EXIST)
+                if locked || self.cleared.retained.len() > retained =>
+            {
+                Ok(())
+            }
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
+                self.keep(folder, name, "something came while it was cleared")
+            }
+            Err(Errno::BUSY) => self.keep(folder, name, ELSEWHERE),
+            Err(errno) => Err(failed(&folder.join(name), errno)),
+        }
+    }
+
+    fn file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<(), Error> {
+        if let Some(why) = keep::reason(folder, name, stat)? {
+            return self.keep(folder, name, why);
+        }
+        if self.really {
+            match rustix::fs::unlinkat(folder.fd(), name, AtFlags::empty()) {
+                Ok(()) => {}
+                Err(Errno::NOENT) => return Ok(()),
+                Err(Errno::ISDIR) => {
+                    return self.keep(folder, name, "it changed while it was looked at");
+                }
+                Err(Errno::BUSY) => return self.keep(folder, name, ELSEWHERE),
+                Err(errno) => return Err(failed(&folder.join(name), errno)),
+            }
+        }
+        self.cleared.files += 1;
+        if self.cleared.listed.len() < self.lists {
+            self.cleared.listed.push(folder.join(name));
+        }
+        self.cleared.bytes = self.cleared.bytes.saturating_add(disk_bytes(stat));
+        Ok(())
+    }
+
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the end of functions that return it"
+    )]
+    fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<(), Error> {
+        self.cleared.retained.push(RetainedEntry {
+            path: folder.join(name),
+            why,
+        });
+        Ok(())
+    }
+}

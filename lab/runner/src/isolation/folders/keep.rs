@@ -1,0 +1,54 @@
+use crate::isolation::Error;
+use crate::isolation::tree::{Folder, OpenResult, kind};
+use rustix::fs::{FileType, Stat};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+
+/// Above the size of a keypair of 64 numbers, each on its own indented line.
+const MOST: u64 = 4096;
+
+const NUMBERS: usize = 64;
+
+/// Why a file is kept; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
+/// file cannot be read, because it may be a keypair.
+pub(super) fn reason(
+    folder: &Folder,
+    name: &CStr,
+    stat: &Stat,
+) -> Result<Option<&'static str>, Error> {
+    if let Some(why) = by_name(name.to_bytes()) {
+        return Ok(Some(why));
+    }
+    let small = u64::try_from(stat.st_size).is_ok_and(|size| (1..=MOST).contains(&size));
+    if kind(stat) != FileType::RegularFile || !small {
+        return Ok(None);
+    }
+    let OpenResult::Open((file, _)) = folder.file(name)? else {
+        return Ok(None);
+    };
+    let mut text = Vec::new();
+    let read = File::from(file).take(MOST).read_to_end(&mut text);
+    read.map_err(|source| Error::File {
+        path: folder.join(name),
+        source,
+    })?;
+    Ok(is_keypair(&text).then_some("a keypair"))
+}
+
+pub(super) fn by_name(name: &[u8]) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+    if name.starts_with(b"tower") {
+        Some("a tower file")
+    } else if name.ends_with(b".json") && (has(b"keypair") || has(b"identity")) {
+        Some("a keypair by its name")
+    } else {
+        None
+    }
+}
+
+fn is_keypair(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
+        && serde_json::from_slice::<Vec<u8>>(text).is_ok_and(|numbers| numbers.len() == NUMBERS)
+}

@@ -1,0 +1,174 @@
+use crate::isolation::Error;
+use crate::isolation::tree::{Folder, OpenResult, failed};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+pub const MARKER: &str = ".faultline-experiment";
+
+pub(super) const NAME: &CStr = c".faultline-experiment";
+
+/// Created by `mkfs` on some file systems.
+pub(super) const LOST_AND_FOUND: &CStr = c"lost+found";
+
+const KIND: &str = "faultline-experiment";
+
+const ABOUT: &str = "faultline experiment deletes everything in this folder before each run, but for keypairs and tower \
+                     files. Without this file it deletes nothing here. The file counts only in the folder that it was \
+                     made in: not in a copy.";
+
+const MOST: u64 = 64 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Marker {
+    kind: String,
+    about: String,
+    created_unix: u64,
+    inode: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Init {
+    Made,
+    Marked,
+    Already,
+}
+
+/// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
+/// empty except for `lost+found`. `now` is the time since 1970.
+///
+/// # Errors
+/// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
+/// marked then.
+pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
+    let made = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(Errno::NOENT) => {
+            let shown = folder.display();
+            return Err(Error::Refused(format!(
+                "{shown} cannot be made: the folder above it is missing; make that first"
+            )));
+        }
+        Err(errno) => return Err(failed(folder, errno)),
+    };
+    let open = Folder::open(folder)?;
+    if inspect(&open)? {
+        return Ok(Init::Already);
+    }
+    refuse_unless_empty(&open)?;
+    write(&open, now)?;
+    // An entry may have been added meanwhile.
+    if let Err(error) = refuse_unless_empty(&open) {
+        let _ = rustix::fs::unlinkat(open.fd(), NAME, AtFlags::empty());
+        return Err(error);
+    }
+    Ok(if made { Init::Made } else { Init::Marked })
+}
+
+pub fn is_marked(folder: &Path) -> bool {
+    check(folder).is_ok()
+}
+
+/// Whether a folder may be cleared. The error says what to do.
+pub fn check(folder: &Path) -> Result<(), Error> {
+    open_marked(folder).map(drop)
+}
+
+pub(super) fn open_marked(folder: &Path) -> Result<Folder, Error> {
+    let open = Folder::open(folder)?;
+    if inspect(&open)? {
+        return Ok(open);
+    }
+    let shown = folder.display();
+    Err(Error::Refused(format!(
+        "{shown} is not marked as a folder of experiments: nothing is deleted or written there. Empty it, then mark it with \
+         'faultline experiment init {shown}'"
+    )))
+}
+
+pub(super) fn has_name(folder: &Folder) -> Result<bool, Error> {
+    Ok(folder.stat(NAME)?.is_some())
+}
+
+fn inspect(folder: &Folder) -> Result<bool, Error> {
+    if !has_name(folder)? {
+        return Ok(false);
+    }
+    let path = folder.join(NAME);
+    let wrong = |why: &str| {
+        Error::Refused(format!(
+            "{} is no marker of this folder ({why}); remove it, then mark the folder",
+            path.display()
+        ))
+    };
+    let OpenResult::Open((file, _)) = folder.file(NAME)? else {
+        return Err(wrong("it is not a file"));
+    };
+    let mut text = Vec::new();
+    let read = File::from(file).take(MOST).read_to_end(&mut text);
+    read.map_err(|source| Error::File {
+        path: path.clone(),
+        source,
+    })?;
+    match serde_json::from_slice::<Marker>(&text) {
+        Ok(marker) if marker.kind != KIND => Err(wrong("it is of something else")),
+        Ok(marker) if marker.inode != folder.inode() => {
+            Err(wrong("it was copied here from another folder"))
+        }
+        Ok(_) => Ok(true),
+        Err(_) => Err(wrong("its text is damaged")),
+    }
+}
+
+fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
+    let names = folder.names()?;
+    let others = || {
+        names
+            .iter()
+            .filter(|name| ![NAME, LOST_AND_FOUND].contains(&name.as_c_str()))
+    };
+    let Some(first) = others().next() else {
+        return Ok(());
+    };
+    let (shown, first, count) = (
+        folder.path().display(),
+        first.to_string_lossy(),
+        others().count(),
+    );
+    Err(Error::Refused(format!(
+        "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
+        count - 1
+    )))
+}
+
+fn write(folder: &Folder, now: Duration) -> Result<(), Error> {
+    let path = folder.join(NAME);
+    let wrong = |source| Error::File {
+        path: path.clone(),
+        source,
+    };
+    let marker = Marker {
+        kind: KIND.to_owned(),
+        about: ABOUT.to_owned(),
+        created_unix: now.as_secs(),
+        inode: folder.inode(),
+    };
+    let mut text = serde_json::to_vec_pretty(&marker).map_err(|error| wrong(error.into()))?;
+    text.push(b'\n');
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder.fd(), NAME, flags, Mode::from_raw_mode(0o644));
+    let mut file = File::from(file.map_err(|errno| wrong(errno.into()))?);
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    written
+        .and_then(|()| Ok(rustix::fs::fsync(folder.fd())?))
+        .map_err(|error| {
+            let _ = rustix::fs::unlinkat(folder.fd(), NAME, AtFlags::empty());
+            wrong(error)
+        })
+}

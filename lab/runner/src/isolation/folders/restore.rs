@@ -1,0 +1,332 @@
+mod copy;
+
+use super::clear::RetainedEntry;
+use super::{guard, keep, marker};
+use crate::isolation::Error;
+use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, failed, kind, os};
+use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::{Component, Path};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Owner {
+    pub(crate) fn ids(self) -> (Option<Uid>, Option<Gid>) {
+        (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    pub files: u64,
+    /// Disk space in bytes.
+    pub bytes: u64,
+    /// Snapshot archives among them, which go to a separate snapshot folder if there is one.
+    pub archives: u64,
+    /// Not copied, with the reason: sockets and the like.
+    pub left: Vec<RetainedEntry>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    pub files: u64,
+    /// Sum of the file lengths.
+    pub bytes: u64,
+    /// Reflinks among them, which share disk space with the source.
+    pub cloned: u64,
+    /// Entries that were not copied, with the reason: sockets and the like, and existing keypairs
+    /// and tower files.
+    pub left: Vec<RetainedEntry>,
+}
+
+/// # Errors
+/// A symbolic link leads out of the folder, or part of it is on another mount.
+pub fn measure(from: &Path) -> Result<Source, Error> {
+    let mut source = Source::default();
+    count(&Folder::open(from)?, 0, &mut source)?;
+    Ok(source)
+}
+
+/// Changes the owner of a marked folder, but not of its contents.
+pub fn hand_over(folder: &Path, owner: Owner) -> Result<(), Error> {
+    let open = marker::open_marked(folder)?;
+    let (user, group) = owner.ids();
+    rustix::fs::fchown(open.fd(), user, group).map_err(|errno| failed(folder, errno))
+}
+
+/// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
+/// `snapshots` if given. Everything belongs to `owner`. Returns after a sync and a check of all
+/// lengths. Holes stay holes; reflinks are used where possible.
+///
+/// # Errors
+/// A folder is not marked, space is missing, or an entry exists that is neither keypair nor tower
+/// file. A link leads out of `from`, or a file changed meanwhile.
+pub fn restore(
+    from: &Path,
+    ledger: &Path,
+    snapshots: Option<&Path>,
+    owner: Option<Owner>,
+) -> Result<Restored, Error> {
+    let source = Folder::open(from)?;
+    let mut measured = Source::default();
+    count(&source, 0, &mut measured)?;
+    let ledger = marker::open_marked(ledger)?;
+    let snapshots = snapshots.map(marker::open_marked).transpose()?;
+    apart(&source, &ledger)?;
+    check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
+    let mut work = Work {
+        snapshots: snapshots.as_ref(),
+        owner,
+        restored: Restored::default(),
+    };
+    work.folder(&source, &ledger, 0)?;
+    for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
+        if let Some(owner) = owner {
+            hand(folder, owner)?;
+        }
+        rustix::fs::syncfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+    }
+    Ok(work.restored)
+}
+
+/// A copy into its own source would not end.
+fn apart(source: &Folder, ledger: &Folder) -> Result<(), Error> {
+    let real = |folder: &Folder| {
+        folder
+            .path()
+            .canonicalize()
+            .unwrap_or_else(|_| folder.path().to_owned())
+    };
+    let (from, to) = (real(source), real(ledger));
+    if from.starts_with(&to) || to.starts_with(&from) {
+        let words = format!(
+            "{} and {} lie in one another: keep it elsewhere",
+            from.display(),
+            to.display()
+        );
+        return Err(Error::Refused(words));
+    }
+    Ok(())
+}
+
+fn check_free_bytes(
+    from: &Folder,
+    what: &Source,
+    ledger: &Folder,
+    snapshots: Option<&Folder>,
+) -> Result<(), Error> {
+    let apart = snapshots.filter(|folder| folder.device() != ledger.device());
+    let archives = if apart.is_some() { what.archives } else { 0 };
+    for (folder, bytes) in [(Some(ledger), what.bytes - archives), (apart, archives)] {
+        let Some(folder) = folder else { continue };
+        let output =
+            rustix::fs::fstatvfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        let free = output.f_bavail.saturating_mul(output.f_frsize);
+        if free < bytes && !copy::can_clone(from, folder) {
+            let (shown, from) = (folder.path().display(), from.path().display());
+            return Err(Error::Refused(format!(
+                "{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error> {
+    for name in names(folder, depth)? {
+        let Some(stat) = folder.stat(&name)? else {
+            continue;
+        };
+        match kind(&stat) {
+            FileType::Directory => count(&below(folder, &name, depth)?, depth + 1, source)?,
+            FileType::RegularFile => {
+                source.files += 1;
+                source.bytes = source.bytes.saturating_add(disk_bytes(&stat));
+                if depth == 0 && is_archive(&name) {
+                    source.archives = source.archives.saturating_add(disk_bytes(&stat));
+                }
+            }
+            FileType::Symlink => drop(link(folder, &name, depth)?),
+            _ => source.left.push(RetainedEntry {
+                path: folder.join(&name),
+                why: "neither file nor folder",
+            }),
+        }
+    }
+    Ok(())
+}
+
+fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>, Error> {
+    let own = |name: &CString| {
+        let name = name.as_c_str();
+        name == marker::NAME
+            || name == guard::LOCK
+            || (depth == 0 && name == marker::LOST_AND_FOUND)
+    };
+    Ok(folder
+        .names()?
+        .into_iter()
+        .filter(|name| !own(name))
+        .collect())
+}
+
+fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
+    let refused = |why: &str| {
+        Err(Error::Refused(format!(
+            "{} cannot be copied: {why}",
+            folder.join(name).display()
+        )))
+    };
+    if depth >= DEEPEST {
+        return refused("it is nested too deep");
+    }
+    match folder.enter(name)? {
+        OpenResult::Open(below) => Ok(below),
+        OpenResult::OtherMount => {
+            refused("it is another file system, or mounted there; keep a plain folder")
+        }
+        OpenResult::Changed => refused("it changed meanwhile"),
+    }
+}
+
+/// The target of a link, which must be inside: a run could change a target outside, and the next
+/// run would differ.
+fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
+    let path = folder.join(name);
+    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new())
+        .map_err(|errno| failed(&path, errno))?;
+    let mut level = Some(depth);
+    for part in Path::new(os(&target)).components() {
+        level = match part {
+            Component::Normal(_) => level.map(|level| level + 1),
+            Component::ParentDir => level.and_then(|level| level.checked_sub(1)),
+            Component::CurDir => level,
+            Component::RootDir | Component::Prefix(_) => None,
+        };
+    }
+    match level {
+        Some(_) => Ok(target),
+        None => Err(Error::Refused(format!(
+            "{} is a symbolic link that leads out ({}): keep the files themselves",
+            path.display(),
+            target.to_string_lossy()
+        ))),
+    }
+}
+
+/// `snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+fn is_archive(name: &CStr) -> bool {
+    let name = name.to_string_lossy();
+    (name.starts_with("snapshot-") || name.starts_with("incremental-snapshot-"))
+        && name.contains(".tar")
+}
+
+fn hand(folder: &Folder, owner: Owner) -> Result<(), Error> {
+    let (user, group) = owner.ids();
+    rustix::fs::fchown(folder.fd(), user, group).map_err(|errno| failed(folder.path(), errno))
+}
+
+struct Work<'a> {
+    snapshots: Option<&'a Folder>,
+    owner: Option<Owner>,
+    restored: Restored,
+}
+
+impl Work<'_> {
+    fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<(), Error> {
+        for name in names(from, depth)? {
+            let Some(stat) = from.stat(&name)? else {
+                continue;
+            };
+            match kind(&stat) {
+                FileType::Directory => self.below(from, to, &name, (&stat, depth))?,
+                FileType::RegularFile => {
+                    let archive = depth == 0 && is_archive(&name);
+                    self.file(
+                        from,
+                        self.snapshots.filter(|_| archive).unwrap_or(to),
+                        &name,
+                    )?;
+                }
+                FileType::Symlink => self.link(from, to, &name, depth)?,
+                _ => self.restored.left.push(RetainedEntry {
+                    path: from.join(&name),
+                    why: "neither file nor folder",
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    fn below(
+        &mut self,
+        from: &Folder,
+        to: &Folder,
+        name: &CStr,
+        (stat, depth): (&Stat, usize),
+    ) -> Result<(), Error> {
+        let path = to.join(name);
+        match rustix::fs::mkdirat(to.fd(), name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed(&path, errno)),
+        }
+        let OpenResult::Open(inside) = to.enter(name)? else {
+            return Err(Error::Refused(format!(
+                "{} is no folder of its own: it cannot be filled",
+                path.display()
+            )));
+        };
+        self.folder(&below(from, name, depth)?, &inside, depth + 1)?;
+        if let Some(owner) = self.owner {
+            hand(&inside, owner)?;
+        }
+        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode))
+            .map_err(|errno| failed(&path, errno))
+    }
+
+    fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<(), Error> {
+        if let Some(there) = to.stat(name)? {
+            return self.already(to, name, &there);
+        }
+        let copied = copy::copy(from, to, name, self.owner)?;
+        self.restored.files += 1;
+        self.restored.bytes = self.restored.bytes.saturating_add(copied.bytes);
+        self.restored.cloned += u64::from(copied.cloned);
+        Ok(())
+    }
+
+    fn link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<(), Error> {
+        if let Some(there) = to.stat(name)? {
+            return self.already(to, name, &there);
+        }
+        let target = link(from, name, depth)?;
+        rustix::fs::symlinkat(&target, to.fd(), name)
+            .map_err(|errno| failed(&to.join(name), errno))?;
+        let Some((user, group)) = self.owner.map(Owner::ids) else {
+            return Ok(());
+        };
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(to.fd(), name, user, group, flags)
+            .map_err(|errno| failed(&to.join(name), errno))
+    }
+
+    /// An older tower file must not replace a newer one.
+    fn already(&mut self, to: &Folder, name: &CStr, there: &Stat) -> Result<(), Error> {
+        let path = to.join(name);
+        match keep::reason(to, name, there)? {
+            Some(why) => {
+                self.restored.left.push(RetainedEntry { path, why });
+                Ok(())
+            }
+            None => Err(Error::Refused(format!(
+                "{} is there already: clear the folder first",
+                path.display()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+use super::Owner;
+use crate::isolation::Error;
+use crate::isolation::tree::{Folder, OpenResult, failed};
+use faultline_kernel::FileVersion;
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+const PIECE: usize = 64 << 20;
+
+/// For file systems between which the kernel cannot copy.
+const BUFFER: usize = 1 << 20;
+
+pub(super) struct Copied {
+    pub(super) bytes: u64,
+    pub(super) cloned: bool,
+}
+
+pub(super) fn copy(
+    from: &Folder,
+    to: &Folder,
+    name: &CStr,
+    owner: Option<Owner>,
+) -> Result<Copied, Error> {
+    let path = to.join(name);
+    let wrong = |errno| failed(&path, errno);
+    let changed = || {
+        Error::Refused(format!(
+            "{} changed while it was copied: does something run there?",
+            from.join(name).display()
+        ))
+    };
+    let OpenResult::Open((source, stat)) = from.file(name)? else {
+        return Err(changed());
+    };
+    let source = File::from(source);
+    let version = || match source.metadata() {
+        Ok(metadata) => Ok(FileVersion::from(&metadata)),
+        Err(error) => Err(Error::at(&from.join(name))(error)),
+    };
+    let before = version()?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target =
+        rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(wrong)?;
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
+    if !cloned {
+        data(&source, &target, size).map_err(wrong)?;
+    }
+    set_owner_and_mode(&target, &stat, owner).map_err(wrong)?;
+    let copied = rustix::fs::fstat(&target).map_err(wrong)?;
+    if version()? != before || copied.st_size != stat.st_size {
+        return Err(changed());
+    }
+    // A copy of hundreds of gigabytes need not evict the rest of the page cache.
+    let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
+    Ok(Copied {
+        bytes: size,
+        cloned,
+    })
+}
+
+/// Whether reflinks from one folder to the other work.
+pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let nameless = |folder: &Folder| {
+        rustix::fs::openat(folder.fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok()
+    };
+    let (Some(source), Some(target)) = (nameless(from), nameless(to)) else {
+        return false;
+    };
+    rustix::io::write(&source, &[0; 4096]).is_ok()
+        && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
+}
+
+fn data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            // The file system does not support holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(errno) => return Err(errno),
+        };
+        let end = rustix::fs::seek(source, SeekFrom::Hole(start))
+            .unwrap_or(size)
+            .min(size);
+        // The file was truncated meanwhile.
+        if end <= start {
+            break;
+        }
+        piece(source, target, start, end)?;
+        at = end;
+    }
+    rustix::fs::ftruncate(target, size)
+}
+
+fn piece(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+    let (mut read, mut written) = (start, start);
+    while read < end {
+        let length = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
+        match rustix::fs::copy_file_range(
+            source,
+            Some(&mut read),
+            target,
+            Some(&mut written),
+            length,
+        ) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
+                return by_hand(source, target, read, end);
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+    let wrong = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let (mut source, mut target) = (
+        source.try_clone().map_err(wrong)?,
+        File::from(target.try_clone().map_err(wrong)?),
+    );
+    for file in [&source, &target] {
+        rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
+    }
+    let (mut buffer, mut left) = (vec![0; BUFFER], end - start);
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(BUFFER).min(BUFFER);
+        let part = buffer.get_mut(..most).unwrap_or_default();
+        let count = match source.read(part) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(wrong(error)),
+        };
+        target
+            .write_all(part.get(..count).unwrap_or_default())
+            .map_err(wrong)?;
+        left -= count as u64;
+    }
+    Ok(())
+}
+
+/// Sets the owner first, because `chown` clears mode bits.
+fn set_owner_and_mode(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
+    if let Some((user, group)) = owner.map(Owner::ids) {
+        rustix::fs::fchown(target, user, group)?;
+    }
+    rustix::fs::fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
+    let time = |seconds: i64, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds as _,
+    };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    };
+    rustix::fs::futimens(target, &times)
+}

@@ -1,0 +1,259 @@
+use super::group::Group;
+use crate::isolation::launch::gate::Gate;
+use crate::isolation::launch::wait::wait;
+use crate::isolation::launch::{End, Error, Evidence, Job, Launched, Limits};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// A shell that reads a word, then executes the program if its own cgroup is `$0`. If this program
+/// is killed before that, the shell reads EOF and exits.
+const SHELL: &str = "/bin/sh";
+const WAITING: &str = r#"read -r go || exit 125
+while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
+exit 125"#;
+const WORD: &[u8] = b"go\n";
+/// Removes the variables that the shell adds.
+const ENV: &str = "/usr/bin/env";
+const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
+
+pub(super) struct Child {
+    child: std::process::Child,
+    name: String,
+    output: PathBuf,
+    ended: Option<ExitStatus>,
+    group: Group,
+    gate: Option<Gate>,
+}
+
+impl Child {
+    pub(super) fn start(
+        job: &Job,
+        file: &Path,
+        user_command: Vec<OsString>,
+        group: Group,
+        gate: Option<Gate>,
+    ) -> Result<Child, Error> {
+        let output = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&job.output)
+            .map_err(Error::at(&job.output))?;
+        #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
+        let mut command = Command::new(SHELL);
+        command
+            .args(["-c", WAITING, group.name()])
+            .args(&user_command)
+            .arg(ENV);
+        if let Some(folder) = job.folder.as_ref().filter(|_| !user_command.is_empty()) {
+            // Again as the target user, who must be able to enter the folder.
+            command.arg("-C").arg(folder);
+        }
+        let own = SHELLS_OWN
+            .iter()
+            .filter(|own| !job.environment.iter().any(|(name, _)| name == **own));
+        command
+            .args(own.flat_map(|own| ["-u", own]))
+            .arg("--")
+            .arg(file)
+            .args(job.command.iter().skip(1));
+        command
+            .env_clear()
+            .envs(job.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
+        command
+            .stdin(Stdio::piped())
+            .stderr(output.try_clone().map_err(Error::at(&job.output))?)
+            .stdout(output);
+        // Terminal signals go only to this program.
+        command.process_group(0);
+        let child = command
+            .spawn()
+            .map_err(|error| not_started(job, file, &error))?;
+        let output = job.output.clone();
+        let mut started = Child {
+            child,
+            name: file.display().to_string(),
+            output,
+            ended: None,
+            group,
+            gate,
+        };
+        started.prepare(job.open_files)?;
+        Ok(started)
+    }
+
+    fn prepare(&mut self, open_files: Option<u64>) -> Result<(), Error> {
+        let stdin = self.child.stdin.take();
+        let words = |what: &str| Error::Refused(format!("{}: {what}", self.name));
+        let pid = Pid::from_child(&self.child);
+        self.group.enter(self.child.id())?;
+        if let Some(most) = open_files {
+            let limit = Rlimit {
+                current: Some(most),
+                maximum: Some(most),
+            };
+            // The child still has this program's user; the limits of another user need privilege.
+            prlimit(Some(pid), Resource::Nofile, limit)
+                .map_err(|error| words(&format!("{most} open files: {error}")))?;
+        }
+        let word = stdin.map(|mut stdin| stdin.write_all(WORD));
+        word.unwrap_or(Ok(()))
+            .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
+    }
+
+    fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
+        if self.ended.is_none() {
+            let waited = self.child.try_wait();
+            self.ended =
+                waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
+        }
+        Ok(self.ended)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        if self.status()?.is_none() {
+            let _ = self.child.kill();
+        }
+        self.group.kill()?;
+        if self.ended.is_none() {
+            let waited = self.child.wait();
+            self.ended =
+                Some(waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?);
+        }
+        Ok(())
+    }
+}
+
+impl Launched for Child {
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
+        let Some(gate) = self.gate.take() else {
+            return Ok(());
+        };
+        let opened = wait(GATE_TIMEOUT, || match (self.status()?, gate.open()?) {
+            (Some(status), _) => {
+                let (name, output) = (&self.name, self.output.display());
+                Err(Error::Refused(format!(
+                    "{name} ended ({status}) before it was let go; {output} may say why"
+                )))
+            }
+            (None, opened) => Ok(opened),
+        })?;
+        match opened {
+            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
+            None => Err(Error::Refused(format!(
+                "{} does not come to its gate {}",
+                self.name,
+                gate.path().display()
+            ))),
+        }
+    }
+
+    fn limits(&self) -> Result<Limits, Error> {
+        self.group.limits()
+    }
+
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        self.group.relimit(memory)
+    }
+
+    fn ended(&mut self) -> Result<Option<End>, Error> {
+        Ok(self.status()?.and_then(end))
+    }
+
+    fn is_empty(&mut self) -> Result<bool, Error> {
+        Ok(self.status()?.is_some() && self.group.is_empty()?)
+    }
+
+    fn ask_to_end(&mut self) -> Result<(), Error> {
+        self.group.ask_to_end()
+    }
+
+    fn evidence(&mut self) -> Result<Evidence, Error> {
+        let end = self.ended()?;
+        Ok(Evidence {
+            end,
+            ..self.group.evidence()?
+        })
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+        self.finish()?;
+        let evidence = self.evidence()?;
+        self.group.remove()?;
+        Ok(evidence)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+fn end(status: ExitStatus) -> Option<End> {
+    status
+        .code()
+        .map(End::Code)
+        .or_else(|| status.signal().map(End::Signal))
+}
+
+fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> Error {
+    let folder = job
+        .folder
+        .as_ref()
+        .map(|folder| format!(" in {}", folder.display()))
+        .unwrap_or_default();
+    Error::Refused(format!(
+        "{} cannot be started{folder}: {error}",
+        file.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its exit code and its output when it is told this, and then nothing any more.
+    fn word(word: &[u8], group: &str) -> (Option<i32>, String) {
+        #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+        let mut command = Command::new(SHELL);
+        command
+            .args(["-c", WAITING, group, ENV, "echo", "begun"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(word).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    }
+
+    #[test]
+    fn let_go_outside_of_its_group_a_program_never_begins() {
+        assert_eq!(
+            word(WORD, "faultline.x.r001_a1.validator"),
+            (Some(125), String::new())
+        );
+        // Every process is in a group that has a colon before its path.
+        assert_eq!(word(WORD, ":"), (Some(0), "begun\n".to_owned()));
+    }
+
+    #[test]
+    fn whoever_would_let_it_go_is_gone_and_the_program_never_begins() {
+        assert_eq!(word(b"", ":"), (Some(125), String::new()));
+    }
+}

@@ -1,0 +1,374 @@
+use super::folder::{folders, write};
+use super::parent::GroupParent;
+use super::{controllers, procs, v1, v2};
+use crate::isolation::launch::wait::wait;
+use crate::isolation::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// For a killed process to exit: freeing a validator's memory takes time.
+const KILL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Prefix of all group names. Dots separate the parts, which contain none.
+const NAME_PREFIX: &str = "faultline";
+
+#[derive(Debug)]
+pub(super) struct Group {
+    name: String,
+    kind: Kind,
+    io: Vec<(String, IoLimit)>,
+    removed: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    V1(v1::Folders),
+    V2 {
+        folder: PathBuf,
+        /// The limits of all ancestors up to this one apply as well.
+        top: PathBuf,
+    },
+    Found(Vec<PathBuf>),
+}
+
+impl Group {
+    pub(super) fn make(
+        parent: &GroupParent,
+        name: &GroupName,
+        limits: &Limits,
+        disks: Vec<String>,
+    ) -> Result<Group, Error> {
+        let name = folder_name(name);
+        let kind = match parent {
+            GroupParent::V1(v1_roots) => Kind::V1(v1::Folders {
+                memory: v1_roots.memory.join(&name),
+                cpuset: v1_roots
+                    .cpuset
+                    .as_ref()
+                    .filter(|_| limits.cpus.is_some())
+                    .map(|top| top.join(&name)),
+                blkio: v1_roots
+                    .blkio
+                    .as_ref()
+                    .filter(|_| !limits.io.is_empty())
+                    .map(|top| top.join(&name)),
+                stalls: None,
+            }),
+            GroupParent::V2(delegated) => {
+                controllers::enable(&delegated.folder, limits)?;
+                Kind::V2 {
+                    folder: delegated.folder.join(&name),
+                    top: delegated.top.clone(),
+                }
+            }
+        };
+        let io = disks.into_iter().zip(limits.io.iter().cloned()).collect();
+        let mut group = Group {
+            name,
+            kind,
+            io,
+            removed: true,
+        };
+        for folder in group.folders() {
+            let made = make_folder(folder);
+            if made.is_err() {
+                group.remove_made_before(folder);
+            }
+            made?;
+        }
+        group.removed = false;
+        // Pressure files are optional.
+        if let (Kind::V1(folders), GroupParent::V1(v1_roots)) = (&mut group.kind, parent) {
+            let stalls = v1_roots
+                .stalls
+                .as_ref()
+                .map(|stalls| stalls.folder.join(&group.name));
+            folders.stalls = stalls.filter(|folder| make_folder(folder).is_ok());
+        }
+        Ok(group)
+    }
+
+    pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
+        let prefix = format!("{NAME_PREFIX}.{scope}.");
+        let mut names = BTreeSet::new();
+        match parent {
+            GroupParent::V1(v1_roots) => {
+                for top in [
+                    Some(&v1_roots.memory),
+                    v1_roots.cpuset.as_ref(),
+                    v1_roots.blkio.as_ref(),
+                ]
+                .into_iter()
+                .flatten()
+                {
+                    names.extend(
+                        folders(top)?
+                            .into_iter()
+                            .filter_map(|folder| named(&folder, &prefix)),
+                    );
+                }
+                let mut found: BTreeMap<String, Vec<PathBuf>> = names
+                    .into_iter()
+                    .map(|name| (name.clone(), v1_roots.folders(&name)))
+                    .collect();
+                if let Some(stalls) = &v1_roots.stalls {
+                    for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
+                        found.entry(name).or_default().push(folder);
+                    }
+                }
+                Ok(found
+                    .into_iter()
+                    .map(|(name, folders)| Group::found(folders, name))
+                    .collect())
+            }
+            GroupParent::V2(delegated) => {
+                let found = below(&[&delegated.top, &delegated.folder], &prefix)?;
+                Ok(found
+                    .into_iter()
+                    .map(|(name, folder)| Group::found(vec![folder], name))
+                    .collect())
+            }
+        }
+    }
+
+    fn found(folders: Vec<PathBuf>, name: String) -> Group {
+        Group {
+            name,
+            kind: Kind::Found(folders),
+            io: Vec::new(),
+            removed: true,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::limit(folders, limits, &self.io),
+            Kind::V2 { folder, .. } => v2::limit(folder, limits, &self.io),
+            Kind::Found(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::relimit(&folders.memory, memory),
+            Kind::V2 { folder, .. } => v2::relimit(folder, memory),
+            Kind::Found(_) => Err(Error::Refused(format!(
+                "{}: this group belongs to another program",
+                self.name
+            ))),
+        }
+    }
+
+    pub(super) fn limits(&self) -> Result<Limits, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::limits(folders, &self.io),
+            Kind::V2 { folder, top } => v2::limits(folder, top, &self.requested()),
+            Kind::Found(_) => Ok(Limits::default()),
+        }
+    }
+
+    pub(super) fn evidence(&self) -> Result<Evidence, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
+            Kind::V2 { folder, .. } => unified::evidence(folder),
+            Kind::Found(_) => Ok(Evidence::default()),
+        }
+    }
+
+    pub(super) fn enter(&mut self, pid: u32) -> Result<(), Error> {
+        let write = |folder: &Path| write(&folder.join("cgroup.procs"), &pid.to_string());
+        if let Kind::V1(folders) = &mut self.kind
+            && let Some(stalls) = folders.stalls.take_if(|stalls| write(stalls).is_err())
+        {
+            // An empty cgroup would report no stalls.
+            let _ = fs::remove_dir(stalls);
+        }
+        let stalls = match &self.kind {
+            Kind::V1(folders) => folders.stalls.as_deref(),
+            _ => None,
+        };
+        self.folders()
+            .into_iter()
+            .filter(|folder| Some(*folder) != stalls)
+            .try_for_each(write)
+    }
+
+    /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
+    pub(super) fn lift(&self) {
+        for folder in self.folders() {
+            // Opening a missing file fails, because nothing can be created in a cgroup.
+            let _ = v2::relimit(folder, None);
+            if v1::waits_when_full(folder) {
+                let _ = v1::relimit(folder, None);
+            }
+        }
+    }
+
+    /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every
+    /// controller.
+    pub(super) fn ask_to_end(&self) -> Result<(), Error> {
+        let folders = match &self.kind {
+            Kind::V1(folders) => vec![folders.memory.as_path()],
+            Kind::V2 { .. } | Kind::Found(_) => self.folders(),
+        };
+        let mut requested = BTreeSet::new();
+        for folder in folders {
+            let listed = procs::list(folder)?;
+            if !listed.is_subset(&requested) {
+                procs::signal(folder, Signal::TERM)?;
+            }
+            requested.extend(listed);
+        }
+        Ok(())
+    }
+
+    /// True also if it cannot be determined.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.is_empty().unwrap_or(false)
+    }
+
+    pub(super) fn is_empty(&self) -> Result<bool, Error> {
+        for folder in self.folders() {
+            if !procs::list(folder)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn kill(&self) -> Result<(), Error> {
+        let emptied = wait(KILL_TIMEOUT, || {
+            self.folders().into_iter().try_for_each(kill_all)?;
+            Ok::<_, Error>((!self.is_busy()).then_some(()))
+        })?;
+        if emptied.is_some() {
+            return Ok(());
+        }
+        let left = self
+            .folders()
+            .into_iter()
+            .map(procs::list)
+            .collect::<Result<Vec<_>, _>>()?;
+        let left: Vec<String> = left
+            .into_iter()
+            .flatten()
+            .map(|pid| pid.to_string())
+            .collect();
+        Err(Error::Refused(format!(
+            "{}: these processes do not end: {}",
+            self.name,
+            left.join(", ")
+        )))
+    }
+
+    pub(super) fn end(mut self) -> Result<(), Error> {
+        self.kill()?;
+        self.remove()
+    }
+
+    pub(super) fn remove(&mut self) -> Result<(), Error> {
+        self.folders().into_iter().try_for_each(remove_folder)?;
+        self.removed = true;
+        Ok(())
+    }
+
+    fn requested(&self) -> Vec<IoLimit> {
+        self.io.iter().map(|(_, limit)| limit.clone()).collect()
+    }
+
+    fn folders(&self) -> Vec<&Path> {
+        match &self.kind {
+            Kind::V1(folders) => folders.all(),
+            Kind::V2 { folder, .. } => vec![folder],
+            Kind::Found(folders) => folders.iter().map(PathBuf::as_path).collect(),
+        }
+    }
+
+    fn remove_made_before(&self, last: &Path) {
+        for folder in self
+            .folders()
+            .into_iter()
+            .take_while(|folder| *folder != last)
+        {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = self.kill().and_then(|()| self.remove());
+        }
+    }
+}
+
+fn folder_name(name: &GroupName) -> String {
+    format!("{NAME_PREFIX}.{}.{}.{}", name.scope, name.run, name.part)
+}
+
+fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut found = Vec::new();
+    let mut unvisited: Vec<PathBuf> = v1_roots.iter().map(|top| top.to_path_buf()).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(folder) = unvisited.pop() {
+        if !seen.insert(folder.clone()) {
+            continue;
+        }
+        for inner in folders(&folder)? {
+            match named(&inner, prefix) {
+                Some(name) => found.push((name, inner)),
+                None => unvisited.push(inner),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn named(folder: &Path, prefix: &str) -> Option<String> {
+    folder
+        .file_name()?
+        .to_str()
+        .filter(|name| name.starts_with(prefix))
+        .map(str::to_owned)
+}
+
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::Refused(format!(
+            "{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
+            folder.display()
+        )),
+        _ => Error::File { path: folder.to_owned(), source: error },
+    })
+}
+
+/// Uses `cgroup.kill` where it exists (version 2 since Linux 5.14).
+fn kill_all(folder: &Path) -> Result<(), Error> {
+    match fs::write(folder.join("cgroup.kill"), "1") {
+        Ok(()) => Ok(()),
+        Err(_) => procs::signal(folder, Signal::KILL),
+    }
+}
+
+/// Recursive. A process that has just exited may keep it busy for a moment.
+fn remove_folder(folder: &Path) -> Result<(), Error> {
+    for inner in folders(folder)? {
+        remove_folder(&inner)?;
+    }
+    let removed = wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
+        Ok(()) => Ok(Some(())),
+        Err(error) if procs::is_gone(&error) => Ok(Some(())),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
+        Err(error) => Err(Error::at(folder)(error)),
+    })?;
+    removed.ok_or_else(|| Error::at(folder)(ErrorKind::ResourceBusy.into()))
+}

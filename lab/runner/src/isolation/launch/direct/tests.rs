@@ -1,0 +1,267 @@
+use super::group::Group;
+use super::parent::{GroupParent, PressureParent, V1Roots};
+use super::*;
+use crate::isolation::{Evidence, GroupName};
+use std::fs;
+use std::path::Path;
+
+/// A host with these files below `proc` and `sys/fs/cgroup`.
+fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, CgroupRoots) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(
+            path,
+            text.replace("ROOT", &folder.path().display().to_string()),
+        )
+        .unwrap();
+    }
+    let roots = CgroupRoots {
+        host: HostRoot::below(folder.path()),
+        ..CgroupRoots::default()
+    };
+    (folder, roots)
+}
+
+fn own(file: &str) -> String {
+    format!("proc/{}/{file}", std::process::id())
+}
+
+const V2: &str = "25 1 0:22 / ROOT/sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+const V1: &str = "26 1 0:23 / ROOT/sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                  27 1 0:24 / ROOT/sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                  25 1 0:22 / ROOT/sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+#[test]
+fn on_a_hybrid_host_groups_are_where_memory_is() {
+    let (folder, roots) = host(&[
+        ("proc/self/mountinfo", V1),
+        (
+            "sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        ),
+        ("sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", ""),
+    ]);
+    let direct = Direct::new(&roots).unwrap();
+    assert_eq!(direct.name(), "cgroup v1");
+    let GroupParent::V1(v1_roots) = &direct.parent else {
+        panic!("{direct:?}")
+    };
+    assert_eq!(
+        (v1_roots.memory.as_path(), &v1_roots.cpuset),
+        (folder.path().join("sys/fs/cgroup/memory").as_path(), &None)
+    );
+    let expected = Abilities {
+        memory_max: true,
+        io: true,
+        ..Abilities::default()
+    };
+    assert_eq!(
+        direct.can(),
+        &expected,
+        "without accounting for swap there is no file for it"
+    );
+}
+
+#[test]
+fn version_2_is_used_at_the_programs_own_cgroup_or_where_it_is_told() {
+    let (folder, mut roots) = host(&[
+        ("proc/self/mountinfo", V2),
+        (&own("cgroup"), "0::/a.slice/b.service\n"),
+        (
+            "sys/fs/cgroup/a.slice/b.service/cgroup.controllers",
+            "cpuset memory\n",
+        ),
+        ("sys/fs/cgroup/a.slice/b.service/memory.max", "max\n"),
+        ("sys/fs/cgroup/a.slice/b.service/memory.swap.max", "max\n"),
+        ("sys/fs/cgroup/given/cgroup.controllers", "memory io\n"),
+    ]);
+    let direct = Direct::new(&roots).unwrap();
+    assert_eq!(direct.name(), "cgroup v2");
+    let expected = Abilities {
+        memory_max: true,
+        memory_high: true,
+        swap_max: true,
+        cpus: true,
+        ..Abilities::default()
+    };
+    assert_eq!(direct.can(), &expected);
+    roots.delegated = Some(folder.path().join("sys/fs/cgroup/given"));
+    let direct = Direct::new(&roots).unwrap();
+    assert!(direct.can().io && !direct.can().cpus, "{direct:?}");
+}
+
+#[test]
+fn without_a_memory_controller_it_is_said_what_to_do() {
+    let (_folder, roots) = host(&[
+        ("proc/self/mountinfo", V2),
+        (&own("cgroup"), "0::/a.slice\n"),
+        ("sys/fs/cgroup/a.slice/cgroup.controllers", "cpu pids\n"),
+    ]);
+    let error = Direct::new(&roots).unwrap_err().to_string();
+    assert!(
+        error.contains("no memory controller") && error.contains("cpu pids"),
+        "{error}"
+    );
+}
+
+#[test]
+fn among_other_processes_it_is_said_at_once_that_groups_cannot_have_limits() {
+    let (folder, roots) = host(&[
+        ("proc/self/mountinfo", V2),
+        (&own("cgroup"), "0::/a.scope\n"),
+        ("sys/fs/cgroup/a.scope/cgroup.controllers", "memory\n"),
+        ("sys/fs/cgroup/a.scope/cgroup.type", "domain\n"),
+        ("sys/fs/cgroup/a.scope/cgroup.subtree_control", "\n"),
+        ("sys/fs/cgroup/a.scope/cgroup.procs", "1\n"),
+    ]);
+    let error = Direct::new(&roots).unwrap_err().to_string();
+    assert!(
+        error.contains("a.scope") && error.contains("Delegate=yes"),
+        "{error}"
+    );
+    let procs = folder.path().join("sys/fs/cgroup/a.scope/cgroup.procs");
+    fs::write(procs, format!("{}\n", std::process::id())).unwrap();
+    Direct::new(&roots).unwrap();
+}
+
+#[test]
+fn groups_are_found_by_the_whole_scope_wherever_an_earlier_program_made_them() {
+    let (_folder, roots) = host(&[
+        ("proc/self/mountinfo", V2),
+        (&own("cgroup"), "0::/a.slice\n"),
+        ("sys/fs/cgroup/a.slice/cgroup.controllers", "memory\n"),
+        (
+            "sys/fs/cgroup/a.slice/faultline.x.r001_a1.validator/cgroup.procs",
+            "",
+        ),
+        (
+            "sys/fs/cgroup/other/deep/faultline.x.r001_a1.recorder/inner/cgroup.procs",
+            "",
+        ),
+        (
+            "sys/fs/cgroup/faultline.x_y.r001_a1.validator/cgroup.procs",
+            "",
+        ),
+        ("sys/fs/cgroup/faultline.own/cgroup.procs", ""),
+    ]);
+    let mut found = Direct::new(&roots).unwrap().leftovers("x").unwrap();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "faultline.x.r001_a1.recorder",
+            "faultline.x.r001_a1.validator"
+        ]
+    );
+}
+
+#[test]
+fn a_stricter_limit_above_the_group_is_the_one_that_holds() {
+    let (folder, _) = host(&[
+        ("top/memory.max", "max\n"),
+        ("top/unit/memory.max", "1000\n"),
+        ("top/unit/memory.swap.max", "max\n"),
+        ("top/unit/group/memory.max", "2000\n"),
+        ("top/unit/group/memory.high", "500\n"),
+        ("top/unit/group/memory.swap.max", "0\n"),
+        ("top/unit/group/cpuset.cpus", "0-7\n"),
+        ("top/unit/group/cpuset.cpus.effective", "0-1\n"),
+    ]);
+    let top = folder.path().join("top");
+    let limits = v2::limits(&top.join("unit/group"), &top, &[]).unwrap();
+    assert_eq!(
+        (limits.memory_max, limits.memory_high, limits.swap_max),
+        (Some(1000), Some(500), Some(0))
+    );
+    assert_eq!(limits.cpus.unwrap().to_string(), "0-1");
+}
+
+#[test]
+fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
+    let (folder, _) = host(&[
+        ("memory/memory.usage_in_bytes", "7\n"),
+        (
+            "memory/memory.stat",
+            "cache 1\nrss 2\ntotal_cache 3\ntotal_rss 4\n",
+        ),
+        (
+            "memory/memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        ),
+    ]);
+    let memory = folder.path().join("memory");
+    let evidence = v1::evidence(&memory, None).unwrap();
+    let expected = Evidence {
+        memory_current: Some(7),
+        file: Some(3),
+        anon: Some(4),
+        memory_events: [("oom_kill".to_owned(), 2)].into(),
+        ..Evidence::default()
+    };
+    assert_eq!(
+        evidence, expected,
+        "no peak and no count of failures in these files"
+    );
+    let write =
+        |file: &str, number: u64| fs::write(memory.join(file), format!("{number}\n")).unwrap();
+    write("memory.failcnt", 5);
+    write("memory.memsw.failcnt", 0);
+    write("memory.limit_in_bytes", 100);
+    let met = |memory: &Path| v1::evidence(memory, None).unwrap().memory_events;
+    write("memory.memsw.limit_in_bytes", 200);
+    assert_eq!(
+        met(&memory),
+        [("oom_kill".to_owned(), 2), ("failcnt".to_owned(), 5)].into()
+    );
+    write("memory.memsw.limit_in_bytes", 100);
+    assert_eq!(
+        met(&memory),
+        [("oom_kill".to_owned(), 2)].into(),
+        "its own limit is never met then"
+    );
+    write("memory.memsw.failcnt", 9);
+    assert_eq!(
+        met(&memory),
+        [("oom_kill".to_owned(), 2), ("memsw_failcnt".to_owned(), 9)].into()
+    );
+    fs::write(memory.join("memory.usage_in_bytes"), "much\n").unwrap();
+    let error = v1::evidence(&memory, None).unwrap_err().to_string();
+    assert!(error.contains("memory.usage_in_bytes"), "{error}");
+    assert!(v1::evidence(Path::new("/nonexistent/group"), None).is_err());
+}
+
+#[test]
+fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
+    let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
+    let at = |name: &str| folder.path().join(name);
+    let make = |stalls: &str, run: &str| {
+        let stalls = Some(PressureParent {
+            folder: at(stalls),
+            top: at(stalls),
+        });
+        let parent = GroupParent::V1(V1Roots {
+            memory: at("memory"),
+            cpuset: None,
+            blkio: None,
+            stalls,
+        });
+        let name = GroupName {
+            scope: "x".to_owned(),
+            run: run.to_owned(),
+            part: "validator".to_owned(),
+        };
+        Group::make(&parent, &name, &Limits::default(), Vec::new()).unwrap()
+    };
+    let entered =
+        |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
+    // A number that no process has.
+    make("missing", "r001_a1").enter(0).unwrap();
+    assert!(entered("r001_a1"));
+    let mut group = make("stalls", "r002_a1");
+    let stalls = at("stalls/faultline.x.r002_a1.validator");
+    fs::create_dir(stalls.join("cgroup.procs")).unwrap();
+    group.enter(0).unwrap();
+    assert!(entered("r002_a1"));
+}

@@ -1,0 +1,253 @@
+use super::folder::write;
+use crate::isolation::launch::compare::in_pages;
+use crate::isolation::launch::{CpuSet, Error, Evidence, IoLimit, Limits, unified};
+use faultline_kernel::Limit;
+use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(super) struct Folders {
+    pub(super) memory: PathBuf,
+    pub(super) cpuset: Option<PathBuf>,
+    pub(super) blkio: Option<PathBuf>,
+    pub(super) stalls: Option<PathBuf>,
+}
+
+impl Folders {
+    pub(super) fn all(&self) -> Vec<&Path> {
+        [
+            Some(&self.memory),
+            self.cpuset.as_ref(),
+            self.blkio.as_ref(),
+            self.stalls.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect()
+    }
+}
+
+const MEMORY: &str = "memory.limit_in_bytes";
+const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
+const CONTROL: &str = "memory.oom_control";
+
+pub(super) fn limit(
+    folders: &Folders,
+    limits: &Limits,
+    io: &[(String, IoLimit)],
+) -> Result<(), Error> {
+    if let Some(bytes) = limits.memory_max {
+        write(&folders.memory.join(MEMORY), &bytes.to_string())?;
+    }
+    if let Some(swap) = limits.swap_max {
+        let Some(memory) = limits.memory_max else {
+            return Err(Error::Refused(
+                "swap_max needs memory_max: cgroup version 1 limits both together".to_owned(),
+            ));
+        };
+        write(
+            &folders.memory.join(MEMSW_LIMIT),
+            &in_pages(memory).saturating_add(in_pages(swap)).to_string(),
+        )?;
+    }
+    if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {
+        write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+        // A cpuset without memory nodes accepts no process.
+        let all = folder.parent().unwrap_or(folder).join("cpuset.mems");
+        let nodes = fs::read_to_string(&all).map_err(Error::at(&all))?;
+        write(&folder.join("cpuset.mems"), nodes.trim())?;
+    }
+    let Some(folder) = &folders.blkio else {
+        return Ok(());
+    };
+    for (disk, limit) in io {
+        for (file, value) in THROTTLES.iter().zip(values(limit)) {
+            if let Some(value) = value {
+                write(&folder.join(file), &format!("{disk} {value}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes the hard limit. Processes of a full group then wait instead of being killed.
+pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+    write(&memory.join(CONTROL), "1")?;
+    let (path, both) = (memory.join(MEMORY), memory.join(MEMSW_LIMIT));
+    // The limit of memory and swap must not be below that of memory.
+    let with_swap = fs::read_to_string(&both)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes))
+        && with_swap.is_some()
+    {
+        write(
+            &both,
+            &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
+        )?;
+    }
+    match fs::write(
+        &path,
+        bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
+    ) {
+        // The memory could not be reclaimed: the previous limit stays.
+        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+        written => written.map_err(Error::at(&path))?,
+    }
+    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    self::bytes(&path, text.trim())
+}
+
+pub(super) fn waits_when_full(memory: &Path) -> bool {
+    let text = fs::read_to_string(memory.join(CONTROL)).unwrap_or_default();
+    text.lines().any(|line| line.trim() == "oom_kill_disable 1")
+}
+
+const THROTTLES: [&str; 4] = [
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+];
+
+fn values(limit: &IoLimit) -> [Option<u64>; 4] {
+    [
+        limit.read_bytes,
+        limit.write_bytes,
+        limit.read_operations,
+        limit.write_operations,
+    ]
+}
+
+pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits, Error> {
+    // Includes the limits of the ancestors.
+    let path = folders.memory.join("memory.stat");
+    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let value = |key: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+    };
+    let memory_max = value("hierarchical_memory_limit")
+        .map(|value| bytes(&path, value))
+        .transpose()?
+        .flatten();
+    let both = value("hierarchical_memsw_limit")
+        .map(|value| bytes(&path, value))
+        .transpose()?
+        .flatten();
+    let cpus = folders
+        .cpuset
+        .as_ref()
+        .map(|folder| cpus(&folder.join("cpuset.effective_cpus")))
+        .transpose()?;
+    let mut io = Vec::new();
+    if let Some(folder) = &folders.blkio {
+        let texts = THROTTLES
+            .map(|file| folder.join(file))
+            .map(|path| fs::read_to_string(&path).map_err(Error::at(&path)));
+        let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (disk, limit) in requested {
+            let value = |text: &String| {
+                let value = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix(disk.as_str())?.strip_prefix(' '));
+                value.and_then(|value| value.trim().parse().ok())
+            };
+            let [read_bytes, write_bytes, read_operations, write_operations] =
+                [0, 1, 2, 3].map(|position: usize| texts.get(position).and_then(value));
+            io.push(IoLimit {
+                device: limit.device.clone(),
+                read_bytes,
+                write_bytes,
+                read_operations,
+                write_operations,
+            });
+        }
+    }
+    let swap_max = both
+        .zip(memory_max)
+        .map(|(both, memory)| both.saturating_sub(memory));
+    Ok(Limits {
+        memory_max,
+        memory_high: None,
+        swap_max,
+        cpus,
+        io,
+    })
+}
+
+fn bytes(path: &Path, value: &str) -> Result<Option<u64>, Error> {
+    let limit = cgroup_limit::parse(value.as_bytes())
+        .map_err(|error| Error::Refused(error.at(path).to_string()))?;
+    Ok(Limit::bytes(limit))
+}
+
+fn cpus(path: &Path) -> Result<CpuSet, Error> {
+    let text = fs::read_to_string(path).map_err(Error::at(path))?;
+    CpuSet::parse(&text).map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+}
+
+pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence, Error> {
+    let mut evidence = Evidence {
+        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
+        memory_peak: count(&memory.join("memory.max_usage_in_bytes"))?,
+        memory_current: count(&memory.join("memory.usage_in_bytes"))?,
+        ..Evidence::default()
+    };
+    let stat = memory.join("memory.stat");
+    let text = fs::read(&stat).map_err(Error::at(&stat))?;
+    let stat = cgroup_memory_stat::parse_v1(&text)
+        .map_err(|error| Error::Refused(error.at(stat).to_string()))?;
+    (evidence.file, evidence.anon) = (stat.file, stat.anon);
+    let control = memory.join(CONTROL);
+    let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
+    let count = |name: &str| {
+        text.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .trim()
+                .parse()
+                .ok()
+        })
+    };
+    let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
+    for (name, count) in [("oom_kill", count("oom_kill")), ("under_oom", waits)]
+        .into_iter()
+        .chain(failures(memory)?)
+    {
+        evidence
+            .memory_events
+            .extend(count.map(|count| (name.to_owned(), count)));
+    }
+    Ok(evidence)
+}
+
+/// Hits of the limits; meaningless zeros are left out.
+fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
+    let [limit, both] = [MEMORY, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
+    // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
+    // is never hit.
+    let is_met = both?.zip(limit?).is_none_or(|(both, memory)| both > memory);
+    let own = count(&memory.join("memory.failcnt"))?.filter(|_| is_met);
+    // Newer kernels (6.18) have the file but do not count.
+    let together = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
+    Ok([("failcnt", own), ("memsw_failcnt", together)])
+}
+
+fn count(path: &Path) -> Result<Option<u64>, Error> {
+    match fs::read(path) {
+        Ok(text) => number::parse(&text)
+            .map(Some)
+            .map_err(|error| Error::Refused(error.at(path).to_string())),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound
+                && path.parent().is_some_and(Path::is_dir) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Error::at(path)(error)),
+    }
+}

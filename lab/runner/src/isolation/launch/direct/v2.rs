@@ -1,0 +1,78 @@
+use super::folder::write;
+use crate::isolation::launch::{CpuSet, Error, IoLimit, Limits, unified};
+use std::fs;
+use std::path::Path;
+
+pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<(), Error> {
+    let amounts = [
+        ("memory.max", limits.memory_max),
+        ("memory.high", limits.memory_high),
+        ("memory.swap.max", limits.swap_max),
+    ];
+    for (file, bytes) in amounts {
+        if let Some(bytes) = bytes {
+            write(&folder.join(file), &bytes.to_string())?;
+        }
+    }
+    if let Some(cpus) = &limits.cpus {
+        write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+    }
+    for (disk, limit) in io {
+        let values = KEYS
+            .iter()
+            .zip(values(limit))
+            .filter_map(|(key, value)| Some(format!(" {key}={}", value?)));
+        let values: String = values.collect();
+        if !values.is_empty() {
+            write(&folder.join("io.max"), &format!("{disk}{values}"))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+    write(
+        &folder.join("memory.high"),
+        &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()),
+    )?;
+    unified::memory_high(folder)
+}
+
+const KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
+
+fn values(limit: &IoLimit) -> [Option<u64>; 4] {
+    [
+        limit.read_bytes,
+        limit.write_bytes,
+        limit.read_operations,
+        limit.write_operations,
+    ]
+}
+
+/// Effective limits: the strictest from `folder` up to `top`.
+pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
+    let mut limits = unified::limits(folder, requested)?;
+    if limits.cpus.is_some() {
+        // `cpuset.cpus` keeps the written value even if such CPUs do not exist.
+        let path = folder.join("cpuset.cpus.effective");
+        let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+        let cpus = CpuSet::parse(&text)
+            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+        limits.cpus = Some(cpus);
+    }
+    for above in folder
+        .ancestors()
+        .skip(1)
+        .take_while(|above| above.starts_with(top))
+    {
+        let above = unified::limits(above, &[])?;
+        limits.memory_max = stricter(limits.memory_max, above.memory_max);
+        limits.memory_high = stricter(limits.memory_high, above.memory_high);
+        limits.swap_max = stricter(limits.swap_max, above.swap_max);
+    }
+    Ok(limits)
+}
+
+fn stricter(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).min()
+}

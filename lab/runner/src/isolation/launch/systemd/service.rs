@@ -1,0 +1,356 @@
+use super::bus::{Bus, EXITED, Properties, Unit};
+use super::{KILL, PATIENCE, service_name, slice};
+use crate::isolation::launch::compare::in_pages;
+use crate::isolation::launch::gate::Gate;
+use crate::isolation::launch::program::User;
+use crate::isolation::launch::wait::wait;
+use crate::isolation::launch::{
+    End, Error, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified,
+};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+use zbus::Variant;
+
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
+/// For the kernel to have a limit that systemd has accepted.
+const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of kills: a process that starts during one kill gets the next.
+const KILL_AGAIN: Duration = Duration::from_millis(500);
+
+/// Dropping it removes both units.
+pub(super) struct Service {
+    bus: Bus,
+    slice: String,
+    name: String,
+    root: PathBuf,
+    folder: PathBuf,
+    requested: Vec<IoLimit>,
+    gate: Option<Gate>,
+    pid: u32,
+    removed: bool,
+}
+
+impl Service {
+    /// Creates the slice with its limits. After an error nothing is left.
+    pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service, Error> {
+        let slice = slice(name);
+        bus.start(&slice, limits)?;
+        let name = service_name(name);
+        let (root, folder) = (PathBuf::new(), PathBuf::new());
+        Ok(Service {
+            bus,
+            slice,
+            name,
+            root,
+            folder,
+            requested: Vec::new(),
+            gate: None,
+            pid: 0,
+            removed: false,
+        })
+    }
+
+    pub(super) fn open_slice(&mut self, root: &Path) -> Result<(), Error> {
+        let unit = self.settled(&self.slice)?;
+        let path = unit.cgroup().filter(|_| !unit.is_down());
+        let path = path.ok_or_else(|| {
+            Error::Refused(format!("{}: systemd has not made its cgroup", self.slice))
+        })?;
+        self.root = root.to_owned();
+        self.folder = below(root, path).ok_or_else(|| {
+            Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice))
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn limits_as(&self, requested: &[IoLimit]) -> Result<Limits, Error> {
+        unified::limits(&self.folder, requested)
+    }
+
+    pub(super) fn start(
+        &mut self,
+        job: &Job,
+        user: Option<User>,
+        properties: &Properties,
+    ) -> Result<(), Error> {
+        self.requested.clone_from(&job.limits.io);
+        self.gate = job
+            .gate
+            .as_deref()
+            .map(|path| Gate::make(path, user))
+            .transpose()?;
+        // A missing folder would otherwise be reported only as an exit code.
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&job.output)
+            .map_err(Error::at(&job.output))?;
+        self.bus.start(&self.name, properties)?;
+        let unit = self.settled(&self.name)?;
+        match unit.main_pid() {
+            Some(pid) if unit.was_executed() => {
+                self.pid = pid;
+                Ok(())
+            }
+            _ => Err(not_started(job, &unit)),
+        }
+    }
+
+    fn settled(&self, name: &str) -> Result<Unit, Error> {
+        let unit = wait(PATIENCE, || {
+            Ok(self.bus.unit(name)?.filter(Unit::is_settled))
+        })?;
+        unit.ok_or_else(|| {
+            Error::Refused(format!(
+                "{name}: systemd has not started it in {} s",
+                PATIENCE.as_secs()
+            ))
+        })
+    }
+
+    /// Waits until both names are free again.
+    fn remove(&mut self) -> Result<(), Error> {
+        self.removed = true;
+        remove(&self.bus, &self.name, &self.slice)?;
+        self.bus.release(&self.name)?;
+        for unit in [&self.name, &self.slice] {
+            let free = wait(PATIENCE, || {
+                Ok(self.bus.unit(unit)?.is_none().then_some(()))
+            })?;
+            free.ok_or_else(|| stays(unit))?;
+        }
+        Ok(())
+    }
+
+    fn own_folder(&self) -> Result<Option<PathBuf>, Error> {
+        let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
+        Ok(unit.and_then(|unit| below(&self.root, unit.cgroup()?)))
+    }
+
+    fn unit(&self) -> Result<Unit, Error> {
+        let gone = || Error::Refused(format!("{}: it was removed by another program", self.name));
+        self.bus.unit(&self.name)?.ok_or_else(gone)
+    }
+}
+
+impl Launched for Service {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
+        let Some(gate) = self.gate.take() else {
+            return Ok(());
+        };
+        let opened = wait(GATE_TIMEOUT, || match gate.open()? {
+            Some(file) => Ok(Some(file)),
+            None => match self.ended()? {
+                Some(end) => Err(Error::Refused(format!(
+                    "{} ended ({end:?}) before it was let go",
+                    self.name
+                ))),
+                None => Ok(None),
+            },
+        })?;
+        match opened {
+            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
+            None => Err(Error::Refused(format!(
+                "{} does not come to its gate {}",
+                self.name,
+                gate.path().display()
+            ))),
+        }
+    }
+
+    fn limits(&self) -> Result<Limits, Error> {
+        let mut limits = self.limits_as(&self.requested)?;
+        if let Some(folder) = self.own_folder()? {
+            let moved = unified::memory_high(&folder)?;
+            limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
+        }
+        Ok(limits)
+    }
+
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        // The kernel rounds down to pages.
+        let wanted = memory.map(in_pages);
+        if !move_limit(&self.bus, &self.name, wanted)? {
+            return match wanted {
+                None => Ok(None),
+                Some(_) => Err(Error::Refused(format!(
+                    "{}: it has ended, and has no limit to be moved",
+                    self.name
+                ))),
+            };
+        }
+        let gone = || Error::Refused(format!("{}: it has no cgroup any more", self.name));
+        let folder = self.own_folder()?.ok_or_else(gone)?;
+        let mut current = None;
+        wait(APPLY_TIMEOUT, || {
+            current = unified::memory_high(&folder)?;
+            Ok::<_, Error>((current == wanted).then_some(()))
+        })?;
+        Ok(current)
+    }
+
+    fn ended(&mut self) -> Result<Option<End>, Error> {
+        Ok(end(&self.unit()?))
+    }
+
+    fn is_empty(&mut self) -> Result<bool, Error> {
+        unified::is_empty(&self.folder)
+    }
+
+    fn ask_to_end(&mut self) -> Result<(), Error> {
+        self.bus
+            .kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
+    }
+
+    fn evidence(&mut self) -> Result<Evidence, Error> {
+        let unit = self.unit()?;
+        let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
+        Ok(Evidence {
+            end: end(&unit),
+            result,
+            ..unified::evidence(&self.folder)?
+        })
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+        end_by_force(&self.bus, &self.name)?;
+        let evidence = self.evidence()?;
+        self.remove()?;
+        Ok(evidence)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = self.remove();
+        }
+    }
+}
+
+pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error> {
+    end_by_force(bus, service)?;
+    for unit in [service, slice] {
+        bus.stop(unit)?;
+        let stopped = wait(PATIENCE, || {
+            let Some(found) = bus.unit(unit)? else {
+                return Ok(Some(()));
+            };
+            if !found.is_down() || !found.is_settled() {
+                return Ok(None);
+            }
+            bus.reset(unit).map(Some)
+        })?;
+        stopped.ok_or_else(|| stays(unit))?;
+    }
+    Ok(())
+}
+
+/// Sets the service's throttling memory limit until the next boot. Returns false if the service is
+/// down: systemd would reload a missing unit and keep the limit for it.
+pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool, Error> {
+    if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
+        return Ok(false);
+    }
+    bus.set(
+        service,
+        &vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))],
+    )?;
+    Ok(true)
+}
+
+fn stays(unit: &str) -> Error {
+    Error::Refused(format!(
+        "{unit}: systemd does not remove it; see systemctl status {unit}"
+    ))
+}
+
+fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
+    let is_down = || {
+        Ok(bus
+            .unit(service)?
+            .is_none_or(|unit| unit.is_down())
+            .then_some(()))
+    };
+    let mut left = PATIENCE;
+    while !left.is_zero() {
+        if is_down()?.is_some() {
+            return Ok(());
+        }
+        bus.kill(service, "all", KILL)?;
+        wait(KILL_AGAIN, is_down)?;
+        left = left.saturating_sub(KILL_AGAIN);
+    }
+    Err(Error::Refused(format!(
+        "{service}: its processes do not end; see systemctl status {service}"
+    )))
+}
+
+/// The folder of a cgroup; `None` if it is not below `root`.
+fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
+    let path = Path::new(cgroup.strip_prefix('/')?);
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    (plain && path.components().next().is_some()).then(|| root.join(path))
+}
+
+fn end(unit: &Unit) -> Option<End> {
+    match unit.ended()? {
+        (EXITED, code) => Some(End::Code(code)),
+        (2 | 3, signal) => Some(End::Signal(signal)),
+        _ => None,
+    }
+}
+
+/// systemd's own exit codes: systemd.exec(5).
+fn not_started(job: &Job, unit: &Unit) -> Error {
+    let program = job
+        .command
+        .first()
+        .map(Path::new)
+        .unwrap_or(Path::new(""))
+        .display();
+    let user = job.user.as_deref().unwrap_or("this user");
+    let why = match unit.ended() {
+        Some((EXITED, 200)) => match &job.folder {
+            Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
+            None => "the folder / cannot be entered".to_owned(),
+        },
+        Some((EXITED, 203)) => format!("it cannot be executed by {user}"),
+        Some((EXITED, 205)) => format!(
+            "its number of open files cannot be set to {:?}",
+            job.open_files
+        ),
+        Some((EXITED, 209)) => format!("{} cannot be written", job.output.display()),
+        Some((EXITED, 216 | 217)) => format!("there is no user {user}"),
+        Some((_, status)) => format!(
+            "systemd says {} ({status})",
+            unit.result().unwrap_or("nothing")
+        ),
+        None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
+    };
+    Error::Refused(format!("{program} cannot be started: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_below_the_root_is_taken_for_a_cgroup() {
+        let root = Path::new("/cgroup");
+        assert_eq!(
+            below(root, "/a.slice/b").as_deref(),
+            Some(Path::new("/cgroup/a.slice/b"))
+        );
+        for bad in ["", "/", "a.slice", "/../etc", "/a/../../etc", "//etc"] {
+            assert_eq!(below(root, bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
+
+use crate::isolation::Error;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
+pub(crate) const DEEPEST: usize = 64;
+
+pub(crate) const ELSEWHERE: &str = "another file system, or mounted here";
+
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Non-blocking: a FIFO may have replaced a file.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum OpenResult<T> {
+    Open(T),
+    OtherMount,
+    /// The entry is gone or was replaced.
+    Changed,
+}
+
+impl Folder {
+    /// Fails on a symbolic link.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty())
+            .and_then(|fd| Folder::new(fd, path.to_owned()))
+        {
+            Ok(folder) => Ok(folder),
+            Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
+                let leads = path
+                    .canonicalize()
+                    .map(|to| format!(": name {} instead", to.display()));
+                let leads = leads.unwrap_or_default();
+                Err(Error::Refused(format!(
+                    "{} is a symbolic link, which is not followed{leads}",
+                    path.display()
+                )))
+            }
+            Err(errno) => Err(failed(path, errno)),
+        }
+    }
+
+    fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Folder {
+            fd,
+            path,
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn join(&self, name: &CStr) -> PathBuf {
+        self.path.join(os(name))
+    }
+
+    pub(crate) fn names(&self) -> Result<Vec<CString>, Error> {
+        let wrong = |errno| failed(&self.path, errno);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Does not follow links; `None` if the entry is gone.
+    pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>, Error> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(&self.join(name), errno)),
+        }
+    }
+
+    pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>, Error> {
+        let fd = match self.reach(name, FOLDER)? {
+            OpenResult::Open(fd) => fd,
+            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
+            OpenResult::Changed => return Ok(OpenResult::Changed),
+        };
+        let folder =
+            Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
+        Ok(if folder.device == self.device {
+            OpenResult::Open(folder)
+        } else {
+            OpenResult::OtherMount
+        })
+    }
+
+    /// Only a regular file, for reading.
+    pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>, Error> {
+        let fd = match self.reach(name, FILE)? {
+            OpenResult::Open(fd) => fd,
+            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
+            OpenResult::Changed => return Ok(OpenResult::Changed),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(&self.join(name), errno))?;
+        Ok(if kind(&stat) == FileType::RegularFile {
+            OpenResult::Open((fd, stat))
+        } else {
+            OpenResult::Changed
+        })
+    }
+
+    fn reach(&self, name: &CStr, flags: OFlags) -> Result<OpenResult<OwnedFd>, Error> {
+        let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
+            // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
+            // of the same file system looks like a folder.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(fd) => Ok(OpenResult::Open(fd)),
+            Err(Errno::XDEV) => Ok(OpenResult::OtherMount),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
+                Ok(OpenResult::Changed)
+            }
+            Err(errno) => Err(failed(&self.join(name), errno)),
+        }
+    }
+}
+
+/// Visits every regular file, opened, with its stat and path, and each entry that was not entered,
+/// with the reason.
+pub(crate) fn files(
+    folder: &Folder,
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    below(folder, 0, see)
+}
+
+pub(crate) enum WalkEntry<'a> {
+    File(&'a OwnedFd, &'a Stat, PathBuf),
+    Left(PathBuf, &'static str),
+}
+
+fn below(
+    folder: &Folder,
+    depth: usize,
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for name in folder.names()? {
+        let Some(stat) = folder.stat(&name)? else {
+            continue;
+        };
+        match kind(&stat) {
+            FileType::Directory if depth >= DEEPEST => {
+                see(WalkEntry::Left(folder.join(&name), "nested too deep"))?
+            }
+            FileType::Directory => match folder.enter(&name)? {
+                OpenResult::Open(inside) => below(&inside, depth + 1, see)?,
+                OpenResult::OtherMount => see(WalkEntry::Left(folder.join(&name), ELSEWHERE))?,
+                OpenResult::Changed => {}
+            },
+            FileType::RegularFile => {
+                if let OpenResult::Open((file, stat)) = folder.file(&name)? {
+                    see(WalkEntry::File(&file, &stat, folder.join(&name)))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+pub(crate) fn on_disk(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks)
+        .unwrap_or(0)
+        .saturating_mul(512)
+}
+
+/// Divided by the number of hard links.
+pub(crate) fn disk_bytes(stat: &Stat) -> u64 {
+    on_disk(stat) / u64::from(stat.st_nlink as u32).max(1)
+}
+
+pub(crate) fn os(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+pub(crate) fn failed(path: &Path, errno: Errno) -> Error {
+    Error::File {
+        path: path.to_owned(),
+        source: errno.into(),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
+}
+
+#[cfg(test)]
+mod tests;

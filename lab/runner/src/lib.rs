@@ -1,0 +1,4 @@
+//! Starts a command under limits, and records it.
+
+pub mod isolation;
+pub mod record;

@@ -1,0 +1,324 @@
+//! `faultline record`: runs a daemon for one command, or for a running process.
+
+pub mod args;
+mod daemon;
+mod exec_shim;
+mod file;
+pub mod recorder;
+mod wrapped;
+
+pub use exec_shim::{doctor, gate, gate_text, output_of, ran};
+
+use crate::record::args::RecordArgs;
+use crate::record::recorder::{
+    Addresses, DEFAULT_INTERVAL, in_path, metrics_config, metrics_variables,
+};
+use anyhow::Context;
+use daemon::{Daemon, has_ended};
+use faultline_common::args::UsageError;
+use faultline_common::output::say;
+use faultline_common::signals::{ReceivedSignal, Signals};
+use faultline_recording::Recording;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use wrapped::HeldCommand;
+
+/// Interval of daemon and process checks; signals and exits are handled at once.
+const POLL_EVERY: Duration = Duration::from_millis(500);
+
+/// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
+/// without a command, could not be finished.
+pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
+    let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => usual_name(args, now),
+    };
+    if out.symlink_metadata().is_ok() {
+        anyhow::bail!(
+            "{}: exists already; give another name, or remove it first",
+            out.display()
+        );
+    }
+    if let Some(folder) = out
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        let words = format!(
+            "--out {}: there is no folder {}",
+            out.display(),
+            folder.display()
+        );
+        return Err(UsageError(words).into());
+    }
+    if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
+        say(&format!(
+            "{}: there is no such program",
+            Path::new(program).display()
+        ));
+        return Ok(exec_shim::NOT_FOUND);
+    }
+    let job = Job {
+        args,
+        program,
+        out,
+        signals: Signals::listen().context("signals cannot be heard")?,
+    };
+    match args.pid.and_then(Pid::from_raw) {
+        Some(pid) => job.attach(pid),
+        None => job.wrap(),
+    }
+}
+
+struct Job<'a> {
+    args: &'a RecordArgs,
+    program: PathBuf,
+    out: PathBuf,
+    signals: Signals,
+}
+
+impl Job<'_> {
+    fn wrap(mut self) -> anyhow::Result<u8> {
+        let mut command = HeldCommand::start(&self.args.command)?;
+        let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
+        let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
+        self.announce(
+            &addresses,
+            &format!("{} (process {})", command.name(), command.pid()),
+        );
+        let variables = if self.args.no_metrics {
+            Vec::new()
+        } else {
+            metrics_variables(&addresses, |name| {
+                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            })
+        };
+        file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
+        command.go(&variables)?;
+        let mut monitor = Monitor {
+            followed,
+            ..Monitor::default()
+        };
+        let code = loop {
+            for signal in self.signals.wait(None, POLL_EVERY)? {
+                command.pass_on(signal);
+            }
+            if let Some(code) = command.ended()? {
+                break code;
+            }
+            monitor.check(&mut daemon, &self.out);
+        };
+        match self.finish(daemon, monitor.daemon_ended) {
+            Ok(()) => Ok(code),
+            Err(error) => {
+                say(&format!("{error:#}"));
+                Ok(if code == 0 { 1 } else { code })
+            }
+        }
+    }
+
+    fn attach(mut self, pid: Pid) -> anyhow::Result<u8> {
+        let gone = || format!("there is no process {}", pid.as_raw_nonzero());
+        let process = pidfd_open(pid, PidfdFlags::empty()).with_context(gone)?;
+        anyhow::ensure!(
+            !has_ended(&process),
+            "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
+            pid = pid.as_raw_nonzero()
+        );
+        let (mut daemon, addresses, followed) = self.start_daemon(pid, &process)?;
+        let mut name = format!("process {followed}");
+        if followed != pid.as_raw_nonzero().get().unsigned_abs() {
+            name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
+        }
+        self.announce(&addresses, &name);
+        let mut monitor = Monitor {
+            followed,
+            ..Monitor::default()
+        };
+        loop {
+            let received = self.signals.wait(Some(process.as_fd()), POLL_EVERY)?;
+            if has_ended(&process)
+                || received
+                    .iter()
+                    .any(|signal: &ReceivedSignal| signal.asks_to_end())
+            {
+                break;
+            }
+            anyhow::ensure!(
+                daemon.ended()?.is_none(),
+                "faultlined has ended:\n{}",
+                daemon.tail()
+            );
+            monitor.check(&mut daemon, &self.out);
+        }
+        if has_ended(&process) {
+            self.finish(daemon, monitor.daemon_ended)?
+        } else {
+            self.end(daemon)?
+        }
+        Ok(0)
+    }
+
+    /// Returns the pid that the daemon follows last. After an error no recording stays.
+    fn start_daemon(
+        &mut self,
+        pid: Pid,
+        process: &OwnedFd,
+    ) -> anyhow::Result<(Daemon, Addresses, u32)> {
+        let mut daemon = Daemon::start(&self.program, self.args, &self.out, pid)?;
+        match daemon.wait_until_following(process, &mut self.signals) {
+            Ok((addresses, followed)) => Ok((daemon, addresses, followed)),
+            Err(error) => {
+                drop(daemon);
+                file::remove_without_process(&self.out);
+                Err(error)
+            }
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        self.args.interval.unwrap_or(DEFAULT_INTERVAL)
+    }
+
+    fn announce(&self, addresses: &Addresses, process: &str) {
+        say(&format!("recording {process} into {}", self.out.display()));
+        say(&format!(
+            "metrics and a page at http://{}",
+            addresses.metrics
+        ));
+        let Some(ingest) = &addresses.ingest else {
+            return;
+        };
+        let value = metrics_config(ingest);
+        match (self.args.pid, std::env::var(recorder::METRICS_CONFIG)) {
+            (Some(_), _) => say(&format!(
+                "a validator's datapoints come here with {}=\"{value}\"",
+                recorder::METRICS_CONFIG
+            )),
+            (None, Err(_)) if !self.args.no_metrics => {}
+            (None, Ok(set)) if !self.args.no_metrics => say(&format!(
+                "{} is set to {:?} and stays so: the command's datapoints are not recorded",
+                recorder::METRICS_CONFIG,
+                wrapped::without_password(&set),
+            )),
+            (None, _) => say(&format!(
+                "no datapoints: they would come here with {}=\"{value}\"",
+                recorder::METRICS_CONFIG
+            )),
+        }
+    }
+
+    /// Waits first until the recording has the process's exit.
+    fn finish(&mut self, mut daemon: Daemon, broken: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !broken,
+            "the recording {} has no end: faultlined ended before the command",
+            self.out.display()
+        );
+        file::wait_for_exit(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
+        self.end(daemon)
+    }
+
+    fn end(&mut self, daemon: Daemon) -> anyhow::Result<()> {
+        daemon.end(&mut self.signals)?;
+        say(&file::summary(&self.out)?);
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Monitor {
+    followed: u32,
+    daemon_ended: bool,
+    checks: u32,
+    problems: Vec<String>,
+    reported: Vec<String>,
+}
+
+impl Monitor {
+    const CHECKS: u32 = 4;
+    /// Bounded, because problem texts may change forever.
+    const MAX_REPORTED: usize = 20;
+    /// Sources whose problems affect the recording; those of others are normal on some machines.
+    const SOURCES: [&str; 2] = ["target", "datapoints"];
+
+    fn check(&mut self, daemon: &mut Daemon, out: &Path) {
+        for complaint in daemon.complaints() {
+            say(&format!("faultlined: {complaint}"));
+        }
+        if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.ended()) {
+            self.daemon_ended = true;
+            say(&format!(
+                "faultlined ended ({status}); the command continues without it:\n{}",
+                daemon.tail()
+            ));
+        }
+        self.checks = self.checks.wrapping_add(1);
+        if self.checks.is_multiple_of(Self::CHECKS) {
+            if let Some(now) = daemon.followed().filter(|now| *now != self.followed) {
+                say(&format!(
+                    "recording process {now} instead of {}",
+                    self.followed
+                ));
+                self.followed = now;
+            }
+            self.report_problems(recorded_problems(out));
+        }
+    }
+
+    /// Reports a problem once, if two successive reads have it.
+    fn report_problems(&mut self, problems: Vec<String>) {
+        let before = std::mem::replace(&mut self.problems, problems);
+        for problem in &self.problems {
+            if before.contains(problem)
+                && !self.reported.contains(problem)
+                && self.reported.len() < Self::MAX_REPORTED
+            {
+                say(&format!("faultlined: {problem}"));
+                self.reported.push(problem.clone());
+            }
+        }
+    }
+}
+
+/// Empty also if the recording cannot be read: the daemon reports that.
+fn recorded_problems(out: &Path) -> Vec<String> {
+    let rows = Recording::open(out).and_then(|recording| recording.last_problems());
+    rows.unwrap_or_default()
+        .into_iter()
+        .filter(|row| Monitor::SOURCES.contains(&row.source.as_str()))
+        .filter_map(|row| row.what)
+        .collect()
+}
+
+fn is_there(program: &OsStr) -> bool {
+    let path = Path::new(program);
+    if path.components().count() == 1 && !program.as_encoded_bytes().contains(&b'/') {
+        return in_path(program).is_some();
+    }
+    path.is_file()
+}
+
+/// `NAME-20260131T235959Z.fltl`.
+fn usual_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
+    let program = args
+        .command
+        .first()
+        .and_then(|program| Path::new(program).file_name());
+    let name = match (program, args.pid) {
+        (Some(program), _) => program.to_string_lossy().into_owned(),
+        (None, Some(pid)) => format!("pid-{pid}"),
+        (None, None) => "run".to_owned(),
+    };
+    let since = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{name}-{}.fltl",
+        faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    )
+    .into()
+}

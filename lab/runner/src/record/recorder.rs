@@ -1,0 +1,246 @@
+//! The daemon as a recorder: its program, arguments, ready file and log. Callers start it.
+
+mod log;
+mod ready;
+
+pub use log::Log;
+pub use ready::{Ready, ReadyFile};
+
+use crate::isolation::End;
+use anyhow::Context;
+use faultline_recording::{Error, Progress, Recording};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub const PROGRAM: &str = "faultlined";
+pub const USAGE: i32 = 64;
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+pub const POLL_EVERY: Duration = Duration::from_millis(50);
+/// Polls until the daemon must listen and follow its process: at least half a minute.
+pub const POLLS_TO_START: u32 = 600;
+/// Polls until the daemon must have ended: each of its four stages may take seven seconds.
+pub const POLLS_TO_END: u32 = 800;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
+/// These send requests to a proxy, which cannot reach this host's loopback.
+const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The validator among this process and its descendants, or the process itself.
+    Pid(u32),
+    Ledger(PathBuf),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task<'a> {
+    pub target: Target,
+    pub out: &'a Path,
+    /// Capacity of the validator's program cache; `None`: from its version or the configuration
+    /// file.
+    pub cache_entries: Option<u32>,
+    pub labels: &'a [(String, String)],
+    /// Of ticks.
+    pub interval: Option<Duration>,
+    pub config: Option<&'a Path>,
+    /// Use free ports, whatever the configuration file contains.
+    pub free_ports: bool,
+}
+
+impl Task<'_> {
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut all: Vec<OsString> = vec!["run".into()];
+        let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
+        if let Some(config) = self.config {
+            option("--config", config.into());
+        }
+        if self.free_ports {
+            option("--listen", "127.0.0.1:0".into());
+            option("--ingest", "127.0.0.1:0".into());
+        }
+        match &self.target {
+            Target::Pid(pid) => option("--process-tree", pid.to_string().into()),
+            Target::Ledger(folder) => option("--ledger", folder.into()),
+        }
+        if let Some(entries) = self.cache_entries {
+            option("--program-cache-entries", entries.to_string().into());
+        }
+        option("--record", self.out.into());
+        option("--ready-file", ready::name(self.out).into());
+        if let Some(interval) = self.interval {
+            option("--interval", format!("{}ms", interval.as_millis()).into());
+        }
+        for (key, value) in self.labels {
+            option("--label", format!("{key}={value}").into());
+        }
+        all
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    pub metrics: String,
+    pub ingest: Option<String>,
+}
+
+/// `given`, else beside this program, else in `PATH`. `option` names the command-line option in the
+/// error.
+pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        anyhow::ensure!(
+            given.is_file(),
+            "{option} {}: there is no such file",
+            given.display()
+        );
+        // A bare name would be searched in `PATH`.
+        return std::path::absolute(given).with_context(|| given.display().to_string());
+    }
+    let own = std::env::current_exe()
+        .ok()
+        .and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let found = own
+        .filter(|file| file.is_file())
+        .or_else(|| in_path(PROGRAM));
+    found.with_context(|| {
+        format!("{PROGRAM} is neither in the folder of this program nor in PATH: set it with {option} FILE")
+    })
+}
+
+pub fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(&name))
+        .find(|file| file.is_file())
+}
+
+/// `SOLANA_METRICS_CONFIG` for pushes to `ingest`.
+pub fn metrics_config(ingest: &str) -> String {
+    format!("host=http://{ingest},db=faultline,u=any,p=any")
+}
+
+/// `SOLANA_METRICS_CONFIG` for a validator, and a proxy exception if its environment (`variable`)
+/// has a proxy. Empty if the variable is set already, or the daemon accepts no pushes.
+pub fn metrics_variables(
+    addresses: &Addresses,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<(String, String)> {
+    let Some(ingest) = addresses
+        .ingest
+        .as_deref()
+        .filter(|_| variable(METRICS_CONFIG).is_none())
+    else {
+        return Vec::new();
+    };
+    let mut all = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
+    if PROXIES.iter().any(|name| variable(name).is_some()) {
+        all.extend(EXCEPTIONS.map(|name| (name.to_owned(), excepted(variable(name).as_deref()))));
+    }
+    all
+}
+
+fn excepted(before: Option<&str>) -> String {
+    match before {
+        Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
+        _ => "127.0.0.1".to_owned(),
+    }
+}
+
+/// Appends how the daemon ended and its last complaint: `, by signal 9: REASON`.
+pub fn describe_end(end: End, complaint: &str) -> String {
+    let how = match end {
+        End::Code(code) => format!("with exit code {code}"),
+        End::Signal(signal) => format!("by signal {signal}"),
+    };
+    if complaint.is_empty() {
+        format!(", {how}")
+    } else {
+        format!(", {how}: {complaint}")
+    }
+}
+
+/// The default also if it is no recording (yet).
+pub fn progress(out: &Path) -> Result<Progress, Error> {
+    Recording::open(out)?.progress()
+}
+
+pub fn polls_to_write(interval: Duration) -> u32 {
+    u32::try_from((interval * 5).max(PATIENCE).as_millis() / POLL_EVERY.as_millis())
+        .unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_interval_is_the_daemons_default() {
+        let default = include_str!("../../../../daemon/core/src/config/default.toml");
+        let sampling = default
+            .split("[sampling]")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .find_map(|line| line.strip_prefix("interval = "));
+        assert_eq!(
+            faultline_text::parse_time(sampling.unwrap().trim_matches('"')),
+            Ok(DEFAULT_INTERVAL)
+        );
+    }
+
+    #[test]
+    fn exceptions_from_a_proxy_are_added_to() {
+        let addresses = Addresses {
+            metrics: String::new(),
+            ingest: Some("127.0.0.1:5".to_owned()),
+        };
+        let of = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> = set
+                .iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect();
+            metrics_variables(&addresses, |name| {
+                Some(set.iter().find(|(known, _)| known == name)?.1.clone())
+            })
+        };
+        assert_eq!(of(&[]).len(), 1);
+        assert_eq!(
+            of(&[("http_proxy", "p")])[1],
+            ("no_proxy".to_owned(), "127.0.0.1".to_owned())
+        );
+        assert_eq!(
+            of(&[("http_proxy", "p"), ("no_proxy", "a,b")])[1].1,
+            "a,b,127.0.0.1"
+        );
+        assert_eq!(of(&[(METRICS_CONFIG, "host=elsewhere")]), []);
+    }
+
+    #[test]
+    fn the_daemon_is_told_whom_to_follow_and_where_to_write() {
+        let labels = [("arm".to_owned(), "a b".to_owned())];
+        let out = Path::new("/o/run.fltl");
+        let interval = Some(Duration::from_millis(100));
+        let target = Target::Ledger("/mnt/ledger".into());
+        let cache_entries = Some(1024);
+        let task = Task {
+            target,
+            out,
+            cache_entries,
+            labels: &labels,
+            interval,
+            config: None,
+            free_ports: true,
+        };
+        let said: Vec<String> = task
+            .arguments()
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger \
+                        --program-cache-entries 1024 --record /o/run.fltl --ready-file /o/run.fltl.ready \
+                        --interval 100ms --label arm=a b";
+        assert_eq!(said.join(" "), expected);
+    }
+}

@@ -1,0 +1,151 @@
+use super::Addresses;
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+const FORMAT: u32 = 1;
+const LONGEST: u64 = 1 << 16;
+
+pub(super) fn name(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".ready");
+    name.into()
+}
+
+/// Drop it after the daemon has ended: it removes the file of a killed daemon.
+pub struct ReadyFile(PathBuf);
+
+impl ReadyFile {
+    /// For the recording `out`. Removes an old file.
+    pub fn of(out: &Path) -> anyhow::Result<Self> {
+        let path = name(out);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("{} cannot be removed", path.display()))
+            }
+            _ => Ok(ReadyFile(path)),
+        }
+    }
+
+    pub fn read(&self) -> anyhow::Result<Option<Ready>> {
+        let mut text = Vec::new();
+        let read = File::open(&self.0).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+        match read {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read
+                .map_err(anyhow::Error::from)
+                .and_then(|_| of(&text))
+                .map(Some),
+        }
+        .with_context(|| format!("{} cannot be read", self.0.display()))
+    }
+}
+
+impl Drop for ReadyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Ready {
+    metrics: Vec<String>,
+    ingest: Option<Vec<String>>,
+    target: Option<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    pid: u32,
+}
+
+impl Ready {
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            metrics: self.metrics.join(","),
+            ingest: self.ingest.as_ref().map(|all| all.join(",")),
+        }
+    }
+
+    /// May be a descendant of the given process.
+    pub fn target(&self) -> Option<u32> {
+        self.target.as_ref().map(|target| target.pid)
+    }
+}
+
+fn of(text: &[u8]) -> anyhow::Result<Ready> {
+    #[derive(Deserialize)]
+    struct Any {
+        format: u32,
+    }
+    let Any { format } = serde_json::from_slice(text)?;
+    ensure!(
+        format == FORMAT,
+        "its format is {format}; this program reads {FORMAT}: install both programs of one version"
+    );
+    Ok(serde_json::from_slice(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_the_followed_process_are_read_once_the_file_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run.fltl");
+        let path = name(&out);
+        std::fs::write(&path, "of an earlier daemon").unwrap();
+        let file = ReadyFile::of(&out).unwrap();
+        assert!(file.read().unwrap().is_none());
+        let text = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":["127.0.0.1:5"],"target":null,"more":0}"#;
+        std::fs::write(&path, text).unwrap();
+        let ready = file.read().unwrap().unwrap();
+        let found = Addresses {
+            metrics: "127.0.0.1:4".to_owned(),
+            ingest: Some("127.0.0.1:5".to_owned()),
+        };
+        assert!(
+            ready.addresses() == found && ready.target().is_none(),
+            "{ready:?}"
+        );
+        let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
+        std::fs::write(&path, text).unwrap();
+        let ready = file.read().unwrap().unwrap();
+        assert!(
+            ready.addresses().ingest.is_none() && ready.target() == Some(4),
+            "{ready:?}"
+        );
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_ready_file_or_a_later_one_is_an_error() {
+        let of = |text: &str| format!("{:#}", super::of(text.as_bytes()).unwrap_err());
+        assert!(
+            of(r#"{"format":2,"addresses":{}}"#).contains("its format is 2; this program reads 1")
+        );
+        let whole = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":null,"target":null}"#;
+        assert!(super::of(whole.as_bytes()).is_ok());
+        for length in 0..whole.len() {
+            of(&whole[..length]);
+        }
+    }
+
+    #[test]
+    fn a_folder_in_its_place_is_an_error_before_a_daemon_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run.fltl");
+        std::fs::create_dir(name(&out)).unwrap();
+        let error = ReadyFile::of(&out).err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .contains("run.fltl.ready cannot be removed"),
+            "{error:#}"
+        );
+    }
+}

@@ -1,0 +1,340 @@
+//! The page cache of a real kernel, and what of it is charged to whom.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use faultline_kernel::HostRoot;
+use faultline_runner::isolation::{cold, folders};
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const FILES: u64 = 48;
+const EACH: u64 = 1 << 20;
+const PAGES: u64 = FILES * EACH / 4096;
+
+/// A kernel may take a page that nobody has mapped at any moment, also between a reading and a look at it: what holds
+/// only while it leaves them alone is tried again for so long.
+const LEFT_ALONE_WITHIN: Duration = Duration::from_secs(120);
+
+/// Files on a real disk; `None`, said aloud, where what is dropped stays, as in a file system that is memory itself, and
+/// where nobody can look.
+fn ledger() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    fill(folder.path());
+    let probe = folder.path().join("0/0");
+    let file = fs::File::open(&probe).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let message = Command::new("fincore")
+        .args(["--noheadings", "--output", "PAGES"])
+        .arg(probe)
+        .output();
+    match message.map(|message| String::from_utf8_lossy(&message.stdout).trim().to_owned()) {
+        Ok(pages) if pages == "0" => {
+            cold::drop_files(&[folder.path()]).unwrap();
+            Some(folder)
+        }
+        Ok(pages) => {
+            eprintln!(
+                "SKIPPED: this file system keeps everything in the page cache ({pages} pages)"
+            );
+            None
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: no fincore here, of util-linux: {error}");
+            None
+        }
+    }
+}
+
+fn fill(folder: &Path) {
+    for number in 0..FILES {
+        let path = folder.join(format!("{}/{number}", number % 4));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let piece = u8::try_from(number).unwrap();
+        fs::write(path, vec![piece; EACH as usize]).unwrap();
+    }
+}
+
+fn read(folder: &Path) {
+    assert!(
+        Command::new("sh")
+            .args(["-c", "cat \"$1\"/*/* > /dev/null", "sh"])
+            .arg(folder)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
+    let Some(folder) = ledger() else { return };
+    let look = || cold::residency(&[folder.path()]).unwrap();
+    let all = cold::Residency {
+        files: FILES,
+        gone: 0,
+        pages: PAGES,
+        resident: PAGES,
+    };
+    eventually_seeing(LEFT_ALONE_WITHIN, "what was read is in memory", || {
+        read(folder.path());
+        let found = look();
+        if found == all {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    });
+    let dropped = cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!(
+        (dropped.files, dropped.bytes, dropped.left),
+        (FILES, FILES * EACH, Vec::new())
+    );
+    for _ in 0..3 {
+        assert_eq!(look(), cold::Residency { resident: 0, ..all });
+    }
+    // Not yet written to disk: it is written first.
+    fill(folder.path());
+    cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!(look().share(), Some(0.0));
+}
+
+#[test]
+fn part_of_a_file_in_memory_is_part_of_its_pages() {
+    let Some(folder) = ledger() else { return };
+    eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "ten pages and a few beside them are in memory",
+        || {
+            let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+            file.read_exact(&mut [0; 10 * 4096]).unwrap();
+            let found = cold::residency(&[folder.path()]).unwrap();
+            if (10..64).contains(&found.resident) {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        },
+    );
+}
+
+#[test]
+fn a_page_that_is_mapped_and_used_stays_and_is_told() {
+    let Some(folder) = ledger() else { return };
+    let program = folder.path().join("cat");
+    fs::copy("/bin/cat", &program).unwrap();
+    // Another test that starts a program just now may hold the copy open for writing until it has.
+    let mut running = eventually(Duration::from_secs(20), "the copy is a program", || {
+        Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()
+    });
+    // A program that has answered has its pages mapped; one that was started only may not have read the first.
+    running.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+    running
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0])
+        .unwrap();
+    cold::drop_files(&[folder.path()]).unwrap();
+    let found = cold::residency(&[folder.path()]).unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(found.resident > 0 && found.resident < 1000, "{found:?}");
+    cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+}
+
+#[test]
+fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
+    let Some(folder) = ledger() else { return };
+    let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    symlink(folder.path(), beside.path().join("ledger")).unwrap();
+    eventually_seeing(LEFT_ALONE_WITHIN, "what lies behind a link stays", || {
+        read(folder.path());
+        cold::drop_files(&[beside.path()]).unwrap();
+        let found = cold::residency(&[folder.path()]).unwrap();
+        if found.resident == PAGES {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    });
+    assert_eq!(
+        cold::residency(&[beside.path()]).unwrap(),
+        cold::Residency::default()
+    );
+    cold::drop_files(&[&beside.path().join("ledger")]).unwrap();
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+    assert_eq!(
+        cold::drop_files(&[Path::new("/no/such/folder")]).unwrap(),
+        cold::Dropped::default()
+    );
+    assert_eq!(
+        cold::residency(&[Path::new("/no/such/folder")])
+            .unwrap()
+            .share(),
+        None
+    );
+}
+
+#[test]
+fn a_hole_has_no_page_to_be_in_memory() {
+    let Some(folder) = ledger() else { return };
+    fs::File::create(folder.path().join("hole"))
+        .unwrap()
+        .set_len(1 << 30)
+        .unwrap();
+    let found = cold::residency(&[folder.path()]).unwrap();
+    assert_eq!((found.files, found.pages), (FILES + 1, PAGES));
+}
+
+#[test]
+fn everything_is_dropped_by_the_kernels_file_and_a_host_without_it_says_so() {
+    let host = tempfile::tempdir().unwrap();
+    let root = HostRoot::below(host.path());
+    let message = cold::drop_all(&root).unwrap_err().to_string();
+    assert!(message.contains("sys/vm/drop_caches"), "{message}");
+    let file = host.path().join("proc/sys/vm/drop_caches");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "").unwrap();
+    cold::drop_all(&root).unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "3\n");
+}
+
+/// A memory cgroup of a test's own, of either version; needs root.
+struct Group {
+    folder: PathBuf,
+    cache: &'static str,
+}
+
+impl Group {
+    fn new(name: &str) -> Option<Self> {
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (top, cache) = if v1.is_dir() {
+            (v1, "cache ")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "file ")
+        };
+        // A group that is still being removed keeps its name.
+        static GROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        let folder = top.join(format!(
+            "faultline_test_cold_{name}_{}_{number}",
+            std::process::id()
+        ));
+        let made = fs::create_dir(&folder).is_ok();
+        let group = Group { folder, cache };
+        if made && group.stat().is_some() {
+            return Some(group);
+        }
+        eprintln!("SKIPPED: no memory cgroup can be made here; that takes root");
+        None
+    }
+
+    fn stat(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok())
+    }
+
+    /// Reads all files from inside of a group; the page cache charged to it, in bytes.
+    fn charged(name: &str, ledger: &Path) -> Option<u64> {
+        let group = Group::new(name)?;
+        let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
+        let status = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(&group.folder)
+            .arg(ledger)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        group.stat()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_only_if_the_cache_was_dropped()
+ {
+    let Some(kept) = ledger() else { return };
+    let scene = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let ledger = scene.path().join("ledger");
+    folders::init(&ledger, Duration::ZERO).unwrap();
+    let both: [&Path; 2] = [kept.path(), &ledger];
+    let restored = || {
+        // What a test beside this one starts has all that is open here, until it executes its program.
+        eventually_seeing(LEFT_ALONE_WITHIN, "a ledger that nobody has open", || {
+            folders::clear(&ledger, &HostRoot::default())
+                .map(drop)
+                .map_err(|error| error.to_string())
+        });
+        folders::restore(kept.path(), &ledger, None, None).unwrap();
+    };
+    let cool = || {
+        cold::drop_files(&both).unwrap();
+        let share = cold::residency(&both).unwrap().share().unwrap();
+        assert!(share < 0.01, "{share}");
+    };
+
+    if Group::new("any").is_none() {
+        return;
+    }
+    restored();
+    let after_restore = eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "two cold arms are charged the same",
+        || {
+            cool();
+            let after_restore = Group::charged("first", &ledger).unwrap();
+            // Another arm has used the same files, and they are cold again.
+            cool();
+            let after_another = Group::charged("second", &ledger).unwrap();
+            let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
+            let message = format!("{after_restore} and {after_another} of {}", FILES * EACH);
+            if same && after_restore >= FILES * EACH {
+                Ok(after_restore)
+            } else {
+                Err(message)
+            }
+        },
+    );
+
+    // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
+    eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "two warm arms are charged little",
+        || {
+            let warm_after_arm = Group::charged("third", &ledger).unwrap();
+            restored();
+            let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+            let most = warm_after_arm.max(warm_after_restore);
+            if most * 2 < after_restore {
+                Ok(())
+            } else {
+                Err(format!("{most} instead of {after_restore}"))
+            }
+        },
+    );
+}

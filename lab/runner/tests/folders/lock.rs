@@ -1,0 +1,64 @@
+//! Who holds a folder, and who does not get it meanwhile.
+
+use super::Scene;
+use faultline_kernel::HostRoot;
+use faultline_runner::isolation::folders::{Purpose, lock_folder};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn locked(
+    folder: &Path,
+    purpose: Purpose,
+) -> Result<faultline_runner::isolation::folders::FolderLock, String> {
+    lock_folder(folder, purpose, &HostRoot::default()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
+    // A program that is being started elsewhere holds what this process has open for a moment.
+    let scene = Scene::alone();
+    let ledger = scene.path("ledger");
+    let link = scene.path("link");
+    symlink(&ledger, &link).unwrap();
+    let own = format!("process {} (`", std::process::id());
+    let first = locked(&ledger, Purpose::Work).unwrap();
+    for (folder, purpose) in [
+        (&ledger, Purpose::Work),
+        (&ledger, Purpose::Source),
+        (&link, Purpose::Work),
+    ] {
+        let message = locked(folder, purpose).unwrap_err();
+        assert!(
+            message.contains(&own) && message.contains("in use by another experiment"),
+            "{message}"
+        );
+    }
+    // Its holder may clear it, and others are not in the way.
+    scene.put("rocksdb/1.sst", "x");
+    assert_eq!(scene.clear().unwrap().files, 1);
+    locked(&scene.path("snapshots"), Purpose::Work).unwrap();
+    drop(first);
+    locked(&link, Purpose::Work).unwrap();
+}
+
+#[test]
+fn several_may_copy_from_a_folder_and_nobody_may_clear_it_meanwhile() {
+    let scene = Scene::alone();
+    let retained = scene.path("outside");
+    let both = (
+        locked(&retained, Purpose::Source).unwrap(),
+        locked(&retained, Purpose::Source).unwrap(),
+    );
+    assert!(
+        locked(&retained, Purpose::Work)
+            .unwrap_err()
+            .contains("in use")
+    );
+    drop(both);
+    locked(&retained, Purpose::Work).unwrap();
+    assert!(
+        locked(&scene.path("none"), Purpose::Work)
+            .unwrap_err()
+            .contains("none")
+    );
+}

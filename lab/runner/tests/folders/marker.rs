@@ -1,0 +1,98 @@
+//! Which folders are marked.
+
+use super::{NOW, Scene};
+use faultline_runner::isolation::folders::{Init, MARKER, check, init, is_marked};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+#[test]
+fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
+    let scene = tempfile::tempdir().unwrap();
+    let path = |name: &str| scene.path().join(name);
+    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Made);
+    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Already);
+    assert!(is_marked(&path("made")));
+
+    fs::create_dir_all(path("fresh/lost+found")).unwrap();
+    assert_eq!(init(&path("fresh"), NOW).unwrap(), Init::Marked);
+
+    fs::create_dir(path("full")).unwrap();
+    fs::write(path("full/genesis.bin"), "").unwrap();
+    let message = init(&path("full"), NOW).unwrap_err().to_string();
+    assert!(
+        message.contains("genesis.bin") && message.contains("not empty"),
+        "{message}"
+    );
+    assert!(!path("full").join(MARKER).exists());
+
+    let message = init(&path("no/such"), NOW).unwrap_err().to_string();
+    assert!(
+        message.contains("the folder above it is missing"),
+        "{message}"
+    );
+
+    symlink(path("made"), path("link")).unwrap();
+    let message = init(&path("link"), NOW).unwrap_err().to_string();
+    assert!(
+        message.contains("symbolic link") && message.contains("made"),
+        "{message}"
+    );
+    assert!(!is_marked(&path("link")));
+
+    fs::write(path("file"), "").unwrap();
+    assert!(init(&path("file"), NOW).is_err() && !is_marked(&path("file")));
+}
+
+#[test]
+fn a_marker_says_what_it_means_and_when_it_was_made() {
+    let scene = Scene::new();
+    let text = fs::read_to_string(scene.path("ledger").join(MARKER)).unwrap();
+    let marker: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(marker["created_unix"], NOW.as_secs());
+    assert!(
+        marker["about"]
+            .as_str()
+            .unwrap()
+            .contains("deletes everything in this folder")
+    );
+}
+
+#[test]
+fn a_marker_counts_only_in_the_folder_that_it_was_made_in() {
+    let scene = Scene::new();
+    let copy = scene.path("outside");
+    fs::copy(scene.path("ledger").join(MARKER), copy.join(MARKER)).unwrap();
+    let message = check(&copy).unwrap_err().to_string();
+    assert!(
+        message.contains("copied here from another folder"),
+        "{message}"
+    );
+    assert!(init(&copy, NOW).is_err());
+
+    // A folder that is moved is the same folder.
+    fs::rename(scene.path("ledger"), scene.path("moved")).unwrap();
+    assert!(is_marked(&scene.path("moved")));
+}
+
+#[test]
+fn what_only_bears_the_markers_name_is_none() {
+    let scene = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    init(&other.path().join("marked"), NOW).unwrap();
+    let marker = scene.path().join(MARKER);
+    for text in [
+        "",
+        "{}",
+        "[1, 2",
+        r#"{"kind":"faultline-flight","about":"","created_unix":1,"inode":1}"#,
+    ] {
+        fs::write(&marker, text).unwrap();
+        assert!(!is_marked(scene.path()), "{text}");
+    }
+    fs::remove_file(&marker).unwrap();
+    symlink(other.path().join("marked").join(MARKER), &marker).unwrap();
+    assert!(!is_marked(scene.path()));
+    fs::remove_file(&marker).unwrap();
+    fs::create_dir(&marker).unwrap();
+    assert!(!is_marked(scene.path()));
+}

@@ -1,0 +1,270 @@
+//! What is copied, and what is not.
+
+use super::mount::Mount;
+use super::{Scene, is_root, names, seen};
+use faultline_runner::isolation::folders::{self, Owner, restore};
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A kept folder: an archive, a key-value store, a file with a hole, a link inside.
+fn retained(scene: &Scene) -> PathBuf {
+    let from = scene.path("kept");
+    fs::create_dir_all(from.join("rocksdb")).unwrap();
+    fs::create_dir(from.join("empty")).unwrap();
+    fs::write(from.join("snapshot-100-abc.tar.zst"), "full").unwrap();
+    fs::write(
+        from.join("incremental-snapshot-100-200-abc.tar.zst"),
+        "incremental",
+    )
+    .unwrap();
+    fs::write(from.join("genesis.bin"), "genesis").unwrap();
+    fs::write(from.join("rocksdb/snapshot-1"), "not an archive").unwrap();
+    fs::set_permissions(from.join("genesis.bin"), fs::Permissions::from_mode(0o640)).unwrap();
+    fs::write(
+        from.join("rocksdb/000001.sst"),
+        (0..300_000_u32)
+            .flat_map(u32::to_le_bytes)
+            .collect::<Vec<u8>>(),
+    )
+    .unwrap();
+    symlink("../genesis.bin", from.join("rocksdb/link")).unwrap();
+    sparse(&from.join("account"));
+    from
+}
+
+/// 64 MiB, of which two pieces are written.
+fn sparse(path: &Path) {
+    let mut file = fs::File::create(path).unwrap();
+    for at in [8 << 20, 48 << 20] {
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(&[7; 10_000]).unwrap();
+    }
+    file.set_len(64 << 20).unwrap();
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
+    let scene = Scene::new();
+    let from = retained(&scene);
+    fs::write(from.join("ledger.lock"), "").unwrap();
+    let _listener = UnixListener::bind(from.join("admin.rpc")).unwrap();
+    let measured = folders::measure(&from).unwrap();
+    assert_eq!((measured.files, measured.left.len()), (6, 1));
+
+    let done = restore(
+        &from,
+        &scene.path("ledger"),
+        Some(&scene.path("snapshots")),
+        None,
+    )
+    .unwrap();
+    assert_eq!((done.files, done.left.len()), (6, 1));
+    let mut expected = seen(&from);
+    for name in ["ledger.lock", "admin.rpc"] {
+        expected.remove(name);
+    }
+    let archives = expected.split_off("incremental-snapshot-100-200-abc.tar.zst");
+    let (archives, rest): (Vec<_>, Vec<_>) = archives
+        .into_iter()
+        .partition(|(name, _)| name.contains(".tar."));
+    expected.extend(rest);
+    assert_eq!(seen(&scene.path("ledger")), expected);
+    assert_eq!(
+        seen(&scene.path("snapshots"))
+            .into_iter()
+            .collect::<Vec<_>>(),
+        archives
+    );
+
+    let meta = |path: PathBuf| fs::metadata(path).unwrap();
+    let (genesis, copied) = (
+        meta(from.join("genesis.bin")),
+        meta(scene.path("ledger/genesis.bin")),
+    );
+    assert_eq!(
+        (copied.mode(), copied.mtime()),
+        (genesis.mode(), genesis.mtime())
+    );
+    assert!(
+        meta(scene.path("ledger/account")).blocks() <= meta(from.join("account")).blocks() + 64,
+        "holes stay holes"
+    );
+    // Cleared and filled again, it is the same.
+    scene.clear().unwrap();
+    folders::clear(
+        &scene.path("snapshots"),
+        &faultline_kernel::HostRoot::default(),
+    )
+    .unwrap();
+    let again = restore(&from, &scene.path("ledger"), None, None).unwrap();
+    assert_eq!(again.files, 6);
+    assert!(scene.path("ledger/snapshot-100-abc.tar.zst").exists());
+}
+
+#[test]
+fn another_file_system_gets_the_same_bytes_and_holes() {
+    let scene = Scene::alone();
+    let from = retained(&scene);
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mount) = Mount::of_bytes(&disk, 32 << 20) else {
+        return;
+    };
+    folders::init(&disk, super::NOW).unwrap();
+    restore(&from, &disk, None, None).unwrap();
+    assert_eq!(seen(&disk), seen(&from));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_copied() {
+    let scene = Scene::alone();
+    let from = retained(&scene);
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mount) = Mount::of_bytes(&disk, 1 << 20) else {
+        return;
+    };
+    folders::init(&disk, super::NOW).unwrap();
+    let message = restore(&from, &disk, None, None).unwrap_err().to_string();
+    assert!(
+        message.contains("bytes free") && message.contains("free space"),
+        "{message}"
+    );
+    assert!(names(&disk).is_empty());
+}
+
+#[test]
+fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake() {
+    let scene = Scene::new();
+    let from = retained(&scene);
+    fs::write(from.join("tower-1_9-abc.bin"), "old votes").unwrap();
+    scene.put("tower-1_9-abc.bin", "new votes");
+    let done = restore(&from, &scene.path("ledger"), None, None).unwrap();
+    assert_eq!(
+        done.left.iter().map(|one| one.why).collect::<Vec<_>>(),
+        ["a tower file"]
+    );
+    assert_eq!(
+        fs::read_to_string(scene.path("ledger/tower-1_9-abc.bin")).unwrap(),
+        "new votes"
+    );
+    let message = restore(&from, &scene.path("ledger"), None, None)
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("clear the folder first"), "{message}");
+}
+
+#[test]
+fn links_that_lead_out_are_refused() {
+    for target in ["/etc/passwd", "../../outside/file", "../kept/../../outside"] {
+        let scene = Scene::new();
+        let from = retained(&scene);
+        symlink(target, from.join("rocksdb/out")).unwrap();
+        let message = restore(&from, &scene.path("ledger"), None, None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("rocksdb/out is a symbolic link that leads out"),
+            "{message}"
+        );
+        assert!(folders::measure(&from).is_err() && names(&scene.path("ledger")).is_empty());
+    }
+}
+
+#[test]
+fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
+    let scene = Scene::new();
+    let from = retained(&scene);
+    assert!(
+        restore(&from, &scene.path("outside"), None, None)
+            .unwrap_err()
+            .to_string()
+            .contains("is not marked")
+    );
+    assert!(
+        restore(
+            &from,
+            &scene.path("ledger"),
+            Some(&scene.path("outside")),
+            None
+        )
+        .is_err()
+    );
+    scene.put("inside/file", "text");
+    let message = restore(
+        &scene.path("ledger/inside"),
+        &scene.path("ledger"),
+        None,
+        None,
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(message.contains("lie in one another"), "{message}");
+    scene.outside_is_untouched();
+}
+
+#[test]
+fn everything_belongs_to_the_user_that_is_named() {
+    if !is_root() {
+        eprintln!("SKIPPED: only root gives files away");
+        return;
+    }
+    let scene = Scene::new();
+    let from = retained(&scene);
+    restore(
+        &from,
+        &scene.path("ledger"),
+        None,
+        Some(Owner {
+            uid: 65_534,
+            gid: 65_533,
+        }),
+    )
+    .unwrap();
+    for name in [
+        "",
+        "genesis.bin",
+        "rocksdb",
+        "rocksdb/link",
+        "rocksdb/000001.sst",
+        "empty",
+    ] {
+        let meta = fs::symlink_metadata(scene.path("ledger").join(name)).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (65_534, 65_533), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_written_meanwhile_is_refused_although_its_time_and_length_are_kept() {
+    let scene = Scene::new();
+    let from = scene.path("kept");
+    fs::create_dir(&from).unwrap();
+    let path = from.join("account");
+    fs::write(&path, vec![7; 64 << 20]).unwrap();
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(&[8], 4_096).unwrap();
+                file.set_modified(written).unwrap();
+            }
+        });
+        let refused = (0..20).all(|_| {
+            // Without a panic, which would leave the writer running.
+            if scene.clear().is_err() {
+                return false;
+            }
+            let restored = restore(&from, &scene.path("ledger"), None, None);
+            restored.is_err_and(|error| error.to_string().contains("changed while it was copied"))
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert!(refused);
+    });
+}

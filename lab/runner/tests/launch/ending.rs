@@ -1,0 +1,228 @@
+//! From the running program to nothing.
+
+use crate::scene::{PATIENCE, Scene, end_of, is_gone};
+use faultline_runner::isolation::{End, GroupName, Job, Launcher, Limits};
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::proc::is_alive;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Which launcher the helper is to use.
+pub(crate) const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";
+/// The scope that it is to use, and its folder.
+const SCOPE: &str = "FAULTLINE_TEST_SCOPE";
+
+/// A child in a session of its own, whose parent is gone, and that does not end when asked.
+const FAMILY: &str = r#"setsid sh -c '(trap "" TERM; echo "grandchild $$"; while :; do sleep 1; done) & wait' &
+trap "" TERM; sleep 1000 & echo "child $!"; echo "self $$"; while :; do sleep 1; done"#;
+
+pub(crate) fn exit_code(scene: &Scene) {
+    let mut launched = scene.launch(&scene.script("exit 7"));
+    assert_eq!(end_of(&mut *launched), End::Code(7));
+    assert_eq!(
+        launched.ended().expect("its end is told"),
+        Some(End::Code(7)),
+        "and again"
+    );
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Code(7))
+    );
+}
+
+pub(crate) fn signal(scene: &Scene) {
+    let mut launched = scene.launch(&scene.script("kill -USR1 $$"));
+    assert_eq!(end_of(&mut *launched), End::Signal(10));
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Signal(10))
+    );
+}
+
+pub(crate) fn asked(scene: &Scene) {
+    let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut launched = scene.launch(&scene.script(script));
+    scene.says("ready");
+    launched.ask_to_end().expect("it is asked");
+    assert_eq!(end_of(&mut *launched), End::Code(3));
+    scene.says("asked");
+    launched.ask_to_end().expect("nothing is asked");
+    launched.close().expect("it is closed");
+}
+
+/// A shell that runs a validator ends at once, and would leave it behind unasked.
+pub(crate) fn children_are_asked(scene: &Scene) {
+    let child = "trap \"echo child asked\" TERM; echo ready; sleep 1000 & wait; echo child ended";
+    let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; exit 5")));
+    scene.says("ready");
+    launched.ask_to_end().expect("it is asked");
+    end_of(&mut *launched);
+    scene.says("child asked");
+    launched.close().expect("it is closed");
+}
+
+/// A start-up script that does not become the validator, and the validator's clean end.
+pub(crate) fn children_have_time(scene: &Scene) {
+    let end = format!(
+        "echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit",
+        scene.path("may").display()
+    );
+    let child = format!("trap \"{end}\" TERM; echo ready; while :; do sleep 0.05; done");
+    let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; echo never")));
+    scene.says("ready");
+    assert!(!launched.is_empty().expect("it is told"));
+    launched.ask_to_end().expect("it is asked");
+    assert_eq!(end_of(&mut *launched), End::Signal(15));
+    scene.says("asked");
+    assert!(
+        !launched.is_empty().expect("it is told"),
+        "{}",
+        scene.output()
+    );
+    std::fs::write(scene.path("may"), "").expect("a file");
+    eventually(PATIENCE, "an empty group", || {
+        launched.is_empty().expect("it is told").then_some(())
+    });
+    let output = scene.output();
+    // A shell may say what has become of its children.
+    assert!(
+        output.contains("clean") && !output.contains("never"),
+        "{output}"
+    );
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Signal(15))
+    );
+}
+
+/// A script that sends the validator to the background: whoever launched it decides what that means.
+pub(crate) fn left_alone(scene: &Scene) {
+    let wait = format!(
+        "while ! [ -e {} ]; do sleep 0.05; done; echo lives",
+        scene.path("may").display()
+    );
+    let child =
+        format!("trap \"echo asked; exit\" TERM; echo ready; {wait}; while :; do sleep 0.05; done");
+    let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}' & exit 4")));
+    assert_eq!(end_of(&mut *launched), End::Code(4));
+    scene.says("ready");
+    std::fs::write(scene.path("may"), "").expect("a file");
+    scene.says("lives");
+    assert_eq!(scene.output(), "ready\nlives\n");
+    assert!(!launched.is_empty().expect("it is told"));
+    launched.ask_to_end().expect("it is asked");
+    eventually(PATIENCE, "an empty group", || {
+        launched.is_empty().expect("it is told").then_some(())
+    });
+    scene.says("asked");
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Code(4))
+    );
+}
+
+fn family(scene: &Scene) -> [u32; 3] {
+    ["self ", "child ", "grandchild "].map(|word| scene.number(word))
+}
+
+pub(crate) fn close_ends_all(scene: &Scene) {
+    let launched = scene.launch(&scene.script(FAMILY));
+    let family = family(scene);
+    assert!(family.into_iter().all(is_alive), "{family:?}");
+    let evidence = launched.close().expect("it is closed");
+    assert_eq!(evidence.end, Some(End::Signal(9)));
+    family.into_iter().for_each(is_gone);
+}
+
+pub(crate) fn drop_ends_all(scene: &Scene) {
+    let launched = scene.launch(&scene.locked(scene.script(FAMILY)));
+    scene.says("waiting");
+    let locked = launched.pid();
+    drop(launched);
+    is_gone(locked);
+    let launched = scene.launch(&scene.script(FAMILY));
+    let family = family(scene);
+    drop(launched);
+    family.into_iter().for_each(is_gone);
+    assert!(!scene.path("gate").exists());
+}
+
+pub(crate) fn sweep(scene: &Scene) {
+    // A scope that only begins with the same letters.
+    let neighbour = GroupName {
+        scope: format!("{}_2", scene.scope),
+        ..scene.name()
+    };
+    let neighbour = scene.launch(&Job {
+        name: neighbour,
+        ..scene.job(&["sleep", "1000"])
+    });
+    let mut helper = Command::new(std::env::current_exe().expect("this program"));
+    helper.args(["--exact", "helper", "--nocapture"]);
+    helper
+        .env(HELPER, scene.launcher.name())
+        .env(SCOPE, &scene.scope)
+        .env("FAULTLINE_TEST_OUTPUT", scene.path("output"));
+    let mut helper = helper
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this program starts");
+    let family = family(scene);
+    helper.kill().expect("it is killed");
+    helper.wait().expect("it ends");
+    assert!(family.into_iter().all(is_alive), "{family:?}");
+    assert_eq!(
+        scene
+            .launcher
+            .leftovers(&scene.scope)
+            .expect("groups are listed")
+            .len(),
+        1
+    );
+
+    let swept = scene
+        .launcher
+        .sweep(&scene.scope, Duration::ZERO)
+        .expect("it is swept");
+    assert_eq!(swept.len(), 1, "{swept:?}");
+    family.into_iter().for_each(is_gone);
+    assert!(is_alive(neighbour.pid()));
+    assert_eq!(
+        scene
+            .launcher
+            .sweep(&scene.scope, Duration::ZERO)
+            .expect("it is swept"),
+        [""; 0]
+    );
+    neighbour.close().expect("it is closed");
+}
+
+/// What the helper does, until it is killed.
+pub(crate) fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
+    let mut job = Scene::new(launcher).script(FAMILY);
+    job.name.scope = std::env::var(SCOPE).expect("a scope");
+    job.output = std::env::var_os("FAULTLINE_TEST_OUTPUT")
+        .expect("a file")
+        .into();
+    let mut launched = launcher.launch(&job).expect("it is launched");
+    eventually(PATIENCE, "its own end", || {
+        launched.ended().expect("its end is told")
+    });
+}
+
+pub(crate) fn sweep_with_grace(scene: &Scene) {
+    let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let limits = Limits {
+        memory_max: Some(256 << 20),
+        ..Limits::default()
+    };
+    let mut launched = scene.run_limited(script, limits);
+    scene.says("ready");
+    let swept = scene
+        .launcher
+        .sweep(&scene.scope, PATIENCE)
+        .expect("it is swept");
+    assert_eq!(swept.len(), 1, "{swept:?}");
+    assert_eq!(end_of(&mut *launched), End::Code(3));
+    assert!(scene.output().contains("asked"), "{}", scene.output());
+}

@@ -1,0 +1,164 @@
+//! A folder, a scope, and jobs in them.
+
+use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Waits at the gate, its first argument, and becomes the rest, with what it was told in `TOLD`.
+const HOLDER: &str = r#"gate=$1; shift; echo waiting; TOLD=$(cat "$gate") && [ -n "$TOLD" ] || exit 125
+export TOLD; exec "$@""#;
+
+static SCENES: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) struct Scene<'a> {
+    pub(crate) launcher: &'a dyn Launcher,
+    pub(crate) scope: String,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(launcher: &'a dyn Launcher) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Other users come here too.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+        let scope = format!(
+            "t{}_{}",
+            std::process::id(),
+            SCENES.fetch_add(1, Ordering::Relaxed)
+        );
+        Scene {
+            launcher,
+            scope,
+            folder,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What the program has written.
+    pub(crate) fn output(&self) -> String {
+        std::fs::read_to_string(self.path("output")).unwrap_or_default()
+    }
+
+    /// Waits until the output has this text.
+    pub(crate) fn says(&self, text: &str) {
+        eventually_seeing(PATIENCE, text, || {
+            if self.output().contains(text) {
+                Ok(())
+            } else {
+                Err(self.output())
+            }
+        });
+    }
+
+    /// The number that the program has written behind this word.
+    pub(crate) fn number(&self, word: &str) -> u32 {
+        eventually(PATIENCE, word, || {
+            let text = self.output();
+            text.lines()
+                .find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
+        })
+    }
+
+    pub(crate) fn name(&self) -> GroupName {
+        GroupName {
+            scope: self.scope.clone(),
+            run: "r001_a1".to_owned(),
+            part: "validator".to_owned(),
+        }
+    }
+
+    /// Without a gate and limits.
+    pub(crate) fn job(&self, command: &[&str]) -> Job {
+        Job {
+            name: self.name(),
+            command: command.iter().map(OsString::from).collect(),
+            environment: vec![("PATH".into(), PATH.into())],
+            user: None,
+            folder: None,
+            output: self.path("output"),
+            limits: Limits::default(),
+            open_files: None,
+            gate: None,
+            longest: Some(Duration::from_secs(600)),
+            grace: PATIENCE,
+        }
+    }
+
+    pub(crate) fn script(&self, script: &str) -> Job {
+        self.job(&["/bin/sh", "-c", script])
+    }
+
+    /// The same job, held at a gate.
+    pub(crate) fn locked(&self, job: Job) -> Job {
+        let gate = self.path("gate");
+        let holder = ["/bin/sh", "-c", HOLDER, "holder"].map(OsString::from);
+        let command = holder
+            .into_iter()
+            .chain([gate.clone().into()])
+            .chain(job.command)
+            .collect();
+        Job {
+            command,
+            gate: Some(gate),
+            ..job
+        }
+    }
+
+    pub(crate) fn launch(&self, job: &Job) -> Box<dyn Launched> {
+        self.launcher
+            .launch(job)
+            .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
+    }
+
+    /// Held, under limits, and let go.
+    pub(crate) fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
+        let mut launched = self.launch(&self.locked(Job {
+            limits,
+            ..self.script(script)
+        }));
+        launched.go(b"go").expect("it is let go");
+        launched
+    }
+
+    /// That this job cannot be launched and that nothing is left of it; the words of the error.
+    pub(crate) fn refused(&self, job: &Job) -> String {
+        let error = match self.launcher.launch(job) {
+            Ok(_) => unreachable!("this was to be refused: {job:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(
+            self.launcher
+                .leftovers(&self.scope)
+                .expect("groups are listed"),
+            [""; 0],
+            "{error}"
+        );
+        assert!(!self.path("gate").exists(), "the gate is left: {error}");
+        error
+    }
+}
+
+/// How the first process ended, once it has.
+pub(crate) fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
+    eventually(PATIENCE, "the end of the program", || {
+        launched.ended().expect("its end is told")
+    })
+}
+
+/// Waits until a process is gone.
+pub(crate) fn is_gone(pid: u32) {
+    eventually(PATIENCE, "the end of a process", || {
+        (!faultline_testkit::proc::is_alive(pid)).then_some(())
+    });
+}
