@@ -2,7 +2,6 @@
 
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
-use crate::app;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::sources::resources::{self, FileSystemUsage, Lacking};
@@ -33,7 +32,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
         return off("not checked: only a validator's folders are known");
     };
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let root = app::root(config);
+    let root = config.paths.clone();
     let mut stage = Stage::new("once", &Handle::current());
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {

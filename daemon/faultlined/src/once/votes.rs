@@ -1,6 +1,6 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::pollers::{GRACE, MOST_TIMEOUT, target_lookup, wait_for, words};
+use super::pollers::{MOST_TIMEOUT, stage, target_lookup, wait_for, words};
 use super::report::Check;
 use super::rights::ProcessInspection;
 use crate::clock::Clock;
@@ -9,11 +9,10 @@ use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
 use crate::sources::distance::Witnesses;
 use crate::sources::{rpc, votes};
-use crate::supervisor::Stage;
+
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,14 +43,12 @@ pub(super) async fn check(
     let endpoint = rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
-    let mut stage = Stage::new("once", &Handle::current());
+    let mut stage = stage();
     stage.task("votes", |stop| poller.run(stop));
-    let whole = wait_for(PATIENCE, || {
+    let whole = wait_for(stage, PATIENCE, || {
         handle.standing().filter(|standing| standing.is_whole)
-    })
-    .await;
-    stage.end(GRACE).await;
-    let standing = whole.or_else(|| handle.standing());
+    });
+    let standing = whole.await.or_else(|| handle.standing());
     match standing {
         Some(standing) => found(&standing, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
