@@ -4,7 +4,8 @@
 mod check;
 mod links;
 
-use crate::run::{output, read};
+use crate::rules::files;
+use crate::run::{files_below, has_extension, output, read};
 use anyhow::{Context, bail};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -79,7 +80,7 @@ impl Book<'_> {
                 continue;
             }
             let found = self.root.join(&path);
-            if path.extension().is_some_and(|extension| extension == "md") {
+            if has_extension(&path, "md") {
                 waiting.extend(self.page(&path)?);
             } else if found.join("README.md").is_file() {
                 waiting.push_back(path.join("README.md"));
@@ -107,12 +108,8 @@ impl Book<'_> {
             }
             linked.push(file.clone());
             let location = if found.is_dir() {
-                let page = if found.join("index.html").is_file() {
-                    "index.html"
-                } else {
-                    "index.md"
-                };
-                file.join(page)
+                let is_html = found.join("index.html").is_file();
+                file.join(if is_html { "index.html" } else { "index.md" })
             } else {
                 location(&file)
             };
@@ -129,20 +126,18 @@ impl Book<'_> {
     }
 
     fn list(&mut self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        let mut entries = Vec::new();
-        for entry in
-            fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())?
-        {
-            entries.push(entry?.file_name());
-        }
-        entries.sort();
+        let entries =
+            fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())?;
+        let entries: BTreeSet<_> = entries
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<std::io::Result<_>>()?;
         let name = list_title(folder);
         let mut text = format!("# {name}\n\n");
         let mut linked = Vec::new();
         for entry in entries {
             let path = folder.join(&entry);
             let name = entry.to_string_lossy();
-            if path.extension().is_some_and(|extension| extension == "md") {
+            if has_extension(&path, "md") {
                 let title = title(&read(self.root, &path)?).unwrap_or_else(|| name.to_string());
                 let _ = writeln!(text, "- [{title}]({name})");
             } else if self.root.join(&path).is_dir() {
@@ -162,10 +157,10 @@ impl Book<'_> {
     }
 
     fn is_complete(&self) -> anyhow::Result<()> {
-        let has = |page: &&PathBuf| !self.seen.contains(*page);
-        let all = pages_below(self.root, Path::new("docs"))?;
-        if let Some(page) = all.iter().find(has) {
-            bail!("{}: no page links to it: put it into {MAP}", page.display());
+        for page in files(self.root, "docs", "md")? {
+            if !self.seen.contains(&page) {
+                bail!("{}: no page links to it: put it into {MAP}", page.display());
+            }
         }
         Ok(())
     }
@@ -225,19 +220,13 @@ fn location(path: &Path) -> PathBuf {
 
 /// Folders of documents are chapters; others keep their names.
 fn list_title(folder: &Path) -> String {
-    let name = folder
-        .strip_prefix("docs")
-        .unwrap_or(folder)
-        .display()
-        .to_string();
-    if name.len() == folder.as_os_str().len() {
-        return name;
-    }
+    let Ok(name) = folder.strip_prefix("docs") else {
+        return folder.display().to_string();
+    };
+    let name = name.display().to_string();
     let mut letters = name.chars();
-    letters
-        .next()
-        .map(|first| first.to_uppercase().chain(letters).collect())
-        .unwrap_or(name)
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 fn title(text: &str) -> Option<String> {
@@ -246,24 +235,9 @@ fn title(text: &str) -> Option<String> {
         .map(|title| title.trim().to_owned())
 }
 
-fn pages_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut pages = Vec::new();
-    for entry in fs::read_dir(root.join(folder)).with_context(|| folder.display().to_string())? {
-        let path = folder.join(entry?.file_name());
-        if root.join(&path).is_dir() {
-            pages.extend(pages_below(root, &path)?);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-    pages.sort();
-    Ok(pages)
-}
-
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if from.is_dir() {
-        for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-            let name = entry?.file_name();
+        for name in files_below(from, Path::new(""))? {
             copy(&from.join(&name), &to.join(&name))?;
         }
         return Ok(());

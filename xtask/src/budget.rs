@@ -1,7 +1,7 @@
 //! Keeps the amount of production Rust from growing unnoticed: tokens, bytes of comments, and
 //! identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
 
-use crate::run::read;
+use crate::run::{has_extension, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
@@ -71,29 +71,17 @@ pub(crate) fn check(
 
 fn is_production(file: &Path) -> bool {
     let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
-    file.extension().is_some_and(|extension| extension == "rs")
+    has_extension(file, "rs")
         && !file.ends_with("tests.rs")
         && !NOT_PRODUCTION.into_iter().any(in_folder)
 }
 
 impl Amount {
     fn add(&mut self, text: &str) -> anyhow::Result<()> {
-        let mut code = String::new();
-        for line in text
-            .lines()
-            .take_while(|line| !line.starts_with("#[cfg(test)]"))
-        {
-            if line.trim_start().starts_with("//") {
-                self.comment_bytes += line.trim().len();
-            } else {
-                code.push_str(line);
-                code.push('\n');
-            }
-        }
-        let tokens: TokenStream = code
-            .parse()
-            .map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
-        self.count(tokens);
+        let (comments, code): (Vec<&str>, Vec<&str>) =
+            production(text).partition(|line| line.trim_start().starts_with("//"));
+        self.comment_bytes += comments.iter().map(|line| line.trim().len()).sum::<usize>();
+        self.count(tokens(code.into_iter())?);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! docs/METRICS.md, from the catalog.
 
+use crate::run::read;
 use anyhow::{Context, bail};
 use faultline_metrics::{Kind, Metric, Section, metrics};
 use std::fmt::Write;
@@ -34,10 +35,7 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
 }
 
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
-    let path = root.join(PAGE);
-    let found = std::fs::read_to_string(&path)
-        .with_context(|| format!("{} cannot be read", path.display()))?;
-    if found != page() {
+    if read(root, Path::new(PAGE))? != page() {
         bail!("{PAGE} is not what the catalog says; run: cargo run -p xtask -- metrics-doc");
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Modules must depend on one another in one direction: no cycles among modules with the same
 //! parent.
 
-use crate::run::read;
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use crate::run::{has_extension, production, read, tokens};
+use anyhow::Context;
+use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path as FilePath, PathBuf};
 
@@ -24,14 +25,8 @@ pub(crate) fn check(
             .iter()
             .filter_map(|file| Some((module(&source, file)?, file)))
         {
-            let text = read(root, file)?;
-            let code: String = text
-                .split_inclusive('\n')
-                .take_while(|line| !line.starts_with("#[cfg(test)]"))
-                .collect();
-            let tokens: TokenStream = code
-                .parse()
-                .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+            let tokens = tokens(production(&read(root, file)?))
+                .with_context(|| file.display().to_string())?;
             let paths = named.entry(module.clone()).or_default();
             collect(&tokens.into_iter().collect::<Vec<_>>(), &module, paths);
         }
@@ -53,7 +48,7 @@ fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
     let inside = file.strip_prefix(source).ok()?;
     let is_test =
         inside.ends_with("tests.rs") || inside.components().any(|part| part.as_os_str() == "tests");
-    if inside.extension()? != "rs" || is_test {
+    if !has_extension(inside, "rs") || is_test {
         return None;
     }
     let parts = inside.with_extension("");
@@ -192,7 +187,7 @@ mod tests {
         let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m) }";
         collect(
             &code
-                .parse::<TokenStream>()
+                .parse::<proc_macro2::TokenStream>()
                 .unwrap()
                 .into_iter()
                 .collect::<Vec<_>>(),

@@ -4,7 +4,7 @@
 pub(crate) mod expression;
 pub(crate) mod shape;
 
-use crate::run::read;
+use crate::run::{files_below, has_extension, read};
 use anyhow::Context;
 use expression::{Names, result_labels};
 use serde::Deserialize;
@@ -22,6 +22,12 @@ const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 #[derive(Debug, Deserialize)]
 struct RuleFile {
     groups: Vec<Group>,
+}
+
+impl RuleFile {
+    fn rules(self) -> impl Iterator<Item = Rule> {
+        self.groups.into_iter().flat_map(|group| group.rules)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,10 +73,7 @@ struct Expected {
 
 pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let rules = all(root)?;
-    let cases: Vec<Case> = files(root, TESTS, "yml")?
-        .iter()
-        .map(|file| parse::<TestFile>(root, file))
-        .collect::<anyhow::Result<Vec<_>>>()?
+    let cases: Vec<Case> = parse_all::<TestFile>(root, TESTS)?
         .into_iter()
         .flat_map(|file| file.tests)
         .flat_map(|test| test.alert_rule_test)
@@ -89,13 +92,8 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
         for word in names.unknown_words(&text) {
             broken.push(format!("{}: there is no metric {word}", file.display()));
         }
-        for query in queries(&text) {
-            broken.extend(
-                names
-                    .wrong_with(query)
-                    .into_iter()
-                    .map(|what| format!("{}: {what}", file.display())),
-            );
+        for what in queries(&text).flat_map(|query| names.wrong_with(query)) {
+            broken.push(format!("{}: {what}", file.display()));
         }
     }
     check_runbooks(&alerts, &runbooks, broken);
@@ -104,10 +102,7 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
 }
 
 pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
-    let rules = parse::<RuleFile>(root, file)?
-        .groups
-        .into_iter()
-        .flat_map(|group| group.rules);
+    let rules = parse::<RuleFile>(root, file)?.rules();
     Ok(rules
         .flat_map(|rule| rule.annotations.into_values())
         .collect())
@@ -124,34 +119,19 @@ fn names_with(rules: &[Rule]) -> Names {
 }
 
 fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
-    let files = files(root, RULES, "yml")?;
-    let files = files
-        .iter()
-        .map(|file| parse::<RuleFile>(root, file))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(files
-        .into_iter()
-        .flat_map(|file| file.groups)
-        .flat_map(|group| group.rules)
-        .collect())
+    let files = parse_all::<RuleFile>(root, RULES)?;
+    Ok(files.into_iter().flat_map(RuleFile::rules).collect())
 }
 
 pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = Path::new(folder).join(
-            entry
-                .with_context(|| format!("{folder} cannot be read"))?
-                .file_name(),
-        );
-        if path.extension().is_some_and(|e| e == extension) {
-            files.push(path);
-        }
-    }
-    files.sort();
+    let mut files = files_below(root, Path::new(folder))?;
+    files.retain(|file| has_extension(file, extension));
     Ok(files)
+}
+
+fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> anyhow::Result<Vec<T>> {
+    let files = files(root, folder, "yml")?;
+    files.iter().map(|file| parse(root, file)).collect()
 }
 
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
@@ -198,11 +178,8 @@ fn check_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
             .and_then(|name| check_record_labels(name, rule)),
     );
     let Some(alert) = &rule.alert else { return };
-    if !rule
-        .labels
-        .get("severity")
-        .is_some_and(|severity| SEVERITIES.contains(&severity.as_str()))
-    {
+    let severity = rule.labels.get("severity").map_or("", String::as_str);
+    if !SEVERITIES.contains(&severity) {
         broken.push(format!(
             "{alert}: the label severity must be one of {}",
             SEVERITIES.join(", ")
@@ -214,11 +191,11 @@ fn check_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
         ));
     }
     for annotation in ["summary", "description"] {
-        if rule
+        let text = rule
             .annotations
             .get(annotation)
-            .is_none_or(|text| text.trim().is_empty())
-        {
+            .map_or("", |text| text.trim());
+        if text.is_empty() {
             broken.push(format!("{alert}: the annotation {annotation} is missing"));
         }
     }
@@ -269,12 +246,13 @@ fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
             broken.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
         }
     }
-    for case in cases.iter().filter(|case| {
-        !rules
+    for Case { alertname, .. } in cases {
+        if !rules
             .iter()
-            .any(|rule| rule.alert.as_ref() == Some(&case.alertname))
-    }) {
-        broken.push(format!("{TESTS}: there is no alert {}", case.alertname));
+            .any(|rule| rule.alert.as_ref() == Some(alertname))
+        {
+            broken.push(format!("{TESTS}: there is no alert {alertname}"));
+        }
     }
 }
 

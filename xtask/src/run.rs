@@ -1,5 +1,6 @@
 use anyhow::{Context, bail};
-use std::path::Path;
+use proc_macro2::TokenStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
@@ -22,4 +23,36 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::
 pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(root.join(file))
         .with_context(|| format!("{} cannot be read", file.display()))
+}
+
+/// Paths below a folder, in order, each with the folder's name.
+pub(crate) fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let unreadable = || format!("{} cannot be read", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder)).with_context(unreadable)? {
+        let path = folder.join(entry.with_context(unreadable)?.file_name());
+        if root.join(&path).is_dir() {
+            files.extend(files_below(root, &path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+pub(crate) fn has_extension(file: &Path, extension: &str) -> bool {
+    file.extension().is_some_and(|found| found == extension)
+}
+
+/// The lines of a file of Rust without its tests.
+pub(crate) fn production(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+}
+
+pub(crate) fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<TokenStream> {
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    code.parse()
+        .map_err(|error| anyhow::anyhow!("no Rust: {error}"))
 }

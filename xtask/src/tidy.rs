@@ -5,7 +5,7 @@ use crate::members;
 use crate::modules;
 use crate::pages;
 use crate::rules;
-use crate::run::{output, read};
+use crate::run::{has_extension, output, production, read};
 use crate::words;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,13 @@ const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.extension().is_some_and(|e| e == "rs"))
-    {
-        let text = read(root, file)?;
-        sizes(file, &text, &mut broken);
-    }
     for file in &files {
-        if let Ok(text) = std::fs::read_to_string(root.join(file)) {
-            unwanted(file, &text, &mut broken);
+        // Not a picture.
+        let Ok(text) = read(root, file) else { continue };
+        if has_extension(file, "rs") {
+            sizes(file, &text, &mut broken);
         }
+        unwanted(file, &text, &mut broken);
     }
     let members = members::read_table(root)?;
     members::check(root, &members, &mut broken)?;
@@ -76,18 +72,11 @@ fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
             file.display()
         ));
     }
-    let is_test = file.components().any(|part| {
-        ["tests", "benches", "fuzz"]
-            .iter()
-            .any(|t| part.as_os_str() == *t)
-    });
-    if is_test || file.file_stem().is_some_and(|stem| stem == "tests") {
+    let is_test = |name: &&str| file.iter().any(|part| part == *name);
+    if ["tests", "benches", "fuzz", "tests.rs"].iter().any(is_test) {
         return;
     }
-    let lines = text
-        .lines()
-        .take_while(|line| !line.starts_with("#[cfg(test)]"))
-        .count();
+    let lines = production(text).count();
     if lines > LONGEST {
         let name = file.display();
         broken.push(format!(

@@ -3,9 +3,9 @@
 
 mod shipped;
 
-use crate::run::read;
+use crate::run::{has_extension, production, read, tokens};
 use anyhow::Context;
-use proc_macro2::{Literal, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
 const TABLE: (&str, &str) = ("docs/GLOSSARY.md", "## Words to avoid\n");
@@ -18,47 +18,8 @@ pub(crate) fn check(
     broken: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
-    for file in files.iter().filter(|file| is_program(file)) {
-        let text = read(root, file)?;
-        let code: String = text
-            .split_inclusive('\n')
-            .take_while(|line| !line.starts_with("#[cfg(test)]"))
-            .collect();
-        let tokens: TokenStream = code
-            .parse()
-            .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-        // clap makes help from comments.
-        let with_comments = file.components().any(|part| part.as_os_str() == "cli")
-            || file.ends_with("cli.rs")
-            || file.ends_with("args.rs");
-        let mut literals = Vec::new();
-        collect(tokens, with_comments, &mut literals);
-        for literal in literals {
-            if let Some(word) = words.iter().find(|word| has(&literal, word)) {
-                broken.push(format!(
-                    "{}: {word:?} in {literal}: see {}",
-                    file.display(),
-                    TABLE.0
-                ));
-            }
-        }
-    }
-    for file in files.iter().filter(|file| is_page(file)) {
-        let text = prose(&read(root, file)?);
-        for (line, word) in text
-            .lines()
-            .filter_map(|line| Some((line, words.iter().find(|word| has(line, word))?)))
-        {
-            broken.push(format!(
-                "{}: {word:?} in {:?}: see {}",
-                file.display(),
-                line.trim(),
-                TABLE.0
-            ));
-        }
-    }
     for file in files {
-        for text in shipped::texts(root, file)? {
+        for text in texts(root, file).with_context(|| file.display().to_string())? {
             if let Some(word) = words.iter().find(|word| has(&text, word)) {
                 broken.push(format!(
                     "{}: {word:?} in {:?}: see {}",
@@ -70,6 +31,24 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+    if is_page(file) {
+        let text = prose(&read(root, file)?);
+        return Ok(text.lines().map(str::to_owned).collect());
+    }
+    if !is_program(file) {
+        return shipped::texts(root, file);
+    }
+    // clap makes help from comments.
+    let with_comments = ["cli", "cli.rs", "args.rs"]
+        .iter()
+        .any(|name| file.iter().any(|part| part == *name));
+    let mut literals = Vec::new();
+    let tokens = tokens(production(&read(root, file)?))?;
+    collect(tokens, with_comments, &mut literals);
+    Ok(literals)
 }
 
 fn words_to_avoid(page: &str) -> anyhow::Result<Vec<String>> {
@@ -88,15 +67,14 @@ fn is_program(file: &Path) -> bool {
     let inside = PROGRAMS.iter().any(|folder| file.starts_with(folder))
         && !file.starts_with("crates/testkit");
     let is_test = file.iter().any(|part| part == "tests" || part == "benches");
-    inside && !is_test && file.extension().is_some_and(|e| e == "rs") && !file.ends_with("tests.rs")
+    inside && !is_test && has_extension(file, "rs") && !file.ends_with("tests.rs")
 }
 
 fn is_page(file: &Path) -> bool {
     let is_documentation = file.starts_with("docs")
         && !file.starts_with("docs/decisions")
         && !file.ends_with("GLOSSARY.md");
-    (is_documentation || file == Path::new("README.md"))
-        && file.extension().is_some_and(|e| e == "md")
+    (is_documentation || file == Path::new("README.md")) && has_extension(file, "md")
 }
 
 fn prose(page: &str) -> String {
@@ -113,16 +91,11 @@ fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
             TokenTree::Group(group) => collect(group.stream(), with_comments, found),
             TokenTree::Ident(name) => is_comment = name == "doc",
             TokenTree::Literal(literal) if !is_comment || with_comments => {
-                found.extend(text(&literal))
+                found.extend(Some(literal.to_string()).filter(|text| text.contains('"')));
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
-}
-
-fn text(literal: &Literal) -> Option<String> {
-    let text = literal.to_string();
-    text.contains('"').then_some(text)
 }
 
 fn has(text: &str, word: &str) -> bool {

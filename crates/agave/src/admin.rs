@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _};
 use serde_json::json;
 use serde_json::value::RawValue;
-use std::fmt;
+use std::collections::BTreeMap;
 
-use crate::json::{self, Response};
+use crate::rpc::{question, result};
 use crate::{Error, PublicKey};
 
 /// Indexed by [`Method`].
@@ -55,26 +55,19 @@ impl Method {
     }
 
     pub fn request(self, id: u64) -> String {
-        json!({"jsonrpc": "2.0", "id": id, "method": self.name(), "params": []}).to_string()
+        question(self.name(), &json!([]), id)
     }
 
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
         let method = self.name();
-        let response: Response<'_> = json::read(body)?;
-        if response.id != Some(id) {
-            return Err(Error::Unanswered { method });
-        }
-        let result = response
-            .outcome()?
-            .map_err(|error| error.into_error(method))?;
         match self {
-            Self::StartProgress => json::shape(method, result).map(Answer::StartProgress),
-            Self::StartTime => json::shape(method, result)
+            Self::StartProgress => result(method, id, body).map(Answer::StartProgress),
+            Self::StartTime => result(method, id, body)
                 .map(|time: SinceEpoch| Answer::StartTime(time.into_duration())),
-            Self::RpcAddress => json::shape(method, result).map(Answer::RpcAddress),
-            Self::Pid => json::shape(method, result).map(Answer::Pid),
-            Self::ContactInfo => json::shape(method, result).map(Answer::ContactInfo),
-            Self::AdmissionStatus => json::shape(method, result).map(Answer::AdmissionStatus),
+            Self::RpcAddress => result(method, id, body).map(Answer::RpcAddress),
+            Self::Pid => result(method, id, body).map(Answer::Pid),
+            Self::ContactInfo => result(method, id, body).map(Answer::ContactInfo),
+            Self::AdmissionStatus => result(method, id, body).map(Answer::AdmissionStatus),
         }
     }
 }
@@ -266,31 +259,17 @@ struct StateData {
 
 impl<'de> Deserialize<'de> for StartProgress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct State;
-
-        impl<'de> Visitor<'de> for State {
-            type Value = StartProgress;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or an object with one key")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<StartProgress, E> {
-                Ok(StartProgress::new(name, None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StartProgress, A::Error> {
-                let (name, data): (String, &RawValue) = map
-                    .next_entry()?
-                    .ok_or_else(|| A::Error::invalid_length(0, &self))?;
-                match map.next_key::<String>()? {
-                    None => Ok(StartProgress::new(&name, Some(data))),
-                    Some(_) => Err(A::Error::invalid_length(2, &self)),
-                }
-            }
+        let state = <&RawValue>::deserialize(deserializer)?.get();
+        if let Ok(name) = serde_json::from_str::<String>(state) {
+            return Ok(Self::new(&name, None));
         }
-
-        deserializer.deserialize_any(State)
+        let states: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(state).ok();
+        match states.into_iter().flatten().collect::<Vec<_>>()[..] {
+            [(ref name, data)] => Ok(Self::new(name, Some(data))),
+            _ => Err(D::Error::custom(
+                "expected a string or an object with one key",
+            )),
+        }
     }
 }
 

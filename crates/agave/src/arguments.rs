@@ -1,4 +1,4 @@
-use crate::identify::{Program, Validator};
+use crate::identify::{Program, Validator, values};
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
@@ -43,12 +43,11 @@ pub fn folders<S: AsRef<OsStr>>(
         if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
             folders.push((what, ledger.join("accounts")));
         }
-        folders.extend(
-            given
-                .into_iter()
-                .filter(|path| *path != "-")
-                .map(|path| (what, PathBuf::from(path))),
-        );
+        let paths = given
+            .iter()
+            .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
+            .filter(|path| !matches!(*path, b"" | b"-"));
+        folders.extend(paths.map(|path| (what, PathBuf::from(OsStr::from_bytes(path)))));
     }
     folders
 }
@@ -79,31 +78,6 @@ pub fn udp_ports<S: AsRef<OsStr>>(
         .flatten()
         .collect(),
     )
-}
-
-fn values<'a, S: AsRef<OsStr>>(arguments: &'a [S], options: &[&str]) -> Vec<&'a OsStr> {
-    let mut found = Vec::new();
-    let mut rest = arguments
-        .iter()
-        .skip(1)
-        .map(|word| word.as_ref().as_bytes());
-    while let Some(argument) = rest.next() {
-        for option in options {
-            let Some(end) = argument.strip_prefix(option.as_bytes()) else {
-                continue;
-            };
-            let value = if end.is_empty() {
-                rest.next()
-            } else {
-                end.strip_prefix(b"=")
-            };
-            let all = value.into_iter();
-            let all = all.flat_map(|value| value.split(|byte| *byte == b','));
-            found.extend(all.filter(|one| !one.is_empty()).map(OsStr::from_bytes));
-            break;
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Name, cut to 15 bytes by the kernel, and the ledger folder without `--ledger`.
+    /// In the order of the variants: name, and the ledger folder without `--ledger`.
     const TABLE: [(Self, &'static str, Option<&'static str>); 5] = [
         (Self::AgaveValidator, "agave-validator", Some("ledger")),
         (Self::SolanaValidator, "solana-validator", Some("ledger")),
@@ -53,18 +53,12 @@ impl Program {
     }
 
     pub fn name(self) -> &'static str {
-        Self::TABLE
-            .iter()
-            .find(|(program, ..)| *program == self)
-            .map_or("", |&(_, name, _)| name)
+        Self::TABLE[self as usize].1
     }
 
     /// Relative to the working directory. `None` for Frankendancer.
     pub fn default_ledger(self) -> Option<&'static str> {
-        Self::TABLE
-            .iter()
-            .find(|(program, ..)| *program == self)
-            .and_then(|&(_, _, ledger)| ledger)
+        Self::TABLE[self as usize].2
     }
 }
 
@@ -207,26 +201,27 @@ fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     task.map(|(arg, _)| *arg)
 }
 
-/// Value of the first of these options, as `--x v`, `--x=v`, `-x v` or `-xv`.
-fn option<'a>(args: &[&'a OsStr], names: &[&str]) -> Option<&'a OsStr> {
-    let mut args = args.iter();
+fn option<'a>(args: &'a [&OsStr], names: &[&str]) -> Option<&'a OsStr> {
+    values(args, names).first().copied()
+}
+
+/// Values of these options in their order, as `--x v`, `--x=v`, `-x v` or `-xv`.
+pub(crate) fn values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
+    let mut found = Vec::new();
+    let mut args = args.iter().map(|arg| arg.as_ref().as_bytes());
     while let Some(arg) = args.next() {
         for name in names {
-            let Some(rest) = arg.as_bytes().strip_prefix(name.as_bytes()) else {
-                continue;
+            let value = match arg.strip_prefix(name.as_bytes()) {
+                Some(b"") => args.next(),
+                Some([b'=', value @ ..]) => Some(value),
+                Some(value) if !name.starts_with("--") => Some(value),
+                _ => continue,
             };
-            if rest.is_empty() {
-                return args.next().copied();
-            }
-            if let Some(value) = rest.strip_prefix(b"=") {
-                return Some(OsStr::from_bytes(value));
-            }
-            if !name.starts_with("--") {
-                return Some(OsStr::from_bytes(rest));
-            }
+            found.extend(value.map(OsStr::from_bytes));
+            break;
         }
     }
-    None
+    found
 }
 
 /// The `host_id` that a validator pushes until it knows its identity: base58 of the SHA-256 of the

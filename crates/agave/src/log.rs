@@ -12,12 +12,13 @@ mod migration;
 mod progress;
 mod replayed;
 mod splitter;
-mod time;
 
 pub use migration::Migration;
 pub use progress::Progress;
 pub use replayed::{Frozen, ReplayTimings};
 pub use splitter::LogSplitter;
+
+use chrono::DateTime;
 
 use crate::BadLine;
 use crate::line::Point;
@@ -48,9 +49,8 @@ impl<'a> LogLine<'a> {
     fn with_head(line: &'a str) -> Option<Self> {
         let (head, message) = line.strip_prefix('[')?.split_once("] ")?;
         let mut words = head.split_ascii_whitespace();
-        let time_ns = time::rfc3339_nanos(words.next()?)?;
         Some(Self {
-            time_ns: Some(time_ns),
+            time_ns: Some(unix_nanos(words.next()?)?),
             level: Some(words.next()?),
             target: words.next(),
             message,
@@ -82,6 +82,14 @@ impl<'a> LogLine<'a> {
     pub fn replay_timings(&self) -> Option<ReplayTimings> {
         ReplayTimings::of_message(self.message)
     }
+}
+
+/// Unix nanoseconds of a time in UTC. chrono alone would accept other zones, and cut off what is
+/// smaller than a nanosecond.
+fn unix_nanos(text: &str) -> Option<i64> {
+    const LONGEST: usize = "2025-03-01T12:00:00.123456789Z".len();
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    (text.ends_with('Z') && text.len() <= LONGEST).then(|| time.timestamp_nanos_opt())?
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ pub use votes::{
     LeaderSchedule, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::json::{self, ErrorObject, Response};
 use crate::version::is_version;
@@ -70,18 +71,12 @@ impl Call {
         }
     }
 
-    fn params(self) -> Vec<Parameter> {
-        let commitment = match self {
-            Self::EpochInfo => Some(Commitment::Processed),
-            Self::Slot(commitment) => Some(commitment),
-            _ => None,
-        };
-        commitment
-            .map(|commitment| Parameter {
-                commitment: commitment.name(),
-            })
-            .into_iter()
-            .collect()
+    fn params(self) -> Value {
+        match self {
+            Self::EpochInfo => json!([{"commitment": "processed"}]),
+            Self::Slot(commitment) => json!([{"commitment": commitment.name()}]),
+            _ => json!([]),
+        }
     }
 
     fn answer(self, response: Response<'_>) -> Result<Answer, Error> {
@@ -199,19 +194,6 @@ fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
     }
 }
 
-#[derive(Serialize)]
-struct Request {
-    jsonrpc: &'static str,
-    id: u64,
-    method: &'static str,
-    params: Vec<Parameter>,
-}
-
-#[derive(Serialize)]
-struct Parameter {
-    commitment: &'static str,
-}
-
 #[derive(Deserialize)]
 struct Responses<'a>(
     #[serde(borrow, deserialize_with = "json::list::<_, _, MAX_ANSWERS>")]
@@ -237,14 +219,9 @@ impl Batch {
 
     /// The body to POST as `application/json`: always an array.
     pub fn body(&self) -> String {
-        let request = |(id, call): (u64, &Call)| Request {
-            jsonrpc: "2.0",
-            id,
-            method: call.method(),
-            params: call.params(),
-        };
-        let requests: Vec<Request> = (1..).zip(&self.calls).map(request).collect();
-        serde_json::to_string(&requests).unwrap_or_default()
+        let request = |(id, call): (u64, &Call)| question(call.method(), &call.params(), id);
+        let requests: Vec<String> = (1..).zip(&self.calls).map(request).collect();
+        format!("[{}]", requests.join(","))
     }
 
     /// Returns one outcome for each call, in the order of the calls. Answers with unknown ids are

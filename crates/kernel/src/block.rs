@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::parse::cgroup_io::{Device, parse_device};
 use crate::parse::mountinfo::Mount;
 use crate::parse::number;
+use crate::text::only_line;
 use crate::{HostRoot, ParseError};
 
 const MOST_LEVELS: u32 = 8;
@@ -37,28 +38,21 @@ pub fn under(root: &HostRoot, mount: &Mount, most: usize) -> Vec<BlockDevice> {
 
 /// File systems with several devices (btrfs) have no device number, but a device name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
-    if mount.device.major != 0 {
-        return root
-            .sysfs
-            .join(format!("dev/block/{}", mount.device))
-            .canonicalize()
-            .ok();
-    }
-    let name = Path::new(&mount.source).strip_prefix("/dev").ok()?;
-    if let Ok(mapped) = name.strip_prefix("mapper") {
-        let blocks = root.list_sys("block").ok()?;
-        let is_it = |block: &String| {
-            text(&root.sysfs.join("block").join(block).join("dm/name"))
-                .is_some_and(|name| Path::new(&name) == mapped)
-        };
-        let block = blocks.into_iter().find(is_it)?;
-        return root.sysfs.join("block").join(block).canonicalize().ok();
-    }
-    root.sysfs
-        .join("class/block")
-        .join(name)
-        .canonicalize()
-        .ok()
+    let folder = if mount.device.major != 0 {
+        root.sysfs.join(format!("dev/block/{}", mount.device))
+    } else {
+        let name = Path::new(&mount.source).strip_prefix("/dev").ok()?;
+        match name.strip_prefix("mapper") {
+            Ok(mapped) => {
+                let blocks = root.list_sys("block").ok()?.into_iter();
+                blocks
+                    .map(|block| root.sysfs.join("block").join(block))
+                    .find(|block| text(&block.join("dm/name")).as_deref() == mapped.to_str())?
+            }
+            Err(_) => root.sysfs.join("class/block").join(name),
+        }
+    };
+    folder.canonicalize().ok()
 }
 
 fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
@@ -74,18 +68,16 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
         return;
     }
     found.push(device);
-    let below = std::fs::read_dir(whole.join("slaves"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut below: Vec<PathBuf> = below
+    if level == MOST_LEVELS {
+        return;
+    }
+    let members = std::fs::read_dir(whole.join("slaves"));
+    let mut members: Vec<PathBuf> = { members.into_iter().flatten().flatten() }
         .filter_map(|entry| entry.path().canonicalize().ok())
         .collect();
-    below.sort_unstable();
-    if level < MOST_LEVELS {
-        below
-            .iter()
-            .for_each(|member| add(member, found, most, level + 1));
+    members.sort_unstable();
+    for member in members {
+        add(&member, found, most, level + 1);
     }
 }
 
@@ -119,29 +111,20 @@ fn kind(folder: &Path, name: &str) -> String {
 /// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
 /// separate files.
 fn worn(folder: &Path) -> Option<u64> {
-    let of_both = |letter| {
-        text(&folder.join(format!(
-            "device/health_descriptor/life_time_estimation_{letter}"
-        )))
-    };
-    let life_time = match text(&folder.join("device/life_time")) {
-        Some(life_time) => life_time,
-        None => format!("{} {}", of_both('a')?, of_both('b')?),
-    };
+    let device = |file: &str| text(&folder.join("device").join(file));
+    let life_time = device("life_time").or_else(|| {
+        let first = device("health_descriptor/life_time_estimation_a")?;
+        Some(first + " " + &device("health_descriptor/life_time_estimation_b")?)
+    })?;
     let tenths = life_time
         .split_whitespace()
         .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    tenths
-        .max()
-        .filter(|worst| (1..=11).contains(worst))
-        .map(|worst| worst.min(10))
+    let worst = tenths.max().filter(|worst| (1..=11).contains(worst))?;
+    Some(worst.min(10))
 }
 
 fn text(file: &Path) -> Option<String> {
-    let text = read(file, |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    })?;
-    (!text.is_empty()).then_some(text)
+    read(file, only_line).filter(|text| !text.is_empty())
 }
 
 fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {

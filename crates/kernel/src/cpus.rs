@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::HostRoot;
 use crate::parse::number;
+use crate::text::only_line;
 
 const MOST_CPUS: usize = 1024;
 
@@ -29,10 +30,6 @@ impl Speed {
     /// Reads up to six small files of each CPU: too slow for a tick.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
-        let is_cpu = |name: &String| {
-            name.strip_prefix("cpu")
-                .is_some_and(|n| n.parse::<u32>().is_ok())
-        };
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
         let mut speed = Speed::default();
         let mut rates = Vec::new();
@@ -42,10 +39,9 @@ impl Speed {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
             let one = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
             rates.extend(one("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
-            let line = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
             speed
                 .governors
-                .extend(root.read_sys(&file("cpufreq/scaling_governor"), line));
+                .extend(root.read_sys(&file("cpufreq/scaling_governor"), only_line));
             let Some(count) = one("thermal_throttle/core_throttle_count") else {
                 continue;
             };
@@ -65,19 +61,20 @@ impl Speed {
     }
 }
 
+pub(crate) fn is_cpu(name: &str) -> bool {
+    name.strip_prefix("cpu")
+        .is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 fn keep_largest(known: &mut u64, count: u64) {
     *known = count.max(*known);
 }
 
 fn spread(rates: &[f64]) -> Option<Spread> {
-    let first = *rates.first()?;
-    let (min, max) = rates.iter().fold((first, first), |(min, max), rate| {
-        (rate.min(min), rate.max(max))
-    });
     Some(Spread {
-        min,
+        min: rates.iter().copied().reduce(f64::min)?,
         mean: rates.iter().sum::<f64>() / rates.len() as f64,
-        max,
+        max: rates.iter().copied().reduce(f64::max)?,
     })
 }
 

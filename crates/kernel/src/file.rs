@@ -15,7 +15,7 @@ const SMALLEST_PAGE: usize = 4096;
 /// A name, a space and a 64-bit number; the longest line of `vmstat` has 50 bytes.
 const LONGEST_LINE: usize = 128;
 
-const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+pub(crate) const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// If the owner has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ pub use network::Interface;
 
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::{choice, number, os_release};
+use crate::text::only_line;
 use crate::{ErrorKind, HostRoot, ParseError, ReadError};
 
 /// Limit for entries of a sysfs folder and for mounts.
@@ -53,10 +54,10 @@ impl Hardware {
             problems: Vec::new(),
         };
         let mut found = Self {
-            name: reader.proc("sys/kernel/hostname", line),
+            name: reader.proc("sys/kernel/hostname", only_line),
             system: system(&mut reader),
-            kernel_release: reader.proc("sys/kernel/osrelease", line),
-            kernel_command_line: reader.proc("cmdline", line),
+            kernel_release: reader.proc("sys/kernel/osrelease", only_line),
+            kernel_command_line: reader.proc("cmdline", only_line),
             processors: cpu::read(&mut reader),
             memory: memory::read(&mut reader),
             disks: disks::read(&mut reader),
@@ -123,41 +124,29 @@ impl HardwareReader<'_> {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
-fn line(text: &[u8]) -> Result<String, ParseError> {
-    Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-}
-
 /// From the root of pid 1, which is the host's; else from this reader's.
 fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
-    let of = |process: &str| {
-        let places =
-            ["etc/os-release", "usr/lib/os-release"].map(|path| format!("{process}/root/{path}"));
-        places.iter().find_map(|path| {
-            reader
-                .root
-                .read_proc(path, os_release::parse)
-                .ok()
-                .flatten()
-        })
-    };
-    of("1").or_else(|| of("self"))
+    let paths = [
+        "1/root/etc/os-release",
+        "1/root/usr/lib/os-release",
+        "self/root/etc/os-release",
+        "self/root/usr/lib/os-release",
+    ];
+    paths
+        .into_iter()
+        .find_map(|path| reader.root.read_proc(path, os_release::parse).ok()?)
 }
 
 fn synchronised(root: &HostRoot) -> bool {
-    let mark = |process: &str| {
-        root.procfs
-            .join(process)
-            .join("root/run/systemd/timesync/synchronized")
-    };
+    let mark = "root/run/systemd/timesync/synchronized";
     ["1", "self"]
         .iter()
-        .any(|process| rustix::fs::stat(mark(process)).is_ok())
+        .any(|process| root.procfs.join(process).join(mark).exists())
 }
 
 /// With psi=0 the file exists and returns `EOPNOTSUPP`.
 fn pressure(reader: &HardwareReader<'_>) -> Option<bool> {
-    match reader.root.read_proc("pressure/memory", line) {
+    match reader.root.read_proc("pressure/memory", only_line) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::Absent => Some(false),
         Err(_) => None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::file::{OpenFile, Owner, ReadMode};
+use crate::text::only_line;
 use crate::{IgnoredSignals, ParseError, ReadError, parse};
 
 /// All files are opened below these folders. A container that watches its host, and a test with a
@@ -40,20 +41,12 @@ impl HostRoot {
     /// Opens a file below `procfs`, such as `sys/vm/max_map_count`, for repeated reads. Never fails
     /// with `Gone`.
     pub fn open_proc(&self, relative: &str) -> Result<OpenFile, ReadError> {
-        OpenFile::open(
-            Owner::Host,
-            Arc::from(self.procfs.join(relative)),
-            ReadMode::Many,
-        )
+        open(self.procfs.join(relative), ReadMode::Many)
     }
 
     /// For a file that the kernel delivers in one piece, such as `meminfo`: one read is enough.
     pub fn open_proc_piece(&self, relative: &str) -> Result<OpenFile, ReadError> {
-        OpenFile::open(
-            Owner::Host,
-            Arc::from(self.procfs.join(relative)),
-            ReadMode::One,
-        )
+        open(self.procfs.join(relative), ReadMode::One)
     }
 
     pub fn read_proc<T>(
@@ -71,12 +64,7 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, ReadError> {
-        OpenFile::open(
-            Owner::Host,
-            Arc::from(self.sysfs.join(relative)),
-            ReadMode::Many,
-        )?
-        .parse(&mut Vec::new(), parse)
+        open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
@@ -143,6 +131,10 @@ impl HostRoot {
     }
 }
 
+fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile, ReadError> {
+    OpenFile::open(Owner::Host, Arc::from(path), mode)
+}
+
 fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
     let wrap = |error: std::io::Error| {
         let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
@@ -172,13 +164,10 @@ impl HostConstants {
     }
 
     pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
-        let kernel_release = root.read_proc("sys/kernel/osrelease", |text| {
-            Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-        })?;
         Ok(Self {
             page_size: rustix::param::page_size() as u64,
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
-            kernel_release,
+            kernel_release: root.read_proc("sys/kernel/osrelease", only_line)?,
         })
     }
 }

@@ -33,25 +33,19 @@ pub struct Location {
 pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
     let by_name = mountinfo::holding(mounts, path)?;
     // Opening a remote folder would contact its server.
-    let opened = if is_remote(by_name) {
+    let folder = if is_remote(by_name) {
         None
     } else {
         enter(root).and_then(|top| open_below(&top, path)).ok()
     };
-    let Some(folder) = opened else {
-        return Some(Location {
-            mount: by_name.clone(),
-            space: None,
-        });
-    };
-    let mount = mount_of(&folder, mounts).unwrap_or(by_name);
+    let mount = folder.as_ref().and_then(|folder| mount_of(folder, mounts));
+    let mount = mount.unwrap_or(by_name).clone();
     Some(Location {
-        mount: mount.clone(),
-        space: if is_remote(mount) {
-            None
-        } else {
-            space(&folder)
-        },
+        space: folder
+            .as_ref()
+            .filter(|_| !is_remote(&mount))
+            .and_then(space),
+        mount,
     })
 }
 
@@ -88,13 +82,8 @@ pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<Owned
 }
 
 fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat2(
-        top,
-        path,
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT,
-    )
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
 }
 
 /// Never opens through a link: the text of each link is walked from its own folder. `..` is the

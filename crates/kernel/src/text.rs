@@ -179,6 +179,25 @@ pub(crate) fn fill<T: Default>(
     }
 }
 
+/// Reads each line into a value, after `heading` lines. `read` returns the outer `None` for a line
+/// that is not `what`, and the inner one for a value to leave out.
+pub(crate) fn rows<T>(
+    text: &[u8],
+    heading: usize,
+    what: &'static str,
+    read: impl Fn(&[u8]) -> Option<Option<T>>,
+) -> Result<Vec<T>, ParseError> {
+    let rows = lines(text).skip(heading);
+    let rows = rows.map(|line| read(line.text).ok_or_else(|| line.error(what)));
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// The whole text of a file with one line. Never fails; the return type is that of every parser.
+#[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
+pub(crate) fn only_line(text: &[u8]) -> Result<String, ParseError> {
+    Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+}
+
 pub(crate) fn sole<T>(text: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, ParseError> {
     read(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected one number"))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::file::{Owner, ReadMode, read_whole};
+use crate::file::{Owner, READ_FILE, ReadMode, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
-use crate::parse::pid_stat::{self, ThreadStat};
+use crate::parse::pid_stat::{self, PidStat};
 use crate::parse::pid_status::{self, Switches};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
@@ -107,13 +107,13 @@ impl Activity {
 /// The last values, each with the activity at that time.
 #[derive(Debug, Clone, Copy)]
 struct LastRead {
-    stat: (Option<Activity>, ThreadStat),
+    stat: (Option<Activity>, PidStat),
     run_queue_delay: Option<Duration>,
     switches: Option<(Activity, Switches)>,
 }
 
 impl LastRead {
-    fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, ThreadStat)> {
+    fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, PidStat)> {
         let (now, before) = (now?, self.stat.0?);
         let recent = match depth {
             ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
@@ -289,9 +289,8 @@ impl TrackedThread {
 
 impl OpenThread {
     fn open(folder: &OwnedFd, tid: u32) -> Result<Self, Errno> {
-        let mut name = list::Name::new(tid);
-        let stat = name.open(folder, "stat")?;
-        let schedstat = match name.open(folder, "schedstat") {
+        let stat = open_file(folder, tid, "stat")?;
+        let schedstat = match open_file(folder, tid, "schedstat") {
             Ok(fd) => Some(fd),
             // The kernel has no `schedstat`, or the thread has ended, which the read of `stat`
             // detects.
@@ -360,20 +359,15 @@ impl OpenThread {
         }))
     }
 
-    fn stat(
-        &self,
-        before: Option<ThreadStat>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<ThreadStat, SampleError> {
+    fn stat(&self, before: Option<PidStat>, buffer: &mut Vec<u8>) -> Result<PidStat, SampleError> {
         read_whole(&self.stat, ReadMode::One, buffer)?;
-        let stat =
-            pid_stat::parse_thread(buffer).map_err(|error| SampleError::Parse("stat", error))?;
+        let stat = pid_stat::parse(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(SampleError::Ended);
         }
         let or_before =
-            |now: Option<u64>, value: fn(ThreadStat) -> Option<u64>| now.or(before.and_then(value));
-        Ok(ThreadStat {
+            |now: Option<u64>, value: fn(PidStat) -> Option<u64>| now.or(before.and_then(value));
+        Ok(PidStat {
             minflt: or_before(stat.minflt, |before| before.minflt),
             majflt: or_before(stat.majflt, |before| before.majflt),
             utime_ticks: or_before(stat.utime_ticks, |before| before.utime_ticks),
@@ -386,7 +380,7 @@ impl OpenThread {
     }
 }
 
-fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
+fn sample_of(tid: u32, stat: &PidStat) -> ThreadSample {
     ThreadSample {
         tid,
         start_ticks: stat.start_ticks,
@@ -403,17 +397,17 @@ fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
     }
 }
 
+fn open_file(folder: &OwnedFd, tid: u32, name: &str) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(folder, format!("{tid}/{name}"), READ_FILE, Mode::empty())
+}
+
 /// `status` is read rarely and not kept open.
 fn read_switches(
     folder: &OwnedFd,
     tid: u32,
     buffer: &mut Vec<u8>,
 ) -> Result<Switches, SampleError> {
-    read_whole(
-        &list::Name::new(tid).open(folder, "status")?,
-        ReadMode::One,
-        buffer,
-    )?;
+    read_whole(&open_file(folder, tid, "status")?, ReadMode::One, buffer)?;
     pid_status::switches(buffer).map_err(|error| SampleError::Parse("status", error))
 }
 

@@ -16,7 +16,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 37] = parsers![
+const PARSERS: [Parser; 36] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -46,7 +46,6 @@ const PARSERS: [Parser; 37] = parsers![
     pid_limits::parse_all,
     pid_schedstat::parse,
     pid_stat::parse,
-    pid_stat::parse_thread,
     pid_status::parse,
     pid_status::switches,
     pressure::parse,

@@ -15,7 +15,7 @@
 
 mod datapoint;
 mod histogram;
-mod labels;
+
 mod metric;
 pub mod metrics;
 mod native;
@@ -24,8 +24,8 @@ mod tick;
 
 pub use datapoint::{Amount, Datapoint, Field};
 pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
-pub use labels::Labels;
+
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
-pub use reading::{Reading, ReadingList, Text, Value};
+pub use reading::{Labels, Reading, ReadingList, Text, Value};
 pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};

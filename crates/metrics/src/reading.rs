@@ -1,4 +1,5 @@
-use crate::{Histogram, Labels, Metric};
+use crate::{Histogram, Metric};
+use smallvec::SmallVec;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -72,6 +73,10 @@ impl Value {
     }
 }
 
+/// Label values in the metric's order. Up to two are stored inline: a tick makes hundreds of
+/// readings, and few have more.
+pub type Labels = SmallVec<[Text; 2]>;
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub metric: &'static Metric,
@@ -93,7 +98,7 @@ impl Reading {
         );
         Reading {
             metric,
-            labels: labels.into(),
+            labels: labels.into_iter().collect(),
             tags: Box::default(),
             value,
         }

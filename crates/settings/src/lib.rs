@@ -37,15 +37,10 @@ impl ConfigError {
     /// Whether it concerns the value of `key`, such as `metrics.listen`, or the spelling of the key
     /// itself.
     pub fn is_about(&self, key: &str) -> bool {
-        let named = self
-            .what
-            .strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with(':'));
+        let named = self.what.starts_with(&format!("{key}:"));
         let meant = key.rsplit_once('.').is_some_and(|(table, leaf)| {
             let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
-            self.what
-                .strip_prefix(table)
-                .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(&hint))
+            self.what.starts_with(&format!("{table}.")) && self.what.ends_with(&hint)
         });
         named || meant
     }
@@ -117,12 +112,13 @@ impl ConfigErrors<'_> {
         });
     }
 
+    pub(crate) fn push_at(&mut self, offset: usize, what: impl Into<String>) {
+        self.push(self.line(offset), what);
+    }
+
     pub fn line(&self, offset: usize) -> Option<usize> {
-        Some(
-            self.text
-                .get(..offset)
-                .map_or(1, |before| before.matches('\n').count() + 1),
-        )
+        let before = self.text.get(..offset).unwrap_or_default();
+        Some(before.matches('\n').count() + 1)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -155,16 +151,12 @@ impl ConfigErrors<'_> {
             if !reported.insert(line) {
                 continue;
             }
-            let written = line
-                .and_then(|line| self.text.lines().nth(line.checked_sub(1)?))
-                .unwrap_or_default()
-                .trim();
-            let written: String = written.chars().take(LONGEST_SHOWN).collect();
-            let written = if shown {
-                format!(": `{written}`")
-            } else {
-                String::new()
-            };
+            let written = line.filter(|_| shown).map(|line| {
+                let line = self.text.lines().nth(line - 1).unwrap_or_default();
+                let line: String = line.trim().chars().take(LONGEST_SHOWN).collect();
+                format!(": `{line}`")
+            });
+            let written = written.unwrap_or_default();
             let before = if unclosed {
                 "; a bracket, brace or quote before it may lack its end"
             } else {

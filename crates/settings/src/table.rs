@@ -1,5 +1,5 @@
 use crate::ConfigErrors;
-use crate::values::{EMPTY, kind, not_a_table};
+use crate::values::{EMPTY, not_a_table, wanted};
 use std::fmt;
 use strsim::levenshtein;
 use toml::Spanned;
@@ -21,9 +21,13 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(crate) fn top(entries: &'a DeTable<'a>) -> Self {
+        Table::new(String::new(), 0, entries)
+    }
+
+    fn new(path: String, offset: usize, entries: &'a DeTable<'a>) -> Self {
         Table {
-            path: String::new(),
-            offset: 0,
+            path,
+            offset,
             entries,
             known: Vec::new(),
             absent: Vec::new(),
@@ -31,13 +35,8 @@ impl<'a> Table<'a> {
     }
 
     pub fn line(&self, m: &ConfigErrors<'_>) -> Option<usize> {
-        m.line(
-            self.entries
-                .keys()
-                .map(|key| key.span().start)
-                .min()
-                .unwrap_or(self.offset),
-        )
+        let first = self.entries.keys().map(|key| key.span().start).min();
+        m.line(first.unwrap_or(self.offset))
     }
 
     pub fn line_of(&self, key: &str, m: &ConfigErrors<'_>) -> Option<usize> {
@@ -83,8 +82,7 @@ impl<'a> Table<'a> {
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(wanted) => {
-                let line = m.line(entry.span().start);
-                m.push(line, format!("{}: {wanted}", self.name(key)));
+                m.push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
                 None
             }
         }
@@ -99,14 +97,9 @@ impl<'a> Table<'a> {
         if !self.has(key) {
             self.lacks(key, format!("{} is missing", self.name(key)));
         }
-        self.take(key, m, |value| {
-            read(value).map_err(|what| {
-                if what == EMPTY {
-                    NEEDED.to_owned()
-                } else {
-                    what
-                }
-            })
+        self.take(key, m, |value| match read(value) {
+            Err(what) if what == EMPTY => Err(NEEDED.to_owned()),
+            read => read,
         })
     }
 
@@ -147,16 +140,8 @@ impl<'a> Table<'a> {
     ) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
-            let line = m.line(entry.span().start);
-            m.push(
-                line,
-                format!(
-                    "{}: an array of tables is wanted, not {}",
-                    self.name(key),
-                    kind(entry.get_ref())
-                ),
-            );
-            return;
+            let what = wanted("an array of tables", entry.get_ref());
+            return m.push_at(entry.span().start, format!("{}: {what}", self.name(key)));
         };
         for item in items.iter() {
             self.one(key, item, m, &mut read);
@@ -170,22 +155,25 @@ impl<'a> Table<'a> {
         m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
     ) {
-        let (path, offset) = (self.name(key), entry.span().start);
+        if let Some(entries) = self.entries_of(key, entry, m) {
+            let mut table = Table::new(self.name(key), entry.span().start, entries);
+            read(&mut table, m);
+            table.finish(m);
+        }
+    }
+
+    fn entries_of(
+        &self,
+        key: &str,
+        entry: &'a Spanned<DeValue<'a>>,
+        m: &mut ConfigErrors<'_>,
+    ) -> Option<&'a DeTable<'a>> {
         match entry.get_ref() {
-            DeValue::Table(entries) => {
-                let mut table = Table {
-                    path,
-                    offset,
-                    entries,
-                    known: Vec::new(),
-                    absent: Vec::new(),
-                };
-                read(&mut table, m);
-                table.finish(m);
-            }
+            DeValue::Table(entries) => Some(entries),
             other => {
-                let line = m.line(offset);
-                m.push(line, format!("{path}: {}", not_a_table(other)));
+                let what = format!("{}: {}", self.name(key), not_a_table(other));
+                m.push_at(entry.span().start, what);
+                None
             }
         }
     }
@@ -197,42 +185,30 @@ impl<'a> Table<'a> {
         m: &mut ConfigErrors<'_>,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
     ) -> Vec<T> {
-        let Some(entry) = self.entry(key) else {
-            return Vec::new();
-        };
-        let DeValue::Table(entries) = entry.get_ref() else {
-            let line = m.line(entry.span().start);
-            m.push(
-                line,
-                format!("{}: {}", self.name(key), not_a_table(entry.get_ref())),
-            );
-            return Vec::new();
-        };
-        let mut entries: Vec<_> = entries.iter().collect();
+        let entry = self.entry(key);
+        let entries = entry.and_then(|entry| self.entries_of(key, entry, m));
+        let mut entries: Vec<_> = entries.into_iter().flatten().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut values = Vec::new();
         for (name, value) in entries {
-            match read(name.get_ref(), value.get_ref()) {
+            let text = name.get_ref();
+            match read(text, value.get_ref()) {
                 Ok(value) => values.push(value),
-                Err(wanted) => {
-                    let line = m.line(name.span().start);
-                    m.push(
-                        line,
-                        format!("{}.{}: {wanted}", self.name(key), name.get_ref()),
-                    );
-                }
+                Err(wanted) => m.push_at(
+                    name.span().start,
+                    format!("{}.{text}: {wanted}", self.name(key)),
+                ),
             }
         }
         values
     }
 
     pub fn refuse(&self, what: impl fmt::Display, m: &mut ConfigErrors<'_>) {
-        let what = if self.path.is_empty() {
-            what.to_string()
-        } else {
-            format!("{}: {what}", self.path)
+        let path = match self.path.as_str() {
+            "" => String::new(),
+            path => format!("{path}: "),
         };
-        m.push(self.line(m), what);
+        m.push(self.line(m), format!("{path}{what}"));
     }
 
     pub fn finish(mut self, m: &mut ConfigErrors<'_>) {
@@ -248,17 +224,13 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let line = m.line(key.span().start);
-            m.push(line, format!("{}: {UNKNOWN}{hint}", self.name(text)));
+            let what = format!("{}: {UNKNOWN}{hint}", self.name(text));
+            m.push_at(key.span().start, what);
         }
-        let line = if self.path.is_empty() {
-            None
-        } else {
-            self.line(m)
-        };
-        self.absent
-            .into_iter()
-            .for_each(|(_, what)| m.push(line, what));
+        let line = self.line(m).filter(|_| !self.path.is_empty());
+        for (_, what) in self.absent {
+            m.push(line, what);
+        }
     }
 }
 

@@ -30,15 +30,16 @@ pub fn wanted(what: &str, found: &DeValue<'_>) -> String {
     format!("{what} is wanted, not {}", kind(found))
 }
 
+fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
+    value.as_str().ok_or_else(|| wanted(what, value))
+}
+
 /// Not empty, without NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
-    match value.as_str() {
-        Some("") => Err(EMPTY.to_owned()),
-        Some(text) if text.contains('\0') => {
-            Err(format!("{text:?} has a NUL, which no program takes"))
-        }
-        Some(text) => Ok(text.to_owned()),
-        None => Err(wanted("a string", value)),
+    match string(value, "a string")? {
+        "" => Err(EMPTY.to_owned()),
+        text if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program takes")),
+        text => Ok(text.to_owned()),
     }
 }
 
@@ -94,33 +95,17 @@ pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
 }
 
 pub fn time(value: &DeValue<'_>) -> Result<Duration, String> {
-    parse_time(
-        value
-            .as_str()
-            .ok_or_else(|| wanted("a time with its unit, such as \"12h\",", value))?,
-    )
+    parse_time(string(value, "a time with its unit, such as \"12h\",")?)
 }
 
 pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
-    parse_size(
-        value
-            .as_str()
-            .ok_or_else(|| wanted("a size with its unit, such as \"512G\",", value))?,
-    )
+    parse_size(string(value, "a size with its unit, such as \"512G\",")?)
 }
 
 pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
-    let found = value
-        .as_str()
-        .and_then(|text| words.iter().find(|(word, _)| *word == text));
-    let all = || {
-        words
-            .iter()
-            .map(|(word, _)| format!("{word:?}"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    found
-        .map(|(_, meant)| *meant)
-        .ok_or_else(|| wanted(&format!("one of {}", all()), value))
+    let found = words.iter().find(|(word, _)| value.as_str() == Some(word));
+    found.map(|(_, meant)| *meant).ok_or_else(|| {
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+        wanted(&format!("one of {}", all.join(", ")), value)
+    })
 }

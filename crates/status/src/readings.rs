@@ -37,13 +37,20 @@ impl<'a> Readings<'a> {
 
     /// A label of the metric's first series; `None` if it is empty.
     pub(crate) fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
-        let index = metric.labels.iter().position(|label| *label == name)?;
-        let label = self.all(metric).next()?.labels.get(index)?.as_str();
-        (!label.is_empty()).then_some(label)
+        label(self.all(metric).next()?, name)
     }
 
     pub(crate) fn is_up(self, source: Source) -> bool {
         let mut batches = self.0.batches.iter();
         batches.any(|batch| batch.source == source && batch.up)
     }
+}
+
+/// A label's value; `None` where it is empty, which stands for unknown.
+pub(crate) fn label<'a>(reading: &'a Reading, name: &str) -> Option<&'a str> {
+    let mut names = reading.metric.labels.iter();
+    let value = reading
+        .labels
+        .get(names.position(|label| *label == name)?)?;
+    Some(value.as_str()).filter(|value| !value.is_empty())
 }

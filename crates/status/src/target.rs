@@ -2,7 +2,7 @@
 
 use crate::part::Part;
 use crate::part::Tone::{self, Bad, Good, Warn};
-use crate::readings::Readings;
+use crate::readings::{Readings, label};
 use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
 use faultline_metrics::{Reading, Stamp};
 use faultline_text::{moment, seconds, short};
@@ -153,14 +153,16 @@ impl Target {
             state.push(Part::new("migrates to Alpenglow", Warn));
             explanation.push_str(MIGRATING);
         }
-        state.extend(readings.flag(&v::HEALTHY, &[]).map(|is| match is {
-            true => Part::plain("healthy"),
-            false => Part::new("not healthy", Bad),
-        }));
-        state.extend(readings.flag(&v::KEPT_UP, &[]).map(|has| match has {
-            true => Part::plain("kept up"),
-            false => Part::new("did not keep up", Warn),
-        }));
+        let flags = [
+            (&v::HEALTHY, "healthy", Part::new("not healthy", Bad)),
+            (&v::KEPT_UP, "kept up", Part::new("did not keep up", Warn)),
+        ];
+        for (metric, words, otherwise) in flags {
+            state.extend(readings.flag(metric, &[]).map(|is| match is {
+                true => Part::plain(words),
+                false => otherwise,
+            }));
+        }
         state.extend(restarts_part(&restarts));
         Target {
             is_followed,
@@ -177,13 +179,6 @@ impl Target {
         let fact = self.facts.iter().find(|fact| fact.name == name)?;
         Some(&fact.value)
     }
-}
-
-/// A label's value; `None` where it is empty, which stands for unknown.
-fn label<'a>(info: &'a Reading, name: &str) -> Option<&'a str> {
-    let index = info.metric.labels.iter().position(|label| *label == name)?;
-    let value = info.labels.get(index)?.as_str();
-    (!value.is_empty()).then_some(value)
 }
 
 fn program(info: &Reading) -> String {
@@ -234,10 +229,10 @@ fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
 
 /// `restarts 0`, `restarts 3 (exit 1, oom kill 2)`.
 fn restarts_part(restarts: &BTreeMap<String, f64>) -> Option<Part> {
-    let sum = restarts
-        .values()
-        .copied()
-        .reduce(|sum, count| sum + count)?;
+    if restarts.is_empty() {
+        return None;
+    }
+    let sum = restarts.values().sum();
     let reasons: Vec<String> = restarts
         .iter()
         .filter(|(_, count)| **count > 0.0)

@@ -17,6 +17,8 @@ pub use load::{load, parse};
 pub use requested::{Admin, Host, Probe, Rpc, Validator};
 
 use faultline_agave::PublicKey;
+use faultline_agave::config::MetricsConfig;
+use faultline_kernel::HostRoot;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -46,7 +48,8 @@ pub struct Config {
     pub datapoints: Datapoints,
     pub record: Record,
     pub flight: Flight,
-    pub paths: Paths,
+    /// Mount points of the kernel's file systems, for containers with other paths.
+    pub paths: HostRoot,
     pub secret_files: Vec<PathBuf>,
 }
 
@@ -164,13 +167,13 @@ impl Labels {
     }
 
     pub fn by_name(&mut self, name: &str) -> Option<&mut Option<String>> {
-        match name {
-            "cluster" => Some(&mut self.cluster),
-            "experiment" => Some(&mut self.experiment),
-            "arm" => Some(&mut self.arm),
-            "run" => Some(&mut self.run),
-            _ => None,
-        }
+        Some(match name {
+            "cluster" => &mut self.cluster,
+            "experiment" => &mut self.experiment,
+            "arm" => &mut self.arm,
+            "run" => &mut self.run,
+            _ => return None,
+        })
     }
 }
 
@@ -204,6 +207,16 @@ pub struct Credentials {
     pub db: String,
     pub user: String,
     pub password: String,
+}
+
+impl From<MetricsConfig> for Credentials {
+    fn from(config: MetricsConfig) -> Self {
+        Credentials {
+            db: config.db,
+            user: config.username,
+            password: config.password,
+        }
+    }
 }
 
 impl std::fmt::Debug for Credentials {
@@ -261,24 +274,6 @@ pub struct Record {
     /// `None`: nothing is recorded.
     pub file: Option<PathBuf>,
     pub labels: BTreeMap<String, String>,
-}
-
-/// Mount points of the kernel's file systems, for containers with other paths.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
-    pub procfs: PathBuf,
-    pub sysfs: PathBuf,
-    pub cgroup: PathBuf,
-}
-
-impl Default for Paths {
-    fn default() -> Self {
-        Paths {
-            procfs: "/proc".into(),
-            sysfs: "/sys".into(),
-            cgroup: "/sys/fs/cgroup".into(),
-        }
-    }
 }
 
 const fn loopback(port: u16) -> SocketAddr {

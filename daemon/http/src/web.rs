@@ -18,7 +18,7 @@ mod scrape;
 mod tls;
 
 pub use error::WebError;
-pub use health::{Stale, health};
+pub use health::health;
 
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;

@@ -158,8 +158,7 @@ impl Finder {
             stop,
             paths: &self.paths,
         };
-        let found = self.method.find(&context);
-        let (found, mut problems) = match found {
+        let (found, mut problems) = match self.method.find(&context) {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
         };
@@ -174,12 +173,8 @@ impl Finder {
             tracing::warn!(why, "no target found");
         }
         let took = self.clock.now().since(now);
-        let mut state = self.following.state();
-        (
-            state.report.problems,
-            state.report.searched_at,
-            state.report.took,
-        ) = (problems, Some(now), took);
+        let report = &mut self.following.state().report;
+        (report.problems, report.searched_at, report.took) = (problems, Some(now), took);
         self.following.search_is_over();
         found
     }
@@ -220,7 +215,7 @@ impl Finder {
                     if !Arc::ptr_eq(&target, &current) {
                         (current, inspections) = (target, Inspections::new(now));
                     }
-                    if self.is_wrapper(&current, &mut inspections, stop) {
+                    if self.is_wrapper(&current, &mut inspections) {
                         return true;
                     }
                 }
@@ -231,14 +226,8 @@ impl Finder {
         let mut ticks = self.following.state().oom_kills.clone();
         ticks.host = kills::on_host(&self.root);
         kills.count(&ticks, now);
-        self.end(
-            current,
-            if kills.recent(now) {
-                Reason::OomKill
-            } else {
-                end
-            },
-        );
+        let is_oom_kill = kills.recent(now);
+        self.end(current, if is_oom_kill { Reason::OomKill } else { end });
         true
     }
 
@@ -261,25 +250,23 @@ impl Finder {
         };
         let took = self.clock.now().since(now);
         {
-            let mut state = self.following.state();
-            (state.report.searched_at, state.report.took) = (Some(now), took);
+            let report = &mut self.following.state().report;
+            (report.searched_at, report.took) = (Some(now), took);
         }
-        match fresh {
-            // The watch reports a reused pid.
-            Some(seen) if seen.target.process == current.process && seen.target != **current => {
-                if self.method.is_still(current, &seen.target) {
-                    Ok(self.publish(seen.target))
-                } else {
-                    Err(())
-                }
-            }
-            _ => Ok(Arc::clone(current)),
+        // The watch reports a reused pid.
+        let changed = fresh
+            .map(|seen| seen.target)
+            .filter(|target| target.process == current.process && *target != **current);
+        match changed {
+            None => Ok(Arc::clone(current)),
+            Some(target) if self.method.is_still(current, &target) => Ok(self.publish(target)),
+            Some(_) => Err(()),
         }
     }
 
     /// True if a validator runs below a followed non-validator. If none does, reports descendants
     /// that hold the memory.
-    fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
+    fn is_wrapper(&self, current: &Target, inspections: &mut Inspections) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
             || !self.method.follows_descendants()
@@ -290,17 +277,7 @@ impl Finder {
         let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
             return false;
         };
-        let context = SearchContext {
-            root: &self.root,
-            clock: self.clock,
-            now,
-            before: None,
-            own_procfs: self.own_procfs,
-            will_retry: true,
-            stop,
-            paths: &self.paths,
-        };
-        if descendants.validator(&context).is_some() {
+        if descendants.validator(&self.root).is_some() {
             return true;
         }
         if !inspections.reported
@@ -368,11 +345,8 @@ impl Finder {
     /// before its validator must wait anyway.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let began = *self.searching_since.get_or_insert(now);
-        let words = problems
-            .iter()
-            .map(Problem::to_string)
-            .collect::<Vec<_>>()
-            .join("; ");
+        let words: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        let words = words.join("; ");
         if words.is_empty() || words == self.last_logged || now.since(began) < LOG_AFTER {
             return None;
         }
@@ -382,10 +356,7 @@ impl Finder {
 }
 
 fn count(counts: &mut [(Reason, u64)], reason: Reason) {
-    counts
-        .iter_mut()
-        .filter(|(of, _)| *of == reason)
-        .for_each(|(_, count)| *count += 1);
+    counts[reason as usize].1 += 1;
 }
 
 #[cfg(test)]

@@ -35,22 +35,13 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
+    #[error("the node answers {code}: {message}")]
     Refused { code: i64, message: String },
+    #[error("{0}")]
     Failed(String),
 }
-
-impl std::fmt::Display for RpcError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RpcError::Refused { code, message } => write!(f, "the node answers {code}: {message}"),
-            RpcError::Failed(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for RpcError {}
 
 impl RpcError {
     fn after(self, tries: u32) -> Self {
@@ -273,11 +264,10 @@ impl Rpc {
             }
         };
         let status = response.status().as_u16();
+        let by_status = || failed(format!("the node answers with HTTP status {status}"));
         if matches!(status, 408 | 429 | 500..=599) {
-            return Attempt::Retry(
-                failed(format!("the node answers with HTTP status {status}")),
-                retry_after(response.headers(), clock::now()),
-            );
+            let delay = retry_after(response.headers(), clock::now());
+            return Attempt::Retry(by_status(), delay);
         }
         // ureq requests gzip, and removes Content-Encoding when it decodes.
         let coding = unrequested_coding(response.headers());
@@ -288,27 +278,18 @@ impl Rpc {
         }
         let mut text = Vec::new();
         // The limit applies after decompression.
-        match response
-            .body_mut()
-            .as_reader()
-            .take(MOST_BYTES + 1)
-            .read_to_end(&mut text)
-        {
-            Ok(_) if text.len() as u64 > MOST_BYTES => {
-                return Attempt::GiveUp(failed(format!(
-                    "an answer of more than {}",
-                    faultline_text::size(MOST_BYTES)
-                )));
-            }
-            Ok(_) => {}
-            Err(_) => return Attempt::Retry(failed("the answer breaks off".to_owned()), None),
+        let body = response.body_mut().as_reader().take(MOST_BYTES + 1);
+        if { body }.read_to_end(&mut text).is_err() {
+            return Attempt::Retry(failed("the answer breaks off".to_owned()), None);
+        }
+        if text.len() as u64 > MOST_BYTES {
+            let most = faultline_text::size(MOST_BYTES);
+            return Attempt::GiveUp(failed(format!("an answer of more than {most}")));
         }
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match serde_json::from_slice::<Envelope<T>>(&text) {
             Ok(envelope) => answer_of(envelope, id, method),
-            Err(_) if !(200..300).contains(&status) => Attempt::GiveUp(failed(format!(
-                "the node answers with HTTP status {status}"
-            ))),
+            Err(_) if !response.status().is_success() => Attempt::GiveUp(by_status()),
             Err(error) => Attempt::Retry(
                 failed(format!("the answer is not as expected: {error}")),
                 None,

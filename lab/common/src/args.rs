@@ -3,16 +3,9 @@ use std::time::Duration;
 
 /// Arguments that can be parsed, but do not fit together. The program exits with 64, as for those
 /// that cannot be parsed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct UsageError(pub String);
-
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// At least 100 ms, like the daemon's interval.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {

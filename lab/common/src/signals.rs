@@ -33,9 +33,7 @@ impl ReceivedSignal {
     pub fn asks_to_end(self) -> bool {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
-}
 
-impl ReceivedSignal {
     /// Name of a signal that stops a command which may run for days. The hang-up of a terminal does
     /// not.
     pub fn stops(self) -> Option<&'static str> {

@@ -1,25 +1,18 @@
 //! Every link of the site must lead to a file and an anchor, and nothing is loaded from elsewhere.
 
-use anyhow::{Context, bail};
+use crate::run::{files_below, has_extension, read};
+use anyhow::bail;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();
-    for file in files_below(site)? {
-        let extension = file
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .unwrap_or_default()
-            .to_owned();
-        let text = match extension.as_str() {
-            "html" | "css" => {
-                fs::read_to_string(&file).with_context(|| file.display().to_string())?
-            }
-            _ => String::new(),
+    for name in files_below(site, Path::new(""))? {
+        let text = if has_extension(&name, "html") || has_extension(&name, "css") {
+            read(site, &name)?
+        } else {
+            String::new()
         };
-        let name = file.strip_prefix(site).unwrap_or(&file).to_path_buf();
         pages.insert(name, text);
     }
     let anchors: Anchors<'_> = pages
@@ -81,32 +74,12 @@ fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
 /// Values of an attribute in double quotes, each with the name of its tag. Text between tags has its `<` escaped.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
-    text.split('<').skip(1).flat_map(move |tag| {
-        let called = tag
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .next()
-            .unwrap_or_default();
-        let inside = tag.split('>').next().unwrap_or_default();
-        let value = inside
-            .split_once(start.as_str())
-            .and_then(|(_, value)| value.split('"').next());
-        value
-            .filter(|_| !called.is_empty())
-            .map(|value| (called, value))
+    text.split('<').skip(1).filter_map(move |tag| {
+        let called = tag.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+        let (_, value) = tag.split('>').next()?.split_once(start.as_str())?;
+        let value = value.split('"').next()?;
+        (!called.is_empty()).then_some((called, value))
     })
-}
-
-fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_below(&path)?)
-        } else {
-            files.push(path)
-        }
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ struct Panel {
     description: String,
     datasource: Value,
     targets: Vec<Query>,
-    field_config: FieldConfig,
+    field_config: Value,
     links: Vec<Link>,
     panels: Vec<Value>,
 }
@@ -89,23 +89,6 @@ struct Query {
     expr: String,
     legend_format: String,
     datasource: Value,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-struct FieldConfig {
-    defaults: Value,
-    overrides: Vec<Override>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Override {
-    properties: Vec<Property>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Property {
-    id: String,
-    value: Value,
 }
 
 impl Dashboard {
@@ -123,39 +106,32 @@ impl Dashboard {
 }
 
 impl Panel {
+    /// A property of its fields: the default, and what overrides it.
+    fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
+        let overrides = elements(&self.field_config["overrides"]);
+        let properties = overrides.flat_map(|change| elements(&change["properties"]));
+        let changed = properties.filter(move |property| property["id"] == id);
+        let default = &self.field_config["defaults"][id];
+        changed.map(|property| &property["value"]).chain([default])
+    }
+
     fn urls(&self) -> impl Iterator<Item = &str> {
-        let overrides = self
-            .field_config
-            .overrides
-            .iter()
-            .flat_map(|change| &change.properties);
-        let of_values = overrides
-            .filter(|property| property.id == "links")
-            .map(|property| &property.value)
-            .chain([&self.field_config.defaults["links"]])
-            .filter_map(Value::as_array)
-            .flatten();
+        let of_values = self.property("links").flat_map(elements);
         let of_panel = self.links.iter().map(|link| link.url.as_str());
         of_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
     }
 
     fn shows_a_bound(&self) -> bool {
-        let colours = |value: &Value| {
-            value["steps"]
-                .as_array()
-                .is_some_and(|steps| steps.len() > 1)
-        };
-        let mut properties = self
-            .field_config
-            .overrides
-            .iter()
-            .flat_map(|change| &change.properties);
-        colours(&self.field_config.defaults["thresholds"])
-            || properties.any(|property| match property.id.as_str() {
-                "thresholds" => colours(&property.value),
-                id => id == "custom.lineStyle",
-            })
+        let mut thresholds = self.property("thresholds");
+        thresholds.any(|value| elements(&value["steps"]).count() > 1)
+            || self
+                .property("custom.lineStyle")
+                .any(|value| !value.is_null())
     }
+}
+
+fn elements(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 pub(super) fn all(
@@ -189,43 +165,16 @@ pub(super) fn all(
     reasons(root, dashboards, broken)
 }
 
-#[derive(Debug, Deserialize)]
-struct DataSources {
-    datasources: Vec<DataSource>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DataSource {
-    json_data: JsonData,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct JsonData {
-    time_interval: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Scrapes {
-    global: Global,
-}
-
-#[derive(Debug, Deserialize)]
-struct Global {
-    scrape_interval: String,
-}
-
 /// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
 fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
-    let sources: DataSources = rules::parse(root, Path::new(DATA_SOURCES))?;
-    let scrapes: Scrapes = rules::parse(root, Path::new(SCRAPES))?;
-    let interval = scrapes.global.scrape_interval;
-    if sources
-        .datasources
-        .iter()
-        .any(|source| source.json_data.time_interval != interval)
-    {
+    let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
+    let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
+    let interval = scrapes["global"]["scrape_interval"]
+        .as_str()
+        .context(SCRAPES)?;
+    let mut sources = elements(&sources["datasources"]).peekable();
+    sources.peek().context(DATA_SOURCES)?;
+    if sources.any(|source| source["jsonData"]["timeInterval"] != interval) {
         broken.push(format!(
             "{DATA_SOURCES}: timeInterval must be {interval}, the scrape interval of {SCRAPES}"
         ));
@@ -238,19 +187,14 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
         serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
     for which in ["always", "sometimes"] {
         for (name, panels) in all[which].as_object().into_iter().flatten() {
-            let dashboard = dashboards
-                .iter()
-                .find(|dashboard| dashboard.uid == format!("faultline-{name}"));
+            let uid = format!("faultline-{name}");
+            let dashboard = dashboards.iter().find(|dashboard| dashboard.uid == uid);
             for (panel, reason) in panels.as_object().into_iter().flatten() {
-                let known = dashboard
-                    .is_some_and(|dashboard| dashboard.panels().any(|known| is_of(known, panel)));
-                if !known {
+                let mut known = dashboard.into_iter().flat_map(Dashboard::panels);
+                if !known.any(|known| is_of(known, panel)) {
                     broken.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
                 }
-                if reason
-                    .as_str()
-                    .is_none_or(|reason| reason.trim().is_empty())
-                {
+                if reason.as_str().unwrap_or_default().trim().is_empty() {
                     broken.push(format!("{REASONS}: {name}, {panel}: no reason"));
                 }
             }
@@ -291,8 +235,8 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     }));
     let variables = &dashboard.templating.list;
     let is_list = |name: &str| {
-        let variable = variables.iter().find(|variable| variable.name == name);
-        variable.is_some_and(|variable| variable.multi || variable.include_all)
+        let mut lists = variables.iter().filter(|one| one.multi || one.include_all);
+        lists.any(|list| list.name == name)
     };
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
@@ -316,10 +260,11 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
     for query in dashboard.panels().flat_map(|panel| &panel.targets) {
-        let unknown = named_variables(&query.expr)
-            .into_iter()
-            .filter(|name| !name.starts_with("__") && !has(name));
-        wrong.extend(unknown.map(|name| format!("there is no variable ${name} in {}", query.expr)));
+        for name in named_variables(&query.expr) {
+            if !name.starts_with("__") && !has(name) {
+                wrong.push(format!("there is no variable ${name} in {}", query.expr));
+            }
+        }
         wrong.extend(queries::wrong_with(&query.expr, is_list));
     }
     wrong
@@ -337,24 +282,18 @@ fn choices(variable: &Variable) -> Option<String> {
 }
 
 fn named_variables(text: &str) -> Vec<&str> {
-    let name = |after: &'_ str| {
-        after
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(after.len())
-    };
+    let ends_name = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     text.split('$')
         .skip(1)
-        .filter_map(|after| after.get(..name(after)))
+        .filter_map(|after| after.split(ends_name).next())
         .collect()
 }
 
 fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    if !KINDS.contains(&panel.kind.as_str()) {
-        wrong.push(format!(
-            "{:?} is no kind of panel that is used here",
-            panel.kind
-        ));
+    let kind = panel.kind.as_str();
+    if !KINDS.contains(&kind) {
+        wrong.push(format!("{kind:?} is no kind of panel that is used here"));
     }
     let (shows, act) = panel
         .description
@@ -369,9 +308,8 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     {
         wrong.push(format!("no sentence: {text:?}"));
     }
-    let unit = panel.field_config.defaults["unit"]
-        .as_str()
-        .unwrap_or_default();
+    let unit = &panel.field_config["defaults"]["unit"];
+    let unit = unit.as_str().unwrap_or_default();
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
         wrong.push(format!("{unit:?} is no unit that is used here"));
     }

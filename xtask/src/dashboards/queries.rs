@@ -1,5 +1,6 @@
 //! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
+use crate::rules::expression::every;
 use promql_parser::label::{MatchOp, Matchers};
 use promql_parser::parser::{Expr, parse};
 use promql_parser::util::visitor::{ExprVisitor, walk_expr};
@@ -55,26 +56,21 @@ struct Visitor<F> {
 
 impl<F: Fn(&str) -> bool> Visitor<F> {
     fn matchers(&mut self, matchers: &Matchers) {
-        for matcher in matchers
-            .matchers
-            .iter()
-            .chain(matchers.or_matchers.iter().flatten())
-        {
+        for matcher in every(matchers) {
             let Some((_, variable)) = matcher.value.split_once('$') else {
                 continue;
             };
             let is_regex = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
-            let (is_list, label) = ((self.is_list)(variable), &matcher.name);
-            if is_regex && !is_list {
-                self.wrong.push(format!(
+            let label = &matcher.name;
+            self.wrong.extend(match (is_regex, (self.is_list)(variable)) {
+                (true, false) => Some(format!(
                     "{label}=~\"${variable}\": Grafana does not escape a single value; write {label}=\"${variable}\""
-                ));
-            }
-            if is_list && !is_regex {
-                self.wrong.push(format!(
+                )),
+                (false, true) => Some(format!(
                     "{label}=\"${variable}\": Grafana makes a regular expression of several values; write {label}=~\"${variable}\""
-                ));
-            }
+                )),
+                _ => None,
+            });
         }
     }
 }

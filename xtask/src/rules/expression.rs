@@ -2,7 +2,7 @@
 
 use super::shape;
 use faultline_metrics::{Kind, metrics};
-use promql_parser::label::{Labels, Matchers};
+use promql_parser::label::{Labels, Matcher, Matchers};
 use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, parse};
 use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,28 +92,22 @@ impl Names {
                     Some(all.into_iter().chain(labels.iter().copied()).collect())
                 });
         if let Some(every) = every {
-            let of_none = |label: &&String| {
-                !every.contains(label.as_str()) && !ADDED.contains(&label.as_str())
-            };
-            wrong.extend(
-                named
-                    .listed
-                    .iter()
-                    .filter(of_none)
-                    .map(|label| format!("no metric of this expression has a label {label}")),
-            );
+            for label in named.listed.iter().map(String::as_str) {
+                if !every.contains(label) && !ADDED.contains(&label) {
+                    wrong.push(format!("no metric of this expression has a label {label}"));
+                }
+            }
         }
         for Selected { name, labels } in &named.selected {
             let Some(known) = self.0.get(name) else {
                 wrong.push(format!("there is no metric {name}"));
                 continue;
             };
-            let unknown = |label: &&String| {
-                known.as_ref().is_some_and(|k| !k.contains(label.as_str()))
-                    && !ADDED.contains(&label.as_str())
-            };
-            for label in labels.iter().filter(unknown) {
-                wrong.push(format!("{name} has no label {label}"));
+            for label in labels.iter().map(String::as_str) {
+                let is_known = known.as_ref().is_none_or(|known| known.contains(label));
+                if !is_known && !ADDED.contains(&label) {
+                    wrong.push(format!("{name} has no label {label}"));
+                }
             }
         }
         wrong
@@ -139,6 +133,11 @@ pub(crate) fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }
 
+pub(crate) fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
+    let alternatives = matchers.or_matchers.iter().flatten();
+    alternatives.chain(&matchers.matchers)
+}
+
 fn named(expression: &Expr) -> Named {
     let mut named = Named::default();
     let Ok(_) = walk_expr(&mut named, expression);
@@ -147,14 +146,11 @@ fn named(expression: &Expr) -> Named {
 
 impl Named {
     fn select(&mut self, name: Option<&String>, matchers: &Matchers) {
-        let every = matchers
-            .or_matchers
-            .iter()
-            .flatten()
-            .chain(&matchers.matchers);
         self.selected.push(Selected {
             name: name.cloned().unwrap_or_default(),
-            labels: every.map(|matcher| matcher.name.clone()).collect(),
+            labels: every(matchers)
+                .map(|matcher| matcher.name.clone())
+                .collect(),
         });
     }
 

@@ -24,13 +24,11 @@ impl<'a> Value<'a> {
             "false" => return Ok(Self::Bool(false)),
             _ => {}
         }
-        if let Some(digits) = text.strip_suffix('i') {
-            return digits.parse().map(Self::Int).map_err(|_| Reason::BadValue);
-        }
-        if let Some(digits) = text.strip_suffix('u') {
-            return digits.parse().map(Self::Int).map_err(|_| Reason::BadValue);
-        }
-        text.parse().map(Self::Float).map_err(|_| Reason::BadValue)
+        let number = match text.strip_suffix(['i', 'u']) {
+            Some(digits) => digits.parse().map(Self::Int).ok(),
+            None => text.parse().map(Self::Float).ok(),
+        };
+        number.ok_or(Reason::BadValue)
     }
 
     /// Booleans are 0 and 1; `None` for strings.

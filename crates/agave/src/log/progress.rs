@@ -61,20 +61,15 @@ impl Progress {
                 total: leading(rest)?,
             });
         }
-        if let Some(rest) = message.strip_prefix("Processing ledger from slot ") {
-            return Some(Self::ReplayBegins {
-                slot: leading(rest)?,
-            });
+        let number_after = |words: &str| leading(message.strip_prefix(words)?);
+        if let Some(slot) = number_after("Processing ledger from slot ") {
+            return Some(Self::ReplayBegins { slot });
         }
-        if let Some(rest) = message.strip_prefix("ledger holds data through slot ") {
-            return Some(Self::LedgerHolds {
-                slot: leading(rest)?,
-            });
+        if let Some(slot) = number_after("ledger holds data through slot ") {
+            return Some(Self::LedgerHolds { slot });
         }
-        if let Some(rest) = message.strip_prefix("processing ledger: slot=") {
-            return Some(Self::Replaying {
-                slot: leading(rest)?,
-            });
+        if let Some(slot) = number_after("processing ledger: slot=") {
+            return Some(Self::Replaying { slot });
         }
         if message.starts_with("ledger processed in ") {
             return Some(Self::Replayed);

@@ -268,3 +268,41 @@ fn each_step_of_the_migration_is_recognised_and_other_words_about_it_are_none() 
         assert_eq!(of(message), expected, "{message}");
     }
 }
+
+#[test]
+fn times_agree_with_date_of_coreutils() {
+    // date -u -d ... +%s
+    for (text, seconds) in [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2000-02-29T23:59:59Z", 951_868_799),
+        ("2024-12-31T12:00:00Z", 1_735_646_400),
+        ("2100-03-01T00:00:00Z", 4_107_542_400),
+        ("1969-12-31T23:59:59Z", -1),
+    ] {
+        assert_eq!(unix_nanos(text), Some(seconds * 1_000_000_000), "{text}");
+    }
+}
+
+#[test]
+fn decimals_are_a_fraction_of_a_second_whatever_their_number() {
+    assert_eq!(unix_nanos("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
+    assert_eq!(unix_nanos("1970-01-01T00:00:00.000000001Z"), Some(1));
+    assert_eq!(unix_nanos("1970-01-01T00:00:00.0000000001Z"), None);
+}
+
+#[test]
+fn dates_that_do_not_exist_are_refused() {
+    for text in [
+        "2023-02-29T00:00:00Z",
+        "2023-13-01T00:00:00Z",
+        "2023-00-01T00:00:00Z",
+        "2023-01-00T00:00:00Z",
+        "2023-01-01T24:00:00Z",
+        "9999-01-01T00:00:00Z",
+        "2023-01-01T00:00:00",
+        "+023-01-01T00:00:00Z",
+        "",
+    ] {
+        assert_eq!(unix_nanos(text), None, "{text}");
+    }
+}

@@ -28,7 +28,8 @@ pub fn result<'a, T: Deserialize<'a>>(
     id: u64,
     body: &'a [u8],
 ) -> Result<T, Error> {
-    let response: Response<'a, T> = json::read(body).map_err(|why| misshapen(method, body, why))?;
+    let response: Response<'a, T> =
+        json::read(body).map_err(|why| misshapen(method, id, body, why))?;
     if response.id != Some(id) {
         return Err(Error::Unanswered { method });
     }
@@ -38,8 +39,11 @@ pub fn result<'a, T: Deserialize<'a>>(
 }
 
 /// Distinguishes a result of the wrong type from a body that is no answer.
-fn misshapen(method: &'static str, body: &[u8], why: Error) -> Error {
+fn misshapen(method: &'static str, id: u64, body: &[u8], why: Error) -> Error {
     let answer = json::read::<Response<'_>>(body);
+    if answer.as_ref().is_ok_and(|answer| answer.id != Some(id)) {
+        return Error::Unanswered { method };
+    }
     match (answer.and_then(Response::outcome), why) {
         (Ok(Ok(result)), Error::Garbage { why, .. }) => Error::Shape {
             method,

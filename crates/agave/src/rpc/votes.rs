@@ -4,7 +4,7 @@
 //! `getClusterNodes` need `--full-rpc-api`. Sources: 2.0 to 4.5.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -228,34 +228,20 @@ impl EpochCredits {
 
 impl<'de> Deserialize<'de> for EpochCredits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Credits;
-
-        impl<'de> Visitor<'de> for Credits {
-            type Value = EpochCredits;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of epochs, each with credits at its end and at its beginning")
+        let entries = json::list::<(u64, u64, u64), D, MAX_ENTRIES>(deserializer)?;
+        let (mut credits, mut is_marked) = (EpochCredits::default(), false);
+        for (epoch, end, begin) in entries {
+            if (epoch, end, begin) == MIGRATION_MARKER {
+                credits.mark();
+                is_marked = true;
+                continue;
             }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut epochs: A) -> Result<EpochCredits, A::Error> {
-                let (mut credits, mut is_marked) = (EpochCredits::default(), false);
-                while let Some(entry) = epochs.next_element::<(u64, u64, u64)>()? {
-                    let (epoch, end, begin) = entry;
-                    if entry == MIGRATION_MARKER {
-                        credits.mark();
-                        is_marked = true;
-                        continue;
-                    }
-                    if is_marked && credits.migration_epoch.is_none() {
-                        credits.migration_epoch = Some(epoch);
-                    }
-                    credits.add(epoch, end.saturating_sub(begin), is_marked);
-                }
-                Ok(credits)
+            if is_marked {
+                credits.migration_epoch.get_or_insert(epoch);
             }
+            credits.add(epoch, end.saturating_sub(begin), is_marked);
         }
-
-        deserializer.deserialize_seq(Credits)
+        Ok(credits)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::freezer::Freezers;
-use super::levels::{Ancestry, CgroupLevels, OwnMemory};
+use super::levels::{Ancestry, CgroupLevels};
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
 use super::source::{Source, memory_stat};
 use crate::parse::cgroup_events::{self, MemoryEvents};
@@ -20,11 +20,7 @@ pub struct CgroupFiles {
     io_version: CgroupVersion,
     current: Source,
     peak: Source,
-    max: Source,
-    high: Source,
     swap_current: Source,
-    swap_max: Source,
-    memsw_max: Source,
     stat: Source,
     kernel: Source,
     events: Source,
@@ -36,15 +32,9 @@ pub struct CgroupFiles {
     pressures: [Source; 3],
     freezers: Freezers,
     ancestry: Result<Ancestry, ReadError>,
-    limits: Option<Limits>,
-}
-
-#[derive(Debug, Clone)]
-struct Limits {
-    max: Result<Limit, ReadError>,
-    high: Result<Limit, ReadError>,
-    swap: Result<Limit, ReadError>,
-    memory_and_swap: Result<Limit, ReadError>,
+    /// Of memory, memory before throttling, swap, and memory with swap.
+    limit_files: [Source; 4],
+    limits: Option<[Result<Limit, ReadError>; 4]>,
 }
 
 /// Includes descendants. Each file has its own result.
@@ -97,11 +87,13 @@ impl CgroupFiles {
             io_version: version(&cgroups.io),
             current: memory(Some("memory.current"), Some("memory.usage_in_bytes")),
             peak: memory(Some("memory.peak"), Some("memory.max_usage_in_bytes")),
-            max: memory(Some("memory.max"), Some("memory.limit_in_bytes")),
-            high: memory(Some("memory.high"), None),
             swap_current: memory(Some("memory.swap.current"), None),
-            swap_max: memory(Some("memory.swap.max"), None),
-            memsw_max: memory(None, Some("memory.memsw.limit_in_bytes")),
+            limit_files: [
+                memory(Some("memory.max"), Some("memory.limit_in_bytes")),
+                memory(Some("memory.high"), None),
+                memory(Some("memory.swap.max"), None),
+                memory(None, Some("memory.memsw.limit_in_bytes")),
+            ],
             stat: memory(Some("memory.stat"), Some("memory.stat")),
             kernel: memory(None, Some("memory.kmem.usage_in_bytes")),
             events: memory(Some("memory.events"), Some("memory.oom_control")),
@@ -124,19 +116,15 @@ impl CgroupFiles {
         }
     }
 
-    fn limits(&mut self, buffer: &mut Vec<u8>) -> Limits {
+    fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit, ReadError>; 4] {
         if let Some(limits) = &self.limits {
             return limits.clone();
         }
         if let Ok(ancestry) = &mut self.ancestry {
             ancestry.read_limits(buffer);
         }
-        let limits = Limits {
-            max: self.max.parse(buffer, cgroup_limit::parse),
-            high: self.high.parse(buffer, cgroup_limit::parse),
-            swap: self.swap_max.parse(buffer, cgroup_limit::parse),
-            memory_and_swap: self.memsw_max.parse(buffer, cgroup_limit::parse),
-        };
+        let files = self.limit_files.each_mut();
+        let limits = files.map(|file| file.parse(buffer, cgroup_limit::parse));
         self.limits.insert(limits).clone()
     }
 
@@ -151,7 +139,7 @@ impl CgroupFiles {
         if memory_usage.is_err() {
             self.limits = None;
         }
-        let limits = self.limits(buffer);
+        let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
         let memory_stat = memory_stat(
             self.memory_version,
             &mut self.stat,
@@ -165,11 +153,11 @@ impl CgroupFiles {
         CgroupSample {
             memory_usage,
             memory_peak: self.peak.parse(buffer, number::parse),
-            memory_max: limits.max,
-            memory_high: limits.high,
+            memory_max,
+            memory_high,
             swap_usage: self.swap_usage(&memory_stat, buffer),
-            swap_max: limits.swap,
-            memory_and_swap_max: limits.memory_and_swap,
+            swap_max,
+            memory_and_swap_max,
             memory_stat,
             memory_events: self.memory_events(buffer),
             io: self.io(buffer),
@@ -189,13 +177,7 @@ impl CgroupFiles {
         buffer: &mut Vec<u8>,
     ) -> Result<CgroupLevels, ReadError> {
         match &mut self.ancestry {
-            Ok(ancestry) => {
-                let own = OwnMemory {
-                    usage: &own.memory_usage,
-                    stat: &own.memory_stat,
-                };
-                Ok(ancestry.levels(own, buffer))
-            }
+            Ok(ancestry) => Ok(ancestry.levels(&own.memory_usage, &own.memory_stat, buffer)),
             Err(error) => Err(error.clone()),
         }
     }
@@ -205,23 +187,16 @@ impl CgroupFiles {
         stat: &Result<MemoryStat, ReadError>,
         buffer: &mut Vec<u8>,
     ) -> Result<u64, ReadError> {
-        match (self.memory_version, stat) {
-            (CgroupVersion::V2, _) => self.swap_current.parse(buffer, number::parse),
-            (
-                CgroupVersion::V1,
-                Ok(MemoryStat {
-                    swap: Some(swap), ..
-                }),
-            ) => Ok(*swap),
-            (CgroupVersion::V1, Ok(_)) => match &self.stat {
-                Source::File(slot) => Err(ReadError::absent(
-                    Arc::clone(slot.path()),
-                    "swap is not accounted",
-                )),
-                Source::None(error) => Err(error.clone()),
-            },
-            (CgroupVersion::V1, Err(error)) => Err(error.clone()),
+        if self.memory_version == CgroupVersion::V2 {
+            return self.swap_current.parse(buffer, number::parse);
         }
+        let stat = stat.as_ref().map_err(Clone::clone)?;
+        stat.swap.ok_or_else(|| match &self.stat {
+            Source::File(slot) => {
+                ReadError::absent(Arc::clone(slot.path()), "swap is not accounted")
+            }
+            Source::None(error) => error.clone(),
+        })
     }
 
     fn memory_events(&mut self, buffer: &mut Vec<u8>) -> Result<MemoryEvents, ReadError> {

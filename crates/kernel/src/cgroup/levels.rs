@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::headroom::{CgroupUsage, Level, LevelMemory};
 use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::{cgroup_limit, number};
-use crate::{Limit, ReadError};
+use crate::{ErrorKind, Limit, ReadError};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CgroupLevels {
@@ -26,19 +26,6 @@ pub struct CgroupLevels {
     pub own_unreclaimable: Option<u64>,
     /// Unreadable levels: with any, the minimal headroom is unknown.
     pub errors: Vec<ReadError>,
-}
-
-/// The last sample of the process's own cgroup, so that no file is read twice.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnMemory<'a> {
-    pub(super) usage: &'a Result<u64, ReadError>,
-    pub(super) stat: &'a Result<MemoryStat, ReadError>,
-}
-
-impl OwnMemory<'_> {
-    fn usage(self) -> Result<Option<CgroupUsage>, ReadError> {
-        usage_of(self.usage, self.stat)
-    }
 }
 
 #[derive(Debug)]
@@ -144,7 +131,15 @@ impl Ancestry {
         }
     }
 
-    pub(super) fn levels(&mut self, own: OwnMemory<'_>, buffer: &mut Vec<u8>) -> CgroupLevels {
+    /// `own_usage` and `own_stat` are the last sample of the process's own cgroup, so that no file
+    /// is read twice.
+    pub(super) fn levels(
+        &mut self,
+        own_usage: &Result<u64, ReadError>,
+        own_stat: &Result<MemoryStat, ReadError>,
+        buffer: &mut Vec<u8>,
+    ) -> CgroupLevels {
+        let own = usage_of(own_usage, own_stat);
         let mut found = CgroupLevels {
             swap: Some(Limit::Max),
             ..CgroupLevels::default()
@@ -158,7 +153,7 @@ impl Ancestry {
                 .protected_by_neighbours(buffer)
                 .saturating_add(protected);
             let usage = match up {
-                0 => own.usage(),
+                0 => own.clone(),
                 _ if files.needs_usage() => files.usage(self.own.version, buffer),
                 _ => Ok(None),
             };
@@ -181,7 +176,11 @@ impl Ancestry {
             found.swap = swap.map(|(least, here)| least.min(here));
         }
         found.protected = protected;
-        match self.above(own, buffer) {
+        let limit = own_stat
+            .as_ref()
+            .ok()
+            .and_then(|stat| stat.hierarchical_limit);
+        match self.above(cgroup_limit::of_number(limit), own, buffer) {
             Ok(level) => found.limits.extend(level),
             Err(error) => found.errors.push(error),
         }
@@ -191,28 +190,22 @@ impl Ancestry {
     /// A limit above the visible cgroups, from v1 only.
     fn above(
         &mut self,
-        own: OwnMemory<'_>,
+        limit: Limit,
+        own: Result<Option<CgroupUsage>, ReadError>,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<LevelMemory>, ReadError> {
-        let limit = own.stat.as_ref().map_or(Limit::Max, |stat| {
-            cgroup_limit::of_number(stat.hierarchical_limit)
-        });
-        let visible = self.levels.iter().map(|files| files.limits.max).min();
-        let Limit::Bytes(bytes) = limit else {
+        let is_visible = self.levels.iter().any(|files| files.limits.max <= limit);
+        let is_alone = self.levels.len() == 1;
+        let (Limit::Bytes(bytes), Some(top), false) = (limit, self.levels.last_mut(), is_visible)
+        else {
             return Ok(None);
         };
-        if visible.is_some_and(|visible| visible <= limit) {
-            return Ok(None);
-        }
-        let version = self.own.version;
-        let usage = match &mut self.levels[..] {
-            [] | [_] => own.usage()?,
-            [.., top] => top.usage(version, buffer)?,
+        let usage = if is_alone {
+            own?
+        } else {
+            top.usage(self.own.version, buffer)?
         };
-        let path = self.levels.last().map(|top| Arc::clone(&top.path));
-        Ok(usage
-            .zip(path)
-            .map(|(usage, path)| level(Level::Above, &path, bytes, usage, 0)))
+        Ok(usage.map(|usage| level(Level::Above, &top.path, bytes, usage, 0)))
     }
 }
 
@@ -220,27 +213,22 @@ impl Files {
     fn read_limits(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
         // The top cgroup of v2 and cgroups without memory controller have no limits.
-        let mut limit =
-            |source: &mut Source, absent| match source.parse(buffer, cgroup_limit::parse) {
-                Ok(limit) => limit,
-                Err(ReadError::Absent { .. }) => absent,
-                Err(unreadable) => {
-                    error.get_or_insert(unreadable);
+        let mut limit = |source: &mut Source, absent| {
+            source
+                .parse(buffer, cgroup_limit::parse)
+                .unwrap_or_else(|unreadable| {
+                    if unreadable.kind() != ErrorKind::Absent {
+                        error.get_or_insert(unreadable);
+                    }
                     absent
-                }
-            };
-        let (max, min, memory_and_swap) = (
-            limit(&mut self.max, Limit::Max),
-            limit(&mut self.min, Limit::Bytes(0)),
-            limit(&mut self.memory_and_swap_max, Limit::Max),
-        );
-        // Errors do not matter: nothing is killed there.
-        let high = self.high.parse(buffer, cgroup_limit::parse);
+                })
+        };
         self.limits = Limits {
-            max,
-            min,
-            memory_and_swap,
-            high: high.unwrap_or(Limit::Max),
+            max: limit(&mut self.max, Limit::Max),
+            min: limit(&mut self.min, Limit::Bytes(0)),
+            memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
+            // Errors do not matter: nothing is killed there.
+            high: { self.high.parse(buffer, cgroup_limit::parse) }.unwrap_or(Limit::Max),
             swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => Some(limit),
                 // No swap accounting, or v1.

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
+use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::file::{OpenFile, Owner, ReadMode};
 use crate::parse::{Limit, cgroup_limit};
 use crate::{ErrorKind, ReadError};
 
-const AMOUNTS: [&str; 11] = [
+/// The first of [`MEMORY`], which are amounts of bytes. Other settings are texts.
+const AMOUNTS: usize = 11;
+
+const MEMORY: [&str; 14] = [
     "memory.max",
     "memory.high",
     "memory.low",
@@ -20,9 +23,6 @@ const AMOUNTS: [&str; 11] = [
     "memory.soft_limit_in_bytes",
     "memory.memsw.limit_in_bytes",
     "memory.kmem.limit_in_bytes",
-];
-
-const MEMORY: [&str; 3] = [
     "memory.oom.group",
     "memory.swappiness",
     "memory.use_hierarchy",
@@ -67,16 +67,18 @@ impl ProcessCgroups {
     /// exist are no errors.
     #[must_use]
     pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
-        let (mut levels, mut problems): (Vec<CgroupLevel>, Vec<ReadError>) =
-            (Vec::new(), Vec::new());
-        let parts: [(&Result<CgroupFolder, ReadError>, &[&'static str]); 3] =
-            [(&self.memory, &MEMORY), (&self.cpu, &CPU), (&self.io, &IO)];
-        for (position, (cgroup, others)) in parts.into_iter().enumerate() {
+        let mut levels: Vec<CgroupLevel> = Vec::new();
+        let mut problems = Vec::new();
+        let parts: [(_, &[&'static str], _); 3] = [
+            (&self.memory, &MEMORY, AMOUNTS),
+            (&self.cpu, &CPU, 0),
+            (&self.io, &IO, 0),
+        ];
+        for (cgroup, names, amounts) in parts {
             let Ok(cgroup) = cgroup else { continue };
             // In v2 the controllers share their folders.
             for folder in cgroup.with_ancestors() {
-                let amounts = if position == 0 { &AMOUNTS[..] } else { &[] };
-                let settings = read(folder, amounts, others, &mut problems);
+                let settings = read(folder, names, amounts, &mut problems);
                 let path = relative(folder, &cgroup.top);
                 match levels
                     .iter_mut()
@@ -102,19 +104,15 @@ fn relative(folder: &Path, top: &Path) -> String {
 
 fn read(
     folder: &Path,
-    amounts: &[&'static str],
-    others: &[&'static str],
+    names: &[&'static str],
+    amounts: usize,
     problems: &mut Vec<ReadError>,
 ) -> Vec<(&'static str, Setting)> {
     let mut settings = Vec::new();
-    let all = amounts
-        .iter()
-        .map(|name| (*name, true))
-        .chain(others.iter().map(|name| (*name, false)));
-    for (name, is_amount) in all {
-        match setting(&folder.join(name), is_amount) {
+    for (index, name) in names.iter().enumerate() {
+        match setting(&folder.join(name), index < amounts) {
             Ok(Setting::Text(text)) if text.is_empty() => {}
-            Ok(setting) => settings.push((name, setting)),
+            Ok(setting) => settings.push((*name, setting)),
             Err(error) if error.kind() == ErrorKind::Absent => {}
             Err(error) => problems.push(error),
         }

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 
-use super::{HardwareReader, line};
+use super::HardwareReader;
+use crate::cpus::is_cpu;
 use crate::parse::{cpuinfo, number};
+use crate::text::only_line;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Processors {
@@ -42,35 +44,20 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Processors {
 }
 
 fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
-    let is_cpu = |name: &String| {
-        name.strip_prefix("cpu")
-            .is_some_and(|n| n.parse::<u32>().is_ok())
-    };
-    let cpus: Vec<String> = reader
-        .names("devices/system/cpu")
-        .into_iter()
-        .filter(is_cpu)
-        .collect();
-    let of = |cpu: String| {
-        reader.sys(
-            &format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor"),
-            line,
-        )
-    };
-    let all: BTreeSet<String> = cpus.into_iter().filter_map(of).collect();
+    let mut all = BTreeSet::new();
+    for cpu in reader.names("devices/system/cpu") {
+        if is_cpu(&cpu) {
+            let file = format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor");
+            all.extend(reader.sys(&file, only_line));
+        }
+    }
     all.into_iter().collect()
 }
 
 /// Intel appends it to the name: `... CPU @ 2.40GHz`.
 fn in_name(model: &str) -> Option<u64> {
-    let ghz: f64 = model
-        .rsplit_once('@')?
-        .1
-        .trim()
-        .strip_suffix("GHz")?
-        .trim()
-        .parse()
-        .ok()?;
+    let (_, speed) = model.rsplit_once('@')?;
+    let ghz: f64 = speed.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     // The range makes the cast defined and exact enough.
     (0.01..100.0)
         .contains(&ghz)

@@ -1,7 +1,8 @@
-use super::{HardwareReader, line};
+use super::HardwareReader;
 use crate::parse::cgroup_io::{Device, parse_device};
 use crate::parse::mountinfo::Mount;
 use crate::parse::{choice, number};
+use crate::text::only_line;
 use crate::{HostRoot, ParseError};
 
 /// A whole disk, including device mapper and RAID devices.
@@ -51,11 +52,8 @@ impl Disk {
 
 pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
     let is_disk = |name: &String| !name.starts_with("loop") && !name.starts_with("ram");
-    let names: Vec<String> = reader.names("block").into_iter().filter(is_disk).collect();
-    names
-        .into_iter()
-        .filter_map(|name| disk(reader, name))
-        .collect()
+    let disks = reader.names("block").into_iter().filter(is_disk);
+    disks.filter_map(|name| disk(reader, name)).collect()
 }
 
 /// `None` for a drive without a medium.
@@ -67,24 +65,23 @@ fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
     if size == 0 {
         return None;
     }
-    let entries = reader.names(&format!("block/{name}"));
-    let parts = entries
-        .into_iter()
-        .filter(|part| part.starts_with(&name) && is_partition(reader.root, &name, part));
-    let parts: Vec<String> = parts.collect();
-    let partition = |part: String| Partition {
-        device: reader.sys(&file(&name, &format!("{part}/dev")), device),
-        name: part,
-    };
-    let partitions = parts.into_iter().map(partition).collect();
+    let mut partitions = Vec::new();
+    for part in reader.names(&format!("block/{name}")) {
+        if part.starts_with(&name) && is_partition(reader.root, &name, &part) {
+            partitions.push(Partition {
+                device: reader.sys(&file(&name, &format!("{part}/dev")), device),
+                name: part,
+            });
+        }
+    }
     Some(Disk {
         size,
         partitions,
         device: reader.sys(&file(&name, "dev"), device),
         model: reader
-            .sys(&file(&name, "device/model"), line)
+            .sys(&file(&name, "device/model"), only_line)
             .filter(|model| !model.is_empty()),
-        mapped_name: reader.sys(&file(&name, "dm/name"), line),
+        mapped_name: reader.sys(&file(&name, "dm/name"), only_line),
         rotational: reader
             .sys(&file(&name, "queue/rotational"), number::parse)
             .map(|value| value != 0),

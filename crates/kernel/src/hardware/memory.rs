@@ -1,7 +1,7 @@
-use super::{HardwareReader, line};
-use crate::parse::meminfo;
+use super::HardwareReader;
 use crate::parse::swaps::{self, Swap};
-use crate::parse::{choice, number};
+use crate::parse::{choice, meminfo, node_meminfo, number};
+use crate::text::only_line;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
@@ -51,27 +51,16 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
     numbers.sort_unstable();
     let node = |number: u32| NumaNode {
         number,
-        cpus: reader.sys(&format!("devices/system/node/node{number}/cpulist"), line),
+        cpus: reader.sys(
+            &format!("devices/system/node/node{number}/cpulist"),
+            only_line,
+        ),
         memory: reader
             .sys(
                 &format!("devices/system/node/node{number}/meminfo"),
-                |text| Ok(node_total(text)),
+                node_meminfo::parse,
             )
-            .flatten(),
+            .and_then(|memory| memory.total),
     };
     numbers.into_iter().map(node).collect()
-}
-
-fn node_total(text: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(text).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.split_once("MemTotal:"))?
-        .1;
-    line.trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
 }

@@ -1,5 +1,6 @@
-use super::{HardwareReader, line};
+use super::HardwareReader;
 use crate::parse::number;
+use crate::text::only_line;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
@@ -10,11 +11,7 @@ pub struct Interface {
 }
 
 pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
-    let names: Vec<String> = reader
-        .names("class/net")
-        .into_iter()
-        .filter(|name| name != "lo")
-        .collect();
+    let names = reader.names("class/net").into_iter();
     let interface = |name: String| Interface {
         // Without a link the file returns an error or -1; that is no problem.
         speed_mbit: reader
@@ -24,12 +21,12 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
         // The folder also has files like bonding_masters.
         state: reader
             .root
-            .read_sys(&format!("class/net/{name}/operstate"), line)
+            .read_sys(&format!("class/net/{name}/operstate"), only_line)
             .ok(),
         name,
     };
     names
-        .into_iter()
+        .filter(|name| name != "lo")
         .map(interface)
         .filter(|interface| interface.state.is_some())
         .collect()

@@ -7,9 +7,7 @@ use crate::{ReadError, parse};
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: LazyFile,
-    cpu_pressure: LazyFile,
-    memory_pressure: LazyFile,
-    io_pressure: LazyFile,
+    pressures: [LazyFile; 3],
     max_map_count: LazyFile,
     max_maps: Option<Result<u64, ReadError>>,
 }
@@ -33,9 +31,8 @@ impl HostFiles {
         };
         Self {
             vmstat: slot("vmstat", ReadMode::Lines),
-            cpu_pressure: slot("pressure/cpu", ReadMode::One),
-            memory_pressure: slot("pressure/memory", ReadMode::One),
-            io_pressure: slot("pressure/io", ReadMode::One),
+            pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
+                .map(|name| slot(name, ReadMode::One)),
             max_map_count: slot("sys/vm/max_map_count", ReadMode::One),
             max_maps: None,
         }
@@ -47,17 +44,24 @@ impl HostFiles {
     }
 
     pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> HostSample {
-        let max_map_count = match self.max_maps.take() {
-            Some(known) => known,
-            None => self.max_map_count.parse(buffer, parse::number::parse),
-        };
-        self.max_maps = Some(max_map_count.clone());
+        let Self {
+            max_map_count,
+            max_maps,
+            ..
+        } = self;
+        let max_maps = max_maps
+            .get_or_insert_with(|| max_map_count.parse(buffer, parse::number::parse))
+            .clone();
+        let [cpu_pressure, memory_pressure, io_pressure] = self
+            .pressures
+            .each_mut()
+            .map(|file| file.parse(buffer, pressure::parse));
         HostSample {
             vmstat: self.vmstat.parse(buffer, vmstat::parse),
-            cpu_pressure: self.cpu_pressure.parse(buffer, pressure::parse),
-            memory_pressure: self.memory_pressure.parse(buffer, pressure::parse),
-            io_pressure: self.io_pressure.parse(buffer, pressure::parse),
-            max_map_count,
+            cpu_pressure,
+            memory_pressure,
+            io_pressure,
+            max_map_count: max_maps,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
 
-use std::cmp::Ordering;
-
 use crate::ParseError;
 use crate::text::{number, sole};
 
@@ -9,10 +7,10 @@ use crate::text::{number, sole};
 const NO_LIMIT_FROM: u64 = 1 << 62;
 
 /// Ordered by strictness: every number is below `Max`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    Max,
     Bytes(u64),
+    Max,
 }
 
 impl Limit {
@@ -22,23 +20,6 @@ impl Limit {
             Self::Max => None,
             Self::Bytes(bytes) => Some(bytes),
         }
-    }
-}
-
-impl Ord for Limit {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Max, Self::Max) => Ordering::Equal,
-            (Self::Max, Self::Bytes(_)) => Ordering::Greater,
-            (Self::Bytes(_), Self::Max) => Ordering::Less,
-            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
-        }
-    }
-}
-
-impl PartialOrd for Limit {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

@@ -14,30 +14,24 @@ pub struct CpuStat {
     pub usage: Option<Duration>,
 }
 
-#[derive(Default)]
-struct Raw {
-    throttled_micros: Option<u64>,
-    throttled_nanos: Option<u64>,
-    periods: Option<u64>,
-    usage_micros: Option<u64>,
-}
-
 /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
 pub fn parse(text: &[u8]) -> Result<CpuStat, ParseError> {
-    let raw = fill(text, b' ', |raw: &mut Raw, key| {
-        Some(match key {
-            b"throttled_usec" => &mut raw.throttled_micros,
-            b"throttled_time" => &mut raw.throttled_nanos,
-            b"nr_throttled" => &mut raw.periods,
-            b"usage_usec" => &mut raw.usage_micros,
-            _ => return None,
-        })
-    })?;
-    let throttled = raw.throttled_micros.map(Duration::from_micros);
+    let [micros, nanos, throttled_periods, usage] =
+        fill(text, b' ', |values: &mut [Option<u64>; 4], key| {
+            let [micros, nanos, periods, usage] = values;
+            Some(match key {
+                b"throttled_usec" => micros,
+                b"throttled_time" => nanos,
+                b"nr_throttled" => periods,
+                b"usage_usec" => usage,
+                _ => return None,
+            })
+        })?;
+    let throttled = micros.map(Duration::from_micros);
     Ok(CpuStat {
-        throttled: throttled.or(raw.throttled_nanos.map(Duration::from_nanos)),
-        throttled_periods: raw.periods,
-        usage: raw.usage_micros.map(Duration::from_micros),
+        throttled: throttled.or(nanos.map(Duration::from_nanos)),
+        throttled_periods,
+        usage: usage.map(Duration::from_micros),
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cgroup_io::Device;
 use crate::ParseError;
-use crate::text::{count, lines, number, words};
+use crate::text::{count, number, rows, words};
 
 /// The kernel counts sectors of 512 bytes, whatever the device's own are.
 const SECTOR: u64 = 512;
@@ -30,13 +30,7 @@ pub struct Requests {
 
 /// Without devices with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
-    lines(text)
-        .filter_map(|line| {
-            let disk = disk(line.text);
-            disk.ok_or_else(|| line.error("expected a block device's counters"))
-                .transpose()
-        })
-        .collect()
+    rows(text, 0, "expected a block device's counters", disk)
 }
 
 /// The inner `None` is a device with an underflowed counter.

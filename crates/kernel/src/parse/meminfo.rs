@@ -55,7 +55,6 @@ const WANTED: Wanted = Wanted {
         "Mapped" "Slab" "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk"
     ),
     value: "expected a number",
-    text: "expected lines of keys and values",
 };
 
 pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {

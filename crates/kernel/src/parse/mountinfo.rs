@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup_io::{Device, parse_device};
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::{number, rows, words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
@@ -42,9 +42,7 @@ impl Mount {
 }
 
 pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
-    lines(text)
-        .map(|line| mount(line.text).ok_or_else(|| line.error("expected a mount")))
-        .collect()
+    rows(text, 0, "expected a mount", |line| mount(line).map(Some))
 }
 
 /// The mount of `path`, which must be absolute and without links. `None` if the list has no topmost
@@ -109,17 +107,11 @@ pub(super) fn unescape(word: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((&byte, after)) = rest.split_first() {
-        let octal = if byte == b'\\' {
-            after.get(..3).and_then(octal_byte)
-        } else {
-            None
-        };
-        plain.push(octal.unwrap_or(byte));
-        rest = if octal.is_some() {
-            after.get(3..).unwrap_or_default()
-        } else {
-            after
-        };
+        let octal = after.split_at_checked(3).filter(|_| byte == b'\\');
+        let unescaped = octal.and_then(|(digits, after)| Some((octal_byte(digits)?, after)));
+        let (byte, after) = unescaped.unwrap_or((byte, after));
+        plain.push(byte);
+        rest = after;
     }
     PathBuf::from(OsString::from_vec(plain))
 }

@@ -1,7 +1,7 @@
 //! `/proc/PID/net/dev`: the interfaces of a network namespace.
 
 use crate::ParseError;
-use crate::text::{count, lines, words};
+use crate::text::{count, rows, words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceTraffic {
@@ -14,11 +14,7 @@ pub struct InterfaceTraffic {
 
 /// By name, without interfaces with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
-    let mut list = Vec::new();
-    for line in lines(text).skip(2) {
-        let found = interface(line.text);
-        list.extend(found.ok_or_else(|| line.error("expected a network interface"))?);
-    }
+    let mut list = rows(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
 }

@@ -1,7 +1,7 @@
 use procfs::{FromRead, ProcessCGroups};
 
 use crate::ParseError;
-use crate::text::lines;
+use crate::text::rows;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
@@ -16,9 +16,9 @@ pub struct Membership {
 
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
     // Line by line, because its errors have no line number.
-    lines(text)
-        .map(|line| membership(line.text).ok_or_else(|| line.error("expected three fields")))
-        .collect()
+    rows(text, 0, "expected three fields", |line| {
+        membership(line).map(Some)
+    })
 }
 
 fn membership(line: &[u8]) -> Option<Membership> {

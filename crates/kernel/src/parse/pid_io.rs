@@ -35,7 +35,6 @@ const WANTED: Wanted = Wanted {
     ],
     required_lines: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
     value: "expected a number",
-    text: "expected lines of keys and values",
 };
 
 pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {

@@ -1,7 +1,7 @@
 use procfs::process::LimitValue;
 
 use crate::ParseError;
-use crate::text::{Line, lines, words};
+use crate::text::{lines, rows, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
@@ -22,43 +22,31 @@ pub struct ProcessLimit {
 }
 
 pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
-    let parse = |line: Line<'_>| {
-        let text = line.text.strip_prefix(b"Max ")?;
-        // The name ends where a number or "unlimited" begins.
-        let starts = |word: &[u8]| limit(word).is_some();
-        let all: Vec<&[u8]> = words(text).collect();
-        let at = all.iter().position(|word| starts(word))?;
-        let name = String::from_utf8_lossy(&all.get(..at)?.join(&b' ')).into_owned();
-        let mut limits = all.get(at..)?.iter().map(|word| limit(word));
-        Some(ProcessLimit {
-            name,
-            soft: limits.next()??,
-            hard: limits.next()??,
-        })
-    };
-    lines(text)
-        .skip(1)
-        .map(|line| parse(line).ok_or_else(|| line.error("expected a limit")))
-        .collect()
+    rows(text, 1, "expected a limit", |line| {
+        process_limit(line).map(Some)
+    })
 }
 
 pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
-    for line in lines(text) {
-        if let Some(limits) = line.text.strip_prefix(b"Max open files") {
-            let mut limits = words(limits).map(limit);
-            let mut next = || {
-                limits
-                    .next()
-                    .flatten()
-                    .ok_or_else(|| line.error("expected two limits"))
-            };
-            return Ok(OpenFilesLimit {
-                soft: next()?,
-                hard: next()?,
-            });
-        }
-    }
-    Err(ParseError::new(1, text, "expected a line of open files"))
+    let line = lines(text)
+        .find(|line| line.text.starts_with(b"Max open files"))
+        .ok_or_else(|| ParseError::new(1, text, "expected a line of open files"))?;
+    let limit = process_limit(line.text).ok_or_else(|| line.error("expected two limits"))?;
+    let ProcessLimit { soft, hard, .. } = limit;
+    Ok(OpenFilesLimit { soft, hard })
+}
+
+fn process_limit(line: &[u8]) -> Option<ProcessLimit> {
+    let all: Vec<&[u8]> = words(line.strip_prefix(b"Max ")?).collect();
+    // The name ends where a number or "unlimited" begins.
+    let at = all.iter().position(|word| limit(word).is_some())?;
+    let (name, limits) = all.split_at_checked(at)?;
+    let mut limits = limits.iter().map(|word| limit(word));
+    Some(ProcessLimit {
+        name: String::from_utf8_lossy(&name.join(&b' ')).into_owned(),
+        soft: limits.next()??,
+        hard: limits.next()??,
+    })
 }
 
 /// The outer `None` is an invalid text, the inner one unlimited.

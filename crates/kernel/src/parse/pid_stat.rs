@@ -178,41 +178,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadStat {
-    pub comm: Comm,
-    pub state: State,
-    pub minflt: Option<u64>,
-    pub majflt: Option<u64>,
-    pub utime_ticks: Option<u64>,
-    pub stime_ticks: Option<u64>,
-    pub start_ticks: u64,
-    pub delayacct_blkio_ticks: Option<u64>,
-}
-
-pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
-    thread_fields(text)
-        .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
-}
-
-fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
-    let mut line = Fields::of(text)?;
-    let [minflt, majflt] = [line.count(10)?, line.count(12)?];
-    let [utime_ticks, stime_ticks] = [line.count(14)?, line.count(15)?];
-    let start_ticks = line.number(22)?;
-    let delayacct_blkio_ticks = line.count(42)?;
-    Some(ThreadStat {
-        comm: line.comm,
-        state: line.state,
-        minflt,
-        majflt,
-        utime_ticks,
-        stime_ticks,
-        start_ticks,
-        delayacct_blkio_ticks,
-    })
-}
-
 /// The text in parentheses. `None` also without a number and a space before it, or a space and a
 /// state after it.
 fn name(text: &[u8]) -> Option<&[u8]> {
@@ -340,11 +305,6 @@ mod tests {
                 (comm.as_bytes(), Some(42)),
                 "{comm:?}"
             );
-            assert_eq!(
-                parse_thread(numbered(comm).as_bytes()).unwrap().start_ticks,
-                22,
-                "{comm:?}"
-            );
         }
     }
 
@@ -362,29 +322,6 @@ mod tests {
             ")",
         ] {
             assert!(parse(cut.as_bytes()).is_err(), "{cut:?}");
-            assert!(parse_thread(cut.as_bytes()).is_err(), "{cut:?}");
-        }
-    }
-
-    #[test]
-    fn a_thread_says_what_a_process_says() {
-        for line in [
-            LINE,
-            numbered("x").as_bytes(),
-            numbered("a) R 1").replace(" S ", " D ").as_bytes(),
-        ] {
-            let (all, thread) = (parse(line).unwrap(), parse_thread(line).unwrap());
-            let expected = ThreadStat {
-                comm: all.comm,
-                state: all.state,
-                minflt: all.minflt,
-                majflt: all.majflt,
-                utime_ticks: all.utime_ticks,
-                stime_ticks: all.stime_ticks,
-                start_ticks: all.start_ticks,
-                delayacct_blkio_ticks: all.delayacct_blkio_ticks,
-            };
-            assert_eq!(thread, expected);
         }
     }
 
@@ -409,7 +346,7 @@ mod tests {
         let whole = numbered("x");
         let cut = whole.find(" 42 ").unwrap();
         assert!(parse(&whole.as_bytes()[..cut]).is_err());
-        assert!(parse_thread(&whole.as_bytes()[..cut]).is_err());
+
         assert!(parse(b"").is_err());
         assert!(parse(b"1 x S 1").is_err());
     }
@@ -423,8 +360,6 @@ mod tests {
                 (stat.utime_ticks, stat.stime_ticks, stat.rss_pages),
                 (None, Some(15), Some(24))
             );
-            let thread = parse_thread(line.as_bytes()).unwrap();
-            assert_eq!((thread.utime_ticks, thread.majflt), (None, Some(12)));
         }
     }
 }

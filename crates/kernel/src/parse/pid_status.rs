@@ -54,7 +54,6 @@ const WANTED: Wanted = Wanted {
         Threads:\t18446744073709551615\nSigQ:\t0/0\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n\
         CapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n",
     value: "expected numbers",
-    text: "expected lines of keys and values",
 };
 
 pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {

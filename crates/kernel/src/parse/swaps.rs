@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::mountinfo::unescape;
 use crate::ParseError;
-use crate::text::{count, lines, signed, words};
+use crate::text::{count, rows, signed, words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
@@ -19,14 +19,7 @@ pub struct Swap {
 
 /// Without devices with an underflowed amount.
 pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
-    lines(text)
-        .skip(1)
-        .filter_map(|line| {
-            let swap = swap(line.text);
-            swap.ok_or_else(|| line.error("expected a swap device"))
-                .transpose()
-        })
-        .collect()
+    rows(text, 1, "expected a swap device", swap)
 }
 
 /// The inner `None` is a device with an underflowed amount.

@@ -1,7 +1,7 @@
 //! `/proc/PID/net/udp` and `udp6`. procfs-core does not read the drops.
 
 use crate::ParseError;
-use crate::text::{count, lines, number, words};
+use crate::text::{count, number, rows, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpSocket {
@@ -17,15 +17,7 @@ pub struct UdpSocket {
 
 /// Without sockets with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
-    lines(text)
-        .skip(1)
-        .filter_map(|line| {
-            let socket = socket(line.text);
-            socket
-                .ok_or_else(|| line.error("expected a UDP socket"))
-                .transpose()
-        })
-        .collect()
+    rows(text, 1, "expected a UDP socket", socket)
 }
 
 /// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`. The inner

@@ -23,7 +23,6 @@ pub(super) struct Wanted {
     /// Lines that procfs-core requires but the text may lack; the text's lines override them.
     pub(super) required_lines: &'static str,
     pub(super) value: &'static str,
-    pub(super) text: &'static str,
 }
 
 impl Wanted {
@@ -38,7 +37,7 @@ impl Wanted {
                 push(&mut given, line);
             }
         }
-        let incomplete = || ParseError::new(1, text, self.text);
+        let incomplete = || ParseError::new(1, text, "expected lines of keys and values");
         if empty {
             return Err(incomplete());
         }

@@ -17,7 +17,6 @@ macro_rules! vmstat {
             keys: &[$(stringify!($key).as_bytes()),*],
             required_lines: "",
             value: "expected a number",
-            text: "expected lines of keys and values",
         };
 
         /// # Errors

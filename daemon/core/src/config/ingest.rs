@@ -1,4 +1,4 @@
-use super::{Credentials, Ingest};
+use super::Ingest;
 use faultline_agave::config::MetricsConfig;
 use std::ffi::OsStr;
 
@@ -19,17 +19,14 @@ impl Ingest {
             .ok_or_else(|| format!("{VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
         let config = MetricsConfig::parse(config)
             .map_err(|error| format!("{VARIABLE}: {error}; see /etc/faultline/ingest.env"))?;
-        self.credentials = Some(Credentials {
-            db: config.db,
-            user: config.username,
-            password: config.password,
-        });
+        self.credentials = Some(config.into());
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Credentials;
     use super::*;
 
     #[test]

@@ -1,13 +1,18 @@
 mod datapoints;
 
 use super::values::{address, label, user_id};
-use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
+use super::{
+    Admin, Config, Credentials, Find, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase,
+    Probe, Rpc, Target, Threads, Validator,
+};
 use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::rpc::PROBES;
+use faultline_kernel::HostRoot;
 use faultline_settings::{ConfigError, ConfigErrors, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toml::de::DeValue;
 
 /// Returns every error; only one if the file cannot be read. Invalid values have their defaults.
 pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
@@ -35,15 +40,18 @@ fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
 
 fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     let mut c = Config::default();
-    top.table("target", m, |t, m| target(t, &mut c, m));
+    top.table("target", m, |t, m| target(t, &mut c.target, m));
     top.table("sampling", m, |t, m| {
-        t.set("interval", &mut c.sampling.interval, m, |v| {
-            at_least(time(v)?, MIN_INTERVAL)
-        })
+        t.set(
+            "interval",
+            &mut c.sampling.interval,
+            m,
+            time_from(MIN_INTERVAL),
+        )
     });
-    top.table("threads", m, |t, m| threads(t, &mut c, m));
-    top.table("metrics", m, |t, m| metrics(t, &mut c, m));
-    top.table("labels", m, |t, m| labels(t, &mut c, m));
+    top.table("threads", m, |t, m| threads(t, &mut c.threads, m));
+    top.table("metrics", m, |t, m| metrics(t, &mut c.metrics, m));
+    top.table("labels", m, |t, m| labels(t, &mut c.labels, m));
     top.table("log", m, |t, m| c.log = log(t, m));
     // One input, not two: a log disables the listener unless the file enables both, which is an
     // error.
@@ -52,21 +60,24 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     top.table("forward", m, |t, m| {
         c.forward = forward(t, &mut c.secret_files, m)
     });
-    top.table("rpc", m, |t, m| rpc(t, &mut c, m));
-    top.table("probe", m, |t, m| probe(t, &mut c, m));
-    top.table("validator", m, |t, m| validator(t, &mut c, m));
-    top.table("admin", m, |t, m| admin(t, &mut c, m));
+    top.table("rpc", m, |t, m| rpc(t, &mut c.rpc, m));
+    top.table("probe", m, |t, m| probe(t, &mut c.probe, m));
+    top.table("validator", m, |t, m| validator(t, &mut c.validator, m));
+    top.table("admin", m, |t, m| admin(t, &mut c.admin, m));
     top.table("host", m, |t, m| {
         t.set("enabled", &mut c.host.enabled, m, flag);
-        t.set("interval", &mut c.host.interval, m, |v| {
-            at_least(time(v)?, Duration::from_secs(1))
-        });
+        t.set(
+            "interval",
+            &mut c.host.interval,
+            m,
+            time_from(Duration::from_secs(1)),
+        );
     });
-    top.table("phase", m, |t, m| phase(t, &mut c, m));
+    top.table("phase", m, |t, m| phase(t, &mut c.phase, m));
     top.table("datapoints", m, |t, m| datapoints::read(t, &mut c, m));
     top.table("record", m, |t, m| record(t, &mut c, m));
-    top.table("flight", m, |t, m| flight(t, &mut c, m));
-    top.table("paths", m, |t, m| paths(t, &mut c, m));
+    top.table("flight", m, |t, m| flight(t, &mut c.flight, m));
+    top.table("paths", m, |t, m| paths(t, &mut c.paths, m));
     top.finish(m);
     if c.probe.enabled && !c.rpc.enabled {
         m.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
@@ -78,89 +89,93 @@ fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
     c
 }
 
-fn threads(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.threads.enabled, m, flag);
-    t.set("interval", &mut c.threads.interval, m, |v| {
-        at_least(time(v)?, MIN_INTERVAL)
-    });
+fn threads(t: &mut Table<'_>, c: &mut Threads, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.enabled, m, flag);
+    t.set("interval", &mut c.interval, m, time_from(MIN_INTERVAL));
     t.set(
         "switches_interval",
-        &mut c.threads.switches_interval,
+        &mut c.switches_interval,
         m,
-        |v| at_least(time(v)?, MIN_INTERVAL),
+        time_from(MIN_INTERVAL),
     );
 }
 
-fn labels(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    c.labels.cluster = t.take("cluster", m, text);
-    c.labels.experiment = t.take("experiment", m, text);
-    c.labels.arm = t.take("arm", m, text);
-    c.labels.run = t.take("run", m, text);
+fn labels(t: &mut Table<'_>, c: &mut Labels, m: &mut ConfigErrors<'_>) {
+    c.cluster = t.take("cluster", m, text);
+    c.experiment = t.take("experiment", m, text);
+    c.arm = t.take("arm", m, text);
+    c.run = t.take("run", m, text);
 }
 
-fn rpc(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.rpc.enabled, m, flag);
-    c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
-    t.set("interval", &mut c.rpc.interval, m, |v| {
-        at_least(time(v)?, MIN_INTERVAL)
-    });
-    t.set("timeout", &mut c.rpc.timeout, m, |v| {
-        at_least(time(v)?, Duration::from_millis(10))
-    });
+fn rpc(t: &mut Table<'_>, c: &mut Rpc, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.enabled, m, flag);
+    c.url = t.take("url", m, |v| rpc_url(&text(v)?));
+    t.set("interval", &mut c.interval, m, time_from(MIN_INTERVAL));
+    t.set(
+        "timeout",
+        &mut c.timeout,
+        m,
+        time_from(Duration::from_millis(10)),
+    );
 }
 
-fn admin(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.admin.enabled, m, flag);
-    t.set("timeout", &mut c.admin.timeout, m, |v| {
-        at_least(time(v)?, Duration::from_millis(10))
-    });
+fn admin(t: &mut Table<'_>, c: &mut Admin, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.enabled, m, flag);
+    t.set(
+        "timeout",
+        &mut c.timeout,
+        m,
+        time_from(Duration::from_millis(10)),
+    );
 }
 
-fn paths(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("procfs", &mut c.paths.procfs, m, |v| {
-        text(v).map(PathBuf::from)
-    });
-    t.set("sysfs", &mut c.paths.sysfs, m, |v| {
-        text(v).map(PathBuf::from)
-    });
-    t.set("cgroup", &mut c.paths.cgroup, m, |v| {
-        text(v).map(PathBuf::from)
-    });
+fn paths(t: &mut Table<'_>, c: &mut HostRoot, m: &mut ConfigErrors<'_>) {
+    t.set("procfs", &mut c.procfs, m, path);
+    t.set("sysfs", &mut c.sysfs, m, path);
+    t.set("cgroup", &mut c.cgroup, m, path);
 }
 
-fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.probe.enabled, m, flag);
-    t.set("method", &mut c.probe.method, m, |v| {
+fn probe(t: &mut Table<'_>, c: &mut Probe, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.enabled, m, flag);
+    t.set("method", &mut c.method, m, |v| {
         let method = text(v)?;
         let known = PROBES.into_iter().find(|known| *known == method);
         known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
     });
-    t.set("interval", &mut c.probe.interval, m, |v| {
-        at_least(time(v)?, Duration::from_secs(1))
-    });
-    t.set("timeout", &mut c.probe.timeout, m, |v| {
-        at_least(time(v)?, Duration::from_millis(10))
-    });
-}
-
-fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.validator.enabled, m, flag);
-    c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
     t.set(
-        "activating_stake",
-        &mut c.validator.activating_stake,
+        "interval",
+        &mut c.interval,
         m,
-        flag,
+        time_from(Duration::from_secs(1)),
     );
-    t.set("interval", &mut c.validator.interval, m, |v| {
-        at_least(time(v)?, Duration::from_secs(1))
-    });
-    t.set("timeout", &mut c.validator.timeout, m, |v| {
-        at_least(time(v)?, Duration::from_millis(10))
-    });
+    t.set(
+        "timeout",
+        &mut c.timeout,
+        m,
+        time_from(Duration::from_millis(10)),
+    );
 }
 
-fn public_key(text: String) -> Result<PublicKey, String> {
+fn validator(t: &mut Table<'_>, c: &mut Validator, m: &mut ConfigErrors<'_>) {
+    t.set("enabled", &mut c.enabled, m, flag);
+    c.vote_account = t.take("vote_account", m, public_key);
+    t.set("activating_stake", &mut c.activating_stake, m, flag);
+    t.set(
+        "interval",
+        &mut c.interval,
+        m,
+        time_from(Duration::from_secs(1)),
+    );
+    t.set(
+        "timeout",
+        &mut c.timeout,
+        m,
+        time_from(Duration::from_millis(10)),
+    );
+}
+
+fn public_key(value: &DeValue<'_>) -> Result<PublicKey, String> {
+    let text = text(value)?;
     text.parse().map_err(|_| {
         format!(
             "{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
@@ -168,63 +183,49 @@ fn public_key(text: String) -> Result<PublicKey, String> {
     })
 }
 
-fn target(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+fn target(t: &mut Table<'_>, c: &mut Target, m: &mut ConfigErrors<'_>) {
     let keys = ["pid", "ledger", "unit", "process_name"];
     let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
     if given.len() > 1 {
         t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
     }
     let pid = t.take("pid", m, |v| {
-        u32::try_from(whole(v)?)
-            .ok()
-            .filter(|pid| *pid > 0)
-            .ok_or_else(|| "a process id from 1 on is wanted".to_owned())
+        let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
+        pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
-    let ledger = t.take("ledger", m, text);
-    let unit = t.take("unit", m, text);
-    let name = t.take("process_name", m, text);
-    c.target.find = pid
-        .map(Find::Pid)
-        .or(ledger.map(|l| Find::Ledger(l.into())))
-        .or(unit.map(Find::Unit))
-        .or(name.map(Find::ProcessName))
-        .unwrap_or_default();
-    c.target.identity = t.take("identity", m, |v| public_key(text(v)?));
-    c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
+    let found = [
+        pid.map(Find::Pid),
+        t.take("ledger", m, path).map(Find::Ledger),
+        t.take("unit", m, text).map(Find::Unit),
+        t.take("process_name", m, text).map(Find::ProcessName),
+    ];
+    c.find = found.into_iter().flatten().next().unwrap_or_default();
+    c.identity = t.take("identity", m, public_key);
+    c.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("listen", &mut c.metrics.listen, m, address);
-    c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
+fn metrics(t: &mut Table<'_>, c: &mut Metrics, m: &mut ConfigErrors<'_>) {
+    t.set("listen", &mut c.listen, m, address);
+    c.web_config = t.take("web_config", m, path);
     t.set(
         "constant_labels_everywhere",
-        &mut c.metrics.constant_labels_everywhere,
+        &mut c.constant_labels_everywhere,
         m,
         flag,
     );
-    t.set(
-        "native_histograms",
-        &mut c.metrics.native_histograms,
-        m,
-        flag,
-    );
-    t.set("hosts", &mut c.metrics.hosts, m, |v| {
+    t.set("native_histograms", &mut c.native_histograms, m, flag);
+    t.set("hosts", &mut c.hosts, m, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }
 
 fn log(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Option<Log> {
-    let given = (t.has("file"), t.has("journal"));
-    let file = t.take("file", m, text);
-    let journal = t.take("journal", m, text);
-    match given {
+    let file = t.take("file", m, path).map(Log::File);
+    let journal = t.take("journal", m, text).map(Log::Journal);
+    match (t.has("file"), t.has("journal")) {
         (true, true) => t.refuse("file and journal are both given; keep one", m),
         (false, false) => t.refuse("give file or journal", m),
-        (true, false) | (false, true) => {
-            return file
-                .map(|file| Log::File(file.into()))
-                .or(journal.map(Log::Journal));
-        }
+        (true, false) | (false, true) => return file.or(journal),
     }
     None
 }
@@ -240,12 +241,7 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
         );
     }
     let missing = t.missing(&["db", "user", "password_file"]);
-    let (db, user) = (t.take("db", m, text), t.take("user", m, text));
-    let password = t.take("password_file", m, |v| secret(v, &mut c.secret_files));
-    c.ingest.credentials = match (db, user, password) {
-        (Some(db), Some(user), Some(password)) => Some(Credentials { db, user, password }),
-        _ => None,
-    };
+    c.ingest.credentials = credentials(t, &mut c.secret_files, m);
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
         t.refuse(
@@ -268,6 +264,20 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     }
 }
 
+fn credentials(
+    t: &mut Table<'_>,
+    files: &mut Vec<PathBuf>,
+    m: &mut ConfigErrors<'_>,
+) -> Option<Credentials> {
+    let (db, user) = (t.take("db", m, text), t.take("user", m, text));
+    let password = t.take("password_file", m, |v| secret(v, files));
+    Some(Credentials {
+        db: db?,
+        user: user?,
+        password: password?,
+    })
+}
+
 fn forward(
     t: &mut Table<'_>,
     files: &mut Vec<PathBuf>,
@@ -281,39 +291,21 @@ fn forward(
     let whole_config = t.take("metrics_config_file", m, |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
-    let (url, db) = (
-        t.take("url", m, |v| http_url(text(v)?)),
-        t.take("db", m, text),
-    );
-    let (user, password) = (
-        t.take("user", m, text),
-        t.take("password_file", m, |v| secret(v, files)),
-    );
-    let (url, credentials) = match (whole_config, url, db, user, password) {
-        (Some(config), None, None, None, None) => (
-            config.host,
-            Credentials {
-                db: config.db,
-                user: config.username,
-                password: config.password,
-            },
-        ),
-        (None, Some(url), Some(db), Some(user), Some(password)) => {
-            (url, Credentials { db, user, password })
+    let (url, credentials) = (t.take("url", m, http_url), credentials(t, files, m));
+    let missing = t.missing(&["url", "db", "user", "password_file"]);
+    let (url, credentials) = match (t.has("metrics_config_file"), missing.as_slice()) {
+        (false, []) => (url?, credentials?),
+        (true, [_, _, _, _]) => {
+            let config = whole_config?;
+            (config.host.clone(), config.into())
         }
-        _ => {
-            let missing = t.missing(&["url", "db", "user", "password_file"]);
-            match (t.has("metrics_config_file"), missing.len()) {
-                // Errors of the values are reported already.
-                (false, 0) | (true, 4) => {}
-                (true, _) => {
-                    t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
-                }
-                (false, _) => {
-                    let missing = missing.join(", ");
-                    t.refuse(format!("give metrics_config_file, or add {missing}"), m);
-                }
-            }
+        (true, _) => {
+            t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
+            return None;
+        }
+        (false, missing) => {
+            let missing = missing.join(", ");
+            t.refuse(format!("give metrics_config_file, or add {missing}"), m);
             return None;
         }
     };
@@ -325,13 +317,13 @@ fn forward(
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+fn phase(t: &mut Table<'_>, c: &mut Phase, m: &mut ConfigErrors<'_>) {
     let before = m.len();
-    t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
-    t.set("at_tip_for", &mut c.phase.at_tip_for, m, time);
-    t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
-    t.set("behind_for", &mut c.phase.behind_for, m, time);
-    if m.len() == before && c.phase.behind_slots < c.phase.at_tip_slots {
+    t.set("at_tip_slots", &mut c.at_tip_slots, m, whole);
+    t.set("at_tip_for", &mut c.at_tip_for, m, time);
+    t.set("behind_slots", &mut c.behind_slots, m, whole);
+    t.set("behind_for", &mut c.behind_for, m, time);
+    if m.len() == before && c.behind_slots < c.at_tip_slots {
         t.refuse(
             "behind_slots is less than at_tip_slots: both phases would apply",
             m,
@@ -340,7 +332,7 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
 }
 
 fn record(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    c.record.file = t.take("file", m, |v| text(v).map(PathBuf::from));
+    c.record.file = t.take("file", m, path);
     let read = t.every("labels", m, |name, value| match c.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
         None => label(name, &text(value)?),
@@ -348,34 +340,35 @@ fn record(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
     c.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    let (second, before) = (Duration::from_secs(1), m.len());
-    c.flight.enabled = t.take("enabled", m, flag);
-    c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
-    t.set("keep", &mut c.flight.keep, m, |v| {
-        at_least(time(v)?, 10 * second)
-    });
-    t.set("after", &mut c.flight.after, m, time);
-    t.set("pause", &mut c.flight.pause, m, time);
-    let some = |v: &toml::de::DeValue<'_>| match whole(v)? {
+fn flight(t: &mut Table<'_>, c: &mut Flight, m: &mut ConfigErrors<'_>) {
+    let before = m.len();
+    c.enabled = t.take("enabled", m, flag);
+    c.folder = t.take("folder", m, path);
+    t.set("keep", &mut c.keep, m, time_from(Duration::from_secs(10)));
+    t.set("after", &mut c.after, m, time);
+    t.set("pause", &mut c.pause, m, time);
+    let some = |v: &DeValue<'_>| match whole(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    t.set("max_saved", &mut c.flight.max_saved, m, some);
-    t.set("max_saved_bytes", &mut c.flight.max_saved_bytes, m, some);
-    let span = c.flight.after.saturating_add(c.flight.pause);
-    if m.len() == before && span >= c.flight.keep {
+    t.set("max_saved", &mut c.max_saved, m, some);
+    t.set("max_saved_bytes", &mut c.max_saved_bytes, m, some);
+    let span = c.after.saturating_add(c.pause);
+    if m.len() == before && span >= c.keep {
         t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"), m);
     }
 }
 
-fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
-    if value < least {
-        Err(format!("{value:?} is shorter than {least:?}"))
-    } else {
-        Ok(value)
+fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
+    text(value).map(PathBuf::from)
+}
+
+fn time_from(least: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
+    move |value| match time(value)? {
+        value if value < least => Err(format!("{value:?} is shorter than {least:?}")),
+        value => Ok(value),
     }
 }
 
@@ -392,7 +385,8 @@ fn host_name(name: String) -> Result<String, String> {
 }
 
 /// The error does not repeat the address, which may contain a password.
-fn http_url(url: String) -> Result<String, String> {
+fn http_url(value: &DeValue<'_>) -> Result<String, String> {
+    let url = text(value)?;
     if url.starts_with("http://") || url.starts_with("https://") {
         Ok(url.trim_end_matches('/').to_owned())
     } else {
@@ -417,17 +411,16 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
 }
 
 /// The content of the file that the key names, without its last newline.
-fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
-    let path = PathBuf::from(text(value)?);
-    let content = match read(&path) {
-        // The value may be the secret itself.
-        Err(_) if !is_in_a_folder(&path) => {
-            let what =
-                "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
-            return Err(what.to_owned());
-        }
-        content => content?,
-    };
+fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
+    let path = path(value)?;
+    let content = read(&path);
+    // The value may be the secret itself.
+    if content.is_err() && !is_in_a_folder(&path) {
+        let what =
+            "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
+        return Err(what.to_owned());
+    }
+    let content = content?;
     files.push(path);
     match content.trim_end_matches(['\n', '\r']) {
         "" => Err("the file is empty".to_owned()),

@@ -2,13 +2,12 @@
 
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner};
-use crate::app;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
+use faultline_sources::resources::{self, FileSystemUsage, Lacking};
 use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
-use faultline_sources::resources::{self, FileSystemUsage, Lacking};
 use faultline_status::NEARLY_FULL;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
@@ -33,7 +32,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
         return off("not checked: only a validator's folders are known");
     };
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let root = app::root(config);
+    let root = config.paths.clone();
     let mut stage = Stage::new("once", &Handle::current());
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {

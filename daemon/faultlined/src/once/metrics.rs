@@ -1,14 +1,13 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
-use crate::app;
-use anyhow::Context;
 use faultline_core::clock::{Clock, Due};
 use faultline_core::config::Config;
-use faultline_core::hub::{Hub, Latest};
-use faultline_kernel::{HostConstants, HostRoot};
-use faultline_metrics::{Histogram, Reading, Tick, Value};
 use faultline_sources::discovery::{Finder, Following};
+use faultline_core::hub::{Hub, Latest};
 use faultline_sources::tick::{Parts, Ticker};
+use anyhow::Context;
+use faultline_kernel::{HostConstants, HostRoot};
+use faultline_metrics::{Problem, Reading, Tick, Value};
 use faultline_text::clean;
 use serde_json::{Map, json};
 use std::fmt::Write;
@@ -18,7 +17,7 @@ use std::time::Duration;
 /// # Errors
 /// No process is found; the error names the search.
 pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
-    let root = app::root(config);
+    let root = config.paths.clone();
     let clock = Clock::start();
     let mut finder = Finder::build(&config.target, root.clone(), clock);
     let following = finder.following();
@@ -69,19 +68,17 @@ pub fn table(tick: &Tick) -> String {
     for (name, value) in series {
         let _ = writeln!(out, "{name:width$}  {value}");
     }
-    for problem in tick
-        .batches
-        .iter()
-        .flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p)))
-    {
-        let _ = writeln!(
-            out,
-            "# {}: {}",
-            problem.0.name(),
-            clean(&problem.1.to_string())
-        );
+    for (source, problem) in problems(tick) {
+        let _ = writeln!(out, "# {source}: {}", clean(&problem.to_string()));
     }
     out
+}
+
+fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {
+    tick.batches.iter().flat_map(|batch| {
+        let source = batch.source.name();
+        batch.problems.iter().map(move |problem| (source, problem))
+    })
 }
 
 pub fn json(tick: &Tick) -> String {
@@ -99,11 +96,8 @@ pub fn json(tick: &Tick) -> String {
             json!({ "name": reading.metric.name, "labels": labels, "value": value })
         })
         .collect();
-    let problems: Vec<serde_json::Value> = tick
-        .batches
-        .iter()
-        .flat_map(|batch| batch.problems.iter().map(move |problem| (batch.source, problem)))
-        .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": clean(&problem.what) }))
+    let problems: Vec<serde_json::Value> = problems(tick)
+        .map(|(source, problem)| json!({ "source": source, "status": problem.status.name(), "what": clean(&problem.what) }))
         .collect();
     let at = tick.at.unix_seconds();
     format!(
@@ -139,10 +133,9 @@ fn name(reading: &Reading) -> String {
 }
 
 fn value(value: &Value) -> String {
-    let histogram = |h: &Histogram| format!("{} values, {} s", h.count(), h.sum());
     match value {
         Value::Whole(n) => n.to_string(),
         Value::Real(x) => x.to_string(),
-        Value::Histogram(h) => histogram(h),
+        Value::Histogram(h) => format!("{} values, {} s", h.count(), h.sum()),
     }
 }

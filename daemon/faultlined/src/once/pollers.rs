@@ -1,7 +1,7 @@
 //! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
 use super::report::Check;
-use super::rights::{ProcessInspection, as_owner};
+use super::rights::{ProcessInspection, as_owner, is_forbidden};
 use crate::app;
 use faultline_agave::admin::StartProgress;
 use faultline_agave::identify::Program;
@@ -13,7 +13,7 @@ use faultline_core::supervisor::Stage;
 use faultline_datapoints::tail::{self, LogTail};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::Problem;
 use faultline_sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
 use faultline_sources::rpc::{self, RpcFacts};
 use std::time::Duration;
@@ -25,9 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_PATIENCE: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(1);
 
-pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option<T>) -> Option<T> {
+pub(super) fn stage() -> Stage {
+    Stage::new("once", &Handle::current())
+}
+
+/// Ends the stage when `inspect` has found something, or after `patience`.
+pub(super) async fn wait_for<T>(
+    stage: Stage,
+    patience: Duration,
+    inspect: impl Fn() -> Option<T>,
+) -> Option<T> {
     let found = async {
         loop {
             match inspect() {
@@ -36,7 +45,9 @@ pub(super) async fn wait_for<T>(patience: Duration, inspect: impl Fn() -> Option
             }
         }
     };
-    tokio::time::timeout(patience, found).await.ok()
+    let found = tokio::time::timeout(patience, found).await.ok();
+    stage.end(GRACE).await;
+    found
 }
 
 const ADMIN: &str = "admin";
@@ -60,22 +71,18 @@ pub(super) async fn admin(
         app::target_lookup(&seen.following),
     );
     let facts = poller.facts();
-    let mut stage = Stage::new("once", &Handle::current());
+    let mut stage = stage();
     stage.task("admin", |stop| poller.at_once().run(stop));
-    let reported = wait_for(PATIENCE, || {
+    let reported = wait_for(stage, PATIENCE, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
-    })
-    .await;
-    stage.end(GRACE).await;
-    let Some(reported) = reported else {
-        return (
-            Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
-            facts,
-        );
+    });
+    let check = match reported.await {
+        Some(reported) => admin_answer(&reported, seen),
+        None => Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
     };
-    (admin_answer(&reported, seen), facts)
+    (check, facts)
 }
 
 /// Why the admin socket cannot be checked.
@@ -114,18 +121,13 @@ fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
                 progress.name()
             ),
         ),
-        None if reported
-            .problems
-            .iter()
-            .any(|problem| problem.status == Status::Forbidden) =>
-        {
-            Check::attention(
-                ADMIN,
-                problems.unwrap_or_default(),
-                as_owner(seen.owner) + ": admin.enabled = false",
-            )
+        None => {
+            let remedy = match is_forbidden(&reported.problems) {
+                true => as_owner(seen.owner) + ": admin.enabled = false",
+                false => SEE_LOG.to_owned(),
+            };
+            Check::attention(ADMIN, problems.unwrap_or_default(), remedy)
         }
-        None => Check::attention(ADMIN, problems.unwrap_or_default(), SEE_LOG),
     }
 }
 
@@ -190,29 +192,24 @@ pub(super) async fn rpc(
     };
     let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
     let handle = poller.handle();
-    let mut stage = Stage::new("once", &Handle::current());
+    let mut stage = stage();
     stage.task("rpc", |stop| poller.run(stop));
-    let reported = wait_for(PATIENCE, || {
+    let reported = wait_for(stage, PATIENCE, || {
         handle
             .facts()
             .filter(|facts| facts.up || !facts.problems.is_empty())
-    })
-    .await;
-    stage.end(GRACE).await;
-    let Some(reported) = reported else {
-        return (
-            Check::attention(
-                name,
-                "no answer within 3 s",
-                "look at the validator's log; set rpc.url",
-            ),
-            handle,
-        );
-    };
-    let check = if reported.up {
-        answered(&reported, admin.get().as_deref()).with("probe", probe(config))
-    } else {
-        unanswered(config, &reported, admin.get().as_deref())
+    });
+    let (reported, admin) = (reported.await, admin.get());
+    let check = match reported {
+        None => Check::attention(
+            name,
+            "no answer within 3 s",
+            "look at the validator's log; set rpc.url",
+        ),
+        Some(reported) if reported.up => {
+            answered(&reported, admin.as_deref()).with("probe", probe(config))
+        }
+        Some(reported) => unanswered(config, &reported, admin.as_deref()),
     };
     (check, handle)
 }
@@ -295,7 +292,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     };
     let tail = LogTail::build(log, parts);
     let status_handle = tail.status();
-    let mut stage = Stage::new("once", &Handle::current());
+    let mut stage = stage();
     let started = match tail {
         LogTail::File(file) => stage
             .path_thread("log", move |stop| file.run(stop))
@@ -305,11 +302,10 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
             Ok(())
         }
     };
-    let status = wait_for(LOG_PATIENCE, || {
+    let status = wait_for(stage, LOG_PATIENCE, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     });
     let status = status.await;
-    stage.end(GRACE).await;
     let (what, remedy) = match log {
         Log::File(file) => (
             format!("{} can be read", faultline_text::path(file)),

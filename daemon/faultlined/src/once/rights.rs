@@ -2,13 +2,12 @@
 
 use super::metrics;
 use super::report::Check;
-use crate::app;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, Find};
+use faultline_sources::discovery::{Finder, Following, Target, user};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
-use faultline_metrics::{Batch, Source, Status, Tick};
-use faultline_sources::discovery::{Finder, Following, Target, user};
+use faultline_metrics::{Batch, Problem, Source, Status, Tick};
 use faultline_status::{MemoryStatus, Tone};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,19 +27,16 @@ pub(super) struct ProcessInspection {
 impl ProcessInspection {
     /// Finds the process and reads its files. Blocks while the kernel does.
     pub(super) fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
-        let root = app::root(config);
+        let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let target = finder.find_once();
         let tick = metrics::tick(config, &root, following.clone(), clock)?;
         let Some(target) = target else {
             let process = missing(config, &following);
-            let rights = tick
-                .batches
-                .iter()
-                .filter(|batch| batch.source == Source::Host)
-                .map(|host| of_batch(host, None));
-            let rights = rights.collect();
+            let mut host = tick.batches.iter();
+            let host = host.find(|batch| batch.source == Source::Host);
+            let rights = host.map(|host| of_batch(host, None)).into_iter().collect();
             return Ok(ProcessInspection {
                 following,
                 target: None,
@@ -59,7 +55,8 @@ impl ProcessInspection {
             .as_ref()
             .map(|files| files.environment(|name| name == METRICS_CONFIG));
         let mut rights = files
-            .map(|files| of_files(files, &folder, environment.as_ref(), owner))
+            .zip(environment.as_ref())
+            .map(|(files, environment)| of_files(files, &folder, environment, owner))
             .unwrap_or_default();
         rights.extend(of_tick(&tick, owner));
         rights.extend(of_memory(&tick));
@@ -77,9 +74,7 @@ impl ProcessInspection {
 
 fn missing(config: &Config, following: &Following) -> Check {
     let problems = following.report().problems;
-    let is_hidden = problems
-        .iter()
-        .any(|problem| problem.status == Status::Forbidden);
+    let is_hidden = is_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let remedy = match &config.target.find {
         Find::Pid(_) | Find::ProcessTree(_) if is_hidden => {
@@ -139,41 +134,22 @@ fn found_by(method: &'static str) -> &'static str {
 fn of_files(
     mut files: ProcessFiles,
     folder: &Path,
-    environment: Option<&Result<Environment, ReadError>>,
+    environment: &Result<Environment, ReadError>,
     owner: Option<u32>,
 ) -> Vec<Check> {
-    let folder = folder.display();
     let sample = files.sample(&mut Vec::new());
-    let mut checks = vec![
-        of_file(
-            "io",
-            &format!("{folder}/io: bytes read and written"),
-            sample.io.err().as_ref(),
-            owner,
-        ),
-        of_file(
-            "fd",
-            &format!("{folder}/fd: open descriptors"),
-            sample.open_fds.err().as_ref(),
-            owner,
-        ),
-        of_file(
-            "exe",
-            &format!("{folder}/exe: the program's file"),
-            files.exe().err().as_ref(),
-            owner,
-        ),
+    let environment = environment.as_ref().err().cloned();
+    let all = [
+        ("io", "bytes read and written", sample.io.err()),
+        ("fd", "open descriptors", sample.open_fds.err()),
+        ("exe", "the program's file", files.exe().err()),
+        ("environ", "its environment variables", environment),
     ];
-    let environment = environment.map(|result| result.as_ref().err());
-    checks.extend(environment.map(|error| {
-        of_file(
-            "environ",
-            &format!("{folder}/environ: its environment variables"),
-            error,
-            owner,
-        )
-    }));
-    checks
+    let check = |(name, what, error): (_, _, Option<ReadError>)| {
+        let what = format!("{}/{name}: {what}", folder.display());
+        of_file(name, &what, error.as_ref(), owner)
+    };
+    all.map(check).into()
 }
 
 fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Check {
@@ -187,6 +163,10 @@ fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Opt
             ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, AGAIN),
         },
     }
+}
+
+pub(super) fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
+    { problems.into_iter() }.any(|problem| problem.status == Status::Forbidden)
 }
 
 const AGAIN: &str = "check again; if it stays so, report it with this line";
@@ -243,36 +223,22 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
     // The checks of single files report these problems already.
     let own_line =
         |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
-    let bad = batch
+    let (absent, mut bad): (Vec<_>, Vec<_>) = batch
         .problems
         .iter()
-        .filter(|problem| problem.status != Status::Absent && !own_line(&problem.what));
-    let bad: Vec<_> = bad.collect();
-    let absent = batch
-        .problems
-        .iter()
-        .filter(|problem| problem.status == Status::Absent);
+        .partition(|problem| problem.status == Status::Absent);
+    bad.retain(|problem| !own_line(&problem.what));
     if bad.is_empty() && batch.up {
-        let note = match absent.count() {
+        let note = match absent.len() {
             0 => String::new(),
             some => format!(" ({some} not offered by this kernel, see --metrics)"),
         };
         return Check::ok(name, format!("{what}{note}"));
     }
-    let all = if bad.is_empty() {
-        absent.collect()
-    } else {
-        bad
-    };
-    let forbidden = all
-        .iter()
-        .any(|problem| problem.status == Status::Forbidden);
-    let lines: Vec<&str> = all
-        .iter()
-        .map(|problem| problem.what.as_str())
-        .take(3)
-        .collect();
-    let remedy = if forbidden {
+    let all = if bad.is_empty() { absent } else { bad };
+    let first = all.iter().take(3).map(|problem| problem.what.as_str());
+    let lines: Vec<&str> = first.collect();
+    let remedy = if is_forbidden(all) {
         as_owner(owner)
     } else {
         AGAIN.to_owned()

@@ -1,19 +1,18 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::pollers::{GRACE, MOST_TIMEOUT, target_lookup, wait_for, words};
+use super::pollers::{MOST_TIMEOUT, stage, target_lookup, wait_for, words};
 use super::report::Check;
 use super::rights::ProcessInspection;
-use faultline_agave::identify::HEALTH_DISTANCE;
-use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config, MIN_INTERVAL};
 use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stage;
 use faultline_sources::admin::AdminFacts;
 use faultline_sources::distance::Witnesses;
 use faultline_sources::{rpc, votes};
+
+use faultline_agave::identify::HEALTH_DISTANCE;
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,14 +43,12 @@ pub(super) async fn check(
     let endpoint = rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
-    let mut stage = Stage::new("once", &Handle::current());
+    let mut stage = stage();
     stage.task("votes", |stop| poller.run(stop));
-    let whole = wait_for(PATIENCE, || {
+    let whole = wait_for(stage, PATIENCE, || {
         handle.standing().filter(|standing| standing.is_whole)
-    })
-    .await;
-    stage.end(GRACE).await;
-    let standing = whole.or_else(|| handle.standing());
+    });
+    let standing = whole.await.or_else(|| handle.standing());
     match standing {
         Some(standing) => found(&standing, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(

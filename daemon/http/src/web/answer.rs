@@ -25,6 +25,8 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
+const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\"");
 /// Allows only the page's own style: no script and no external content, even after an injection.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -158,13 +160,9 @@ impl Site {
                 "Nothing is recorded; start faultlined with --record.",
             );
         };
-        let name = match mark::name(query) {
-            Ok(name) => name,
-            Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
-        };
-        let kind = match mark::kind(query) {
-            Ok(kind) => kind,
-            Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
+        let (name, kind) = match (mark::name(query), mark::kind(query)) {
+            (Ok(name), Ok(kind)) => (name, kind),
+            (Err(why), _) | (_, Err(why)) => return sentence(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
         if !self.marks.lock().allows(now.uptime) {
@@ -204,20 +202,13 @@ impl Site {
                 );
             }
         };
-        let mut answer = whole(
-            StatusCode::OK,
-            HeaderValue::from_static(dialect.content_type()),
-            page,
-        );
-        let headers = answer.headers_mut();
-        headers.insert(
-            header::VARY,
-            HeaderValue::from_static("Accept, Accept-Encoding"),
-        );
-        if compressed {
-            headers.insert(header::CONTENT_ENCODING, GZIP);
+        let kind = HeaderValue::from_static(dialect.content_type());
+        let answer = whole(StatusCode::OK, kind, page);
+        let answer = with(answer, header::VARY, VARY);
+        match compressed {
+            true => with(answer, header::CONTENT_ENCODING, GZIP),
+            false => answer,
         }
-        answer
     }
 
     fn healthz(&self) -> Response<Body> {
@@ -232,8 +223,7 @@ impl Site {
 
     fn stale(&self) -> Option<String> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
-        let health = health(newest, self.state.clock.now(), self.state.interval);
-        health.err().map(|stale| stale.to_string())
+        health(newest, self.state.clock.now(), self.state.interval).err()
     }
 
     /// That of the newest tick; `None` before the first.
@@ -278,11 +268,8 @@ impl Site {
             plots: self.state.history.series(),
             info: &self.state.page,
         };
-        let mut answer = whole(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
-        answer
-            .headers_mut()
-            .insert(header::CONTENT_SECURITY_POLICY, POLICY);
-        answer
+        let answer = whole(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
+        with(answer, header::CONTENT_SECURITY_POLICY, POLICY)
     }
 }
 
@@ -307,11 +294,8 @@ fn refused(request: &Request<()>) -> Option<Response<Body>> {
 }
 
 fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
-    let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, text);
-    answer
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allowed));
-    answer
+    let answer = sentence(StatusCode::METHOD_NOT_ALLOWED, text);
+    with(answer, header::ALLOW, HeaderValue::from_static(allowed))
 }
 
 /// Joins repeated headers into one list; `None` if missing or not ASCII.
@@ -325,26 +309,19 @@ fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 fn unauthorized() -> Response<Body> {
-    let mut answer = sentence(
+    let answer = sentence(
         StatusCode::UNAUTHORIZED,
         "User and password are needed, and these are not right.",
     );
-    answer.headers_mut().insert(
-        header::WWW_AUTHENTICATE,
-        HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\""),
-    );
-    answer
+    with(answer, header::WWW_AUTHENTICATE, BASIC)
 }
 
 /// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
-    let mut answer = sentence(StatusCode::TOO_MANY_REQUESTS, text);
-    answer
-        .headers_mut()
-        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    answer
+    let answer = sentence(StatusCode::TOO_MANY_REQUESTS, text);
+    with(answer, header::RETRY_AFTER, HeaderValue::from(seconds))
 }
 
 fn sentence(status: StatusCode, text: impl Into<String>) -> Response<Body> {
@@ -356,6 +333,10 @@ fn sentence(status: StatusCode, text: impl Into<String>) -> Response<Body> {
 fn whole(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    with(answer, header::CONTENT_TYPE, kind)
+}
+
+fn with(mut answer: Response<Body>, name: HeaderName, value: HeaderValue) -> Response<Body> {
+    answer.headers_mut().insert(name, value);
     answer
 }

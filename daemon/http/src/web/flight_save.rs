@@ -1,16 +1,13 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
-use faultline_core::rate_limit::RateLimit;
+use super::request_checks::{query_text, query_values};
 use faultline_recorder::flight;
-use faultline_text::is_unfit;
+use faultline_core::rate_limit::RateLimit;
 use hyper::StatusCode;
 use parking_lot::Mutex;
-use percent_encoding::percent_decode_str;
 use std::time::Duration;
 
 pub(super) const PATH: &str = "/flight/save";
-
-const LONGEST: usize = 200;
 
 /// Timeout of the save, below the connection's response timeout.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -64,28 +61,13 @@ pub(super) async fn save(
 
 /// Empty without a reason.
 fn reason(query: Option<&str>) -> Result<String, String> {
-    let mut pairs = query
-        .unwrap_or_default()
-        .split('&')
-        .filter_map(|pair| pair.split_once('='));
-    let Some((_, value)) = pairs.find(|(key, _)| *key == "reason") else {
-        return Ok(String::new());
-    };
-    let plus = value.replace('+', " ");
-    let reason = percent_decode_str(&plus)
-        .decode_utf8()
-        .map_err(|_| "The reason is no UTF-8.".to_owned())?;
-    match reason.trim() {
-        reason if reason.len() > LONGEST => {
-            Err(format!("The reason is longer than {LONGEST} bytes."))
-        }
-        reason if reason.contains(is_unfit) => Err("The reason has control characters.".to_owned()),
-        reason => Ok(reason.to_owned()),
-    }
+    let value = query_values(query, "reason").next().unwrap_or_default();
+    query_text(value, "The reason")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::request_checks::LONGEST_TEXT;
     use super::*;
 
     #[test]
@@ -98,7 +80,7 @@ mod tests {
         ] {
             assert_eq!(reason(query).as_deref(), Ok(expected));
         }
-        let long = format!("reason={}", "a".repeat(LONGEST + 1));
+        let long = format!("reason={}", "a".repeat(LONGEST_TEXT + 1));
         for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(reason(Some(query)).unwrap_err().ends_with('.'), "{query}");
         }

@@ -1,22 +1,11 @@
 //! `POST /mark?name=NAME[&kind=KIND]`: marks a moment in the recording.
 
-use faultline_text::is_unfit;
-use percent_encoding::percent_decode_str;
-
-const LONGEST: usize = 200;
+use super::request_checks::{query_text, query_values};
 
 const LONGEST_KIND: usize = 32;
 
 pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
-    let pairs = query
-        .unwrap_or_default()
-        .split('&')
-        .filter_map(|pair| pair.split_once('='));
-    match pairs
-        .filter(|(key, _)| *key == "kind")
-        .map(|(_, kind)| kind)
-        .collect::<Vec<_>>()[..]
-    {
+    match query_values(query, "kind").collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [kind] if is_kind(kind) => Ok(Some(kind)),
         _ => Err(format!(
@@ -32,32 +21,20 @@ fn is_kind(kind: &str) -> bool {
 
 pub(super) fn name(query: Option<&str>) -> Result<String, String> {
     let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
-    let pairs = query.unwrap_or_default().split('&');
-    let mut named = pairs
-        .filter_map(|pair| pair.split_once('='))
-        .filter(|(key, _)| *key == "name");
-    let (_, value) = named.next().ok_or_else(wanted)?;
-    if named.next().is_some() {
+    let mut names = query_values(query, "name");
+    let value = names.next().ok_or_else(wanted)?;
+    if names.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
-    let plus = value.replace('+', " ");
-    let name = percent_decode_str(&plus)
-        .decode_utf8()
-        .map_err(|_| "The mark's name is no UTF-8.".to_owned())?;
-    match name.trim() {
-        "" => Err(wanted()),
-        name if name.len() > LONGEST => {
-            Err(format!("The mark's name is longer than {LONGEST} bytes."))
-        }
-        name if name.contains(is_unfit) => {
-            Err("The mark's name has control characters.".to_owned())
-        }
-        name => Ok(name.to_owned()),
-    }
+    let name = query_text(value, "The mark's name")?;
+    Some(name)
+        .filter(|name| !name.is_empty())
+        .ok_or_else(wanted)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::request_checks::LONGEST_TEXT;
     use super::*;
 
     #[test]
@@ -92,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_missing_or_unfit_is_refused_with_what_to_do() {
-        let long = format!("name={}", "a".repeat(LONGEST + 1));
+        let long = format!("name={}", "a".repeat(LONGEST_TEXT + 1));
         for query in [
             "",
             "name",

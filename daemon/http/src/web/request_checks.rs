@@ -3,11 +3,15 @@
 //! have. It can also send forms to any site, with the browser's stored passwords; the browser then
 //! names the page's origin.
 
+use faultline_text::is_unfit;
 use hyper::Request;
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
+use percent_encoding::percent_decode_str;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) const LONGEST_TEXT: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
@@ -80,6 +84,30 @@ impl AllowedHosts {
     }
 }
 
+pub(super) fn query_values<'q>(
+    query: Option<&'q str>,
+    key: &'static str,
+) -> impl Iterator<Item = &'q str> {
+    let pairs = query.unwrap_or_default().split('&');
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    pairs.filter(move |pair| pair.0 == key).map(|pair| pair.1)
+}
+
+/// A decoded value of a query; `what` names it in the error.
+pub(super) fn query_text(value: &str, what: &str) -> Result<String, String> {
+    let plus = value.replace('+', " ");
+    let text = percent_decode_str(&plus)
+        .decode_utf8()
+        .map_err(|_| format!("{what} is no UTF-8."))?;
+    match text.trim() {
+        text if text.len() > LONGEST_TEXT => {
+            Err(format!("{what} is longer than {LONGEST_TEXT} bytes."))
+        }
+        text if text.contains(is_unfit) => Err(format!("{what} has control characters.")),
+        text => Ok(text.to_owned()),
+    }
+}
+
 /// True if the browser's headers name another site.
 pub(super) fn is_foreign(request: &Request<()>) -> bool {
     let headers = request.headers();
@@ -96,24 +124,15 @@ pub(super) fn is_foreign(request: &Request<()>) -> bool {
 
 /// True if an origin matches the request's host. Ignores the scheme: TLS may end at a proxy.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (
-        hosts.next().and_then(|host| host.to_str().ok()),
-        hosts.next(),
-    ) else {
+    let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str());
+    let (Some(Ok(host)), None) = (hosts.next(), hosts.next()) else {
         return false;
     };
     [("http://", ":80"), ("https://", ":443")]
         .into_iter()
         .any(|(scheme, port)| {
-            let same = |origin: &str| {
-                let (origin, host) = (
-                    origin.strip_suffix(port).unwrap_or(origin),
-                    host.strip_suffix(port).unwrap_or(host),
-                );
-                origin.eq_ignore_ascii_case(host)
-            };
-            origin.strip_prefix(scheme).is_some_and(same)
+            let name = |host: &str| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
+            origin.strip_prefix(scheme).map(name) == Some(name(host))
         })
 }
 

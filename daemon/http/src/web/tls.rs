@@ -92,26 +92,26 @@ impl Acceptor {
         let mut loaded = self.loaded.lock();
         if loaded.versions == versions {
             loaded.error = None;
-        } else {
-            match self.files.load() {
-                Ok(config) => {
-                    tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
-                    *loaded = Loaded {
-                        config: Arc::new(config),
-                        versions,
-                        error: None,
-                    };
-                }
-                // Retried with each connection, and logged once.
-                Err(error) => {
-                    let error = error.to_string();
-                    if loaded.error.as_ref() != Some(&error) {
-                        tracing::error!(
-                            error,
-                            "cannot load the changed TLS files; the previous ones stay in use"
-                        );
-                        loaded.error = Some(error);
-                    }
+            return Arc::clone(&loaded.config);
+        }
+        match self.files.load() {
+            Ok(config) => {
+                tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
+                *loaded = Loaded {
+                    config: Arc::new(config),
+                    versions,
+                    error: None,
+                };
+            }
+            // Retried with each connection, and logged once.
+            Err(error) => {
+                let error = Some(error.to_string());
+                if loaded.error != error {
+                    tracing::error!(
+                        error,
+                        "cannot load the changed TLS files; the previous ones stay in use"
+                    );
+                    loaded.error = error;
                 }
             }
         }
@@ -206,14 +206,15 @@ impl TlsFiles {
     /// CA certificates, of which the library can use at least one.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
-        let unsupported: Option<Vec<_>> = certificates
+        let mut curves = certificates
             .iter()
-            .map(|certificate| key_kind::unsupported_curve(certificate))
-            .collect();
-        let Some(curves) = unsupported else {
+            .map(|certificate| key_kind::unsupported_curve(certificate));
+        let Some(Some(curve)) = curves
+            .next()
+            .filter(|_| curves.all(|curve| curve.is_some()))
+        else {
             return Ok(certificates);
         };
-        let curve = curves.first().copied().unwrap_or_default();
         Err(self.wrong(
             "client_ca_file",
             format!(
@@ -229,14 +230,9 @@ impl TlsFiles {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions)
             .map_err(|error| self.wrong("min_version", error))?;
-        let builder = match &self.clients {
-            ClientCertificates::NotRequested => builder.with_no_client_auth(),
-            ClientCertificates::IfGiven(ca) => {
-                builder.with_client_cert_verifier(self.verifier(ca, provider, false)?)
-            }
-            ClientCertificates::Required(ca) => {
-                builder.with_client_cert_verifier(self.verifier(ca, provider, true)?)
-            }
+        let builder = match self.clients.authorities() {
+            None => builder.with_no_client_auth(),
+            Some(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider)?),
         };
         let chain = self.certificates(&self.cert, "cert_file")?;
         let key = self.private_key()?;
@@ -258,7 +254,6 @@ impl TlsFiles {
         &self,
         ca: &Path,
         provider: Arc<rustls::crypto::CryptoProvider>,
-        required: bool,
     ) -> Result<Arc<dyn ClientCertVerifier>, WebError> {
         let mut roots = RootCertStore::empty();
         for certificate in self.client_authorities(ca)? {
@@ -267,10 +262,9 @@ impl TlsFiles {
             })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        let builder = if required {
-            builder
-        } else {
-            builder.allow_unauthenticated()
+        let builder = match self.clients {
+            ClientCertificates::Required(_) => builder,
+            _ => builder.allow_unauthenticated(),
         };
         builder
             .build()
@@ -284,13 +278,11 @@ impl TlsFiles {
     ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        match found {
-            Ok(certificates) if certificates.is_empty() => {
-                Err(self.not_pem(key, path, "certificate", &pem::Error::NoItemsFound))
-            }
-            Ok(certificates) => Ok(certificates),
-            Err(error) => Err(self.not_pem(key, path, "certificate", &error)),
-        }
+        let found = match found {
+            Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
+            found => found,
+        };
+        found.map_err(|error| self.not_pem(key, path, "certificate", &error))
     }
 
     fn not_pem(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {

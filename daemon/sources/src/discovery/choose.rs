@@ -1,8 +1,8 @@
 //! Selects one of several processes that look like validators.
 
-use super::process::{LiveProcess, has_validators_thread};
-use super::{SearchContext, Target, process};
-use faultline_kernel::ErrorKind;
+use super::process::has_validators_thread;
+use super::{Target, process};
+use faultline_kernel::{ErrorKind, HostRoot};
 use faultline_metrics::{Problem, Status};
 
 const MOST_NAMED: usize = 8;
@@ -26,48 +26,43 @@ pub(super) enum Choice {
 
 /// Prefers a running one: the others may be forks before their exec, or just starting.
 pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
-    let targets =
-        |candidates: Vec<Candidate>| candidates.into_iter().map(|one| one.target).collect();
-    let (mut running, mut others): (Vec<_>, Vec<_>) =
-        candidates.into_iter().partition(|one| one.running);
-    match (running.len(), others.len()) {
-        (1, _) => running
-            .pop()
-            .map_or(Choice::None, |one| Choice::Running(one.target)),
-        (0, 0) => Choice::None,
-        (0, 1) => others
-            .pop()
-            .map_or(Choice::None, |one| Choice::Lone(one.target)),
-        (0, _) => Choice::Several(targets(others)),
-        _ => Choice::Several(targets(running)),
+    let is_any_running = candidates.iter().any(|one| one.running);
+    let mut preferred: Vec<Target> = candidates
+        .into_iter()
+        .filter(|one| one.running == is_any_running)
+        .map(|one| one.target)
+        .collect();
+    if preferred.len() > 1 {
+        return Choice::Several(preferred);
+    }
+    match preferred.pop() {
+        Some(target) if is_any_running => Choice::Running(target),
+        Some(target) => Choice::Lone(target),
+        None => Choice::None,
     }
 }
 
 /// The validators among these processes. An unreadable process is a problem, unless it has just
 /// ended.
 pub(super) fn candidates(
-    context: &SearchContext<'_>,
+    root: &HostRoot,
     pids: &[u32],
     found_by: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
     for &pid in pids {
-        match process::inspect(context.root, pid, found_by) {
-            Ok(seen) if seen.is_validator() => found.push(candidate(context, seen)),
+        match process::inspect(root, pid, found_by) {
+            Ok(seen) if seen.is_validator() => found.push(Candidate {
+                running: has_validators_thread(root, pid),
+                target: seen.target,
+            }),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Gone => {}
             Err(error) => problems.push(process::problem(&error)),
         }
     }
     found
-}
-
-fn candidate(context: &SearchContext<'_>, seen: LiveProcess) -> Candidate {
-    Candidate {
-        running: has_validators_thread(context.root, seen.pid()),
-        target: seen.target,
-    }
 }
 
 pub(super) fn ambiguous(found: &[Target]) -> Problem {

@@ -1,8 +1,8 @@
 //! Finds the validator below a wrapper such as `timeout` or `runuser`, or a start script without
 //! `exec`.
 
+use super::Target;
 use super::choose::{Choice, candidates, choose};
-use super::{SearchContext, Target};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
@@ -89,10 +89,10 @@ impl Descendants {
     }
 
     /// The only validator among them; a running one is preferred.
-    pub(super) fn validator(&self, context: &SearchContext<'_>) -> Option<Target> {
+    pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
         let pids: Vec<u32> = self.below.iter().filter(named).map(|one| one.pid).collect();
-        match choose(candidates(context, &pids, DESCENDANT, &mut Vec::new())) {
+        match choose(candidates(root, &pids, DESCENDANT, &mut Vec::new())) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::Several(_) | Choice::None => None,
         }

@@ -80,23 +80,19 @@ pub(super) struct State {
 impl Following {
     pub(super) fn new(looking_for: String) -> Self {
         let none = Reason::ALL.map(|reason| (reason, 0));
-        let (searched_at, took, ended) = (None, Duration::ZERO, None);
-        let (restarts, ends) = (none, none);
-        let report = Report {
-            looking_for,
-            problems: Vec::new(),
-            restarts,
-            ends,
-            ended,
-            searched_at,
-            took,
-        };
-        let process = channel::Sender::new(None);
         let state = State {
             current: None,
-            process,
+            process: channel::Sender::new(None),
             oom_kills: OomKills::default(),
-            report,
+            report: Report {
+                looking_for,
+                problems: Vec::new(),
+                restarts: none,
+                ends: none,
+                ended: None,
+                searched_at: None,
+                took: Duration::ZERO,
+            },
         };
         Following(Arc::new(Shared {
             state: Mutex::new(state),
@@ -140,18 +136,14 @@ impl Following {
 
     /// Restarts and ends, with all three reasons from the start.
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let (restarts, ends) = {
-            let report = &self.state().report;
-            (report.restarts, report.ends)
-        };
+        let Report { restarts, ends, .. } = self.report();
         for (metric, counts) in [
             (&metrics::process::RESTARTS, restarts),
             (&metrics::process::ENDS, ends),
         ] {
-            out.extend(
-                counts
-                    .map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)),
-            );
+            for (reason, count) in counts {
+                out.push(Reading::counter(metric, [reason.name().into()], count));
+            }
         }
     }
 

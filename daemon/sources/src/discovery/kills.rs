@@ -2,16 +2,13 @@ use super::following::OomKills;
 use faultline_kernel::parse::{cgroup_events, vmstat};
 use faultline_kernel::{CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate};
 use faultline_metrics::Stamp;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The kernel counts a kill when it sends the signal. To free hundreds of GB, the process then
 /// takes many seconds to exit.
 const DYING: Duration = Duration::from_secs(60);
-/// The kernel writes at most seven lines of a short word and a number.
-const LONGEST_EVENTS: usize = 1024;
 
 /// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
 /// count includes other processes.
@@ -19,8 +16,6 @@ const LONGEST_EVENTS: usize = 1024;
 pub(super) struct Kills {
     process: ProcessId,
     events: Option<PathBuf>,
-    /// `events`, kept open so that a check is one read.
-    open_file: Option<File>,
     cgroup: Count,
     host: Count,
     rose: Option<Stamp>,
@@ -41,14 +36,12 @@ impl Count {
 
 impl Kills {
     pub(super) fn begin(root: &HostRoot, process: ProcessId, now: Stamp) -> Self {
-        let (cgroup, host) = Default::default();
         let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = Kills {
             process,
             events: memory.ok().as_ref().map(events),
-            open_file: None,
-            cgroup,
-            host,
+            cgroup: Count::default(),
+            host: Count::default(),
             rose: None,
         };
         kills.count(&OomKills::on_host(root), now);
@@ -61,7 +54,7 @@ impl Kills {
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
             if self.events.as_ref() != Some(&events) {
-                (self.cgroup, self.open_file) = (Count(found.oom_kills), None);
+                self.cgroup = Count(found.oom_kills);
                 self.events = Some(events);
             }
         }
@@ -82,24 +75,9 @@ impl Kills {
         self.rose.is_some_and(|rose| now.since(rose) <= DYING)
     }
 
-    fn in_cgroup(&mut self) -> Option<u64> {
-        let mut text = [0; LONGEST_EVENTS];
-        let open_file = self
-            .open_file
-            .as_ref()
-            .and_then(|file| file.read_at(&mut text, 0).ok());
-        let length = match open_file {
-            Some(length) => length,
-            // Not opened yet, or removed: another cgroup may have replaced it.
-            None => {
-                self.open_file = None;
-                let file = File::open(self.events.as_ref()?).ok()?;
-                let length = file.read_at(&mut text, 0).ok()?;
-                self.open_file = Some(file);
-                length
-            }
-        };
-        cgroup_events::parse(text.get(..length)?).ok()?.oom_kill
+    fn in_cgroup(&self) -> Option<u64> {
+        let text = std::fs::read(self.events.as_ref()?).ok()?;
+        cgroup_events::parse(&text).ok()?.oom_kill
     }
 }
 

@@ -115,7 +115,7 @@ impl ByLedger {
             (Vec::new(), vec![Problem::new(Status::Broken, words)])
         });
         problems.extend(found);
-        let found = candidates(context, &holders, "ledger.lock", problems);
+        let found = candidates(context.root, &holders, "ledger.lock", problems);
         match choose(self.found.of_the_same_user(context, found, problems)) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::None | Choice::Several(_) => None,
@@ -126,7 +126,7 @@ impl ByLedger {
         match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                let mut found = candidates(context, &named.pids, "scan", problems);
+                let mut found = candidates(context.root, &named.pids, "scan", problems);
                 found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
                 let found = self.found.of_the_same_user(context, found, problems);
                 choose(without_pretenders(context, found))

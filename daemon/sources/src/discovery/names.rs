@@ -4,7 +4,7 @@ use faultline_kernel::{Comm, HostRoot, ReadError};
 use faultline_metrics::{Problem, Status};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::io::Write;
+
 use std::os::fd::OwnedFd;
 
 /// Kernel worker names have at most 63 bytes; program names 15.
@@ -66,18 +66,8 @@ pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Na
 }
 
 fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
-    let mut path = [0; 24];
-    let available = path.len();
-    let mut rest = &mut path[..];
-    // Ten digits and the name always fit.
-    let length = write!(rest, "{pid}/comm").map_or(0, |()| available - rest.len());
-    let path = path.get(..length).unwrap_or_default();
-    let file = rustix::fs::openat(
-        procfs,
-        path,
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(procfs, format!("{pid}/comm"), flags, Mode::empty())?;
     let mut name = [0; LONGEST];
     let length = rustix::io::read(&file, &mut name)?;
     let name = name.get(..length).unwrap_or_default();

@@ -45,11 +45,8 @@ impl PreviousUsers {
     ) -> Vec<Candidate> {
         let before = context.before.map(|before| before.process);
         let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
-        self.followed = self
-            .found
-            .filter(is_before)
-            .or(self.followed)
-            .filter(is_before);
+        let known = [self.found, self.followed].into_iter().flatten();
+        self.followed = { known }.find(is_before);
         let Some((_, user_before)) = self.followed else {
             return all;
         };

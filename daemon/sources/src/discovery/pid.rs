@@ -40,7 +40,7 @@ impl ByPid {
         }
         let (pid, comm) = (self.pid, &seen.target.comm);
         if self.given == Some(seen.target.process) {
-            let found = || Descendants::of(context.root, pid)?.validator(context);
+            let found = || Descendants::of(context.root, pid)?.validator(context.root);
             if self.with_descendants
                 && let Some(validator) = found()
             {

@@ -21,7 +21,7 @@ impl Scan {
         let all = match named_like_a_validator(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
-                candidates(context, &named.pids, "scan", &mut problems)
+                candidates(context.root, &named.pids, "scan", &mut problems)
             }
             Err(error) => return Err(vec![process::problem(&error)]),
         };

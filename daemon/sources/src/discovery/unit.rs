@@ -49,33 +49,15 @@ impl ByUnit {
     }
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
-        let mut problems = Vec::new();
-        self.find_folder(context);
-        let mut pids = self
-            .folder
-            .as_ref()
-            .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
-            .unwrap_or_default();
-        let mut choice = choose(candidates(context, &pids, "unit", &mut problems));
+        let (mut pids, mut choice, mut problems) = self.choose(context.root);
         if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(context) {
-            problems.clear();
-            self.find_folder(context);
-            pids = self
-                .folder
-                .as_ref()
-                .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
-                .unwrap_or_default();
-            choice = choose(candidates(context, &pids, "unit", &mut problems));
+            (pids, choice, problems) = self.choose(context.root);
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
             Choice::Several(found) => {
-                let is_one = |main: &u32| found.iter().any(|one| one.process.pid == *main);
-                let main = self
-                    .shown
-                    .as_ref()
-                    .and_then(|shown| shown.main_pid)
-                    .filter(is_one);
+                let main = self.shown.as_ref().and_then(|shown| shown.main_pid);
+                let main = main.filter(|main| found.iter().any(|one| one.process.pid == *main));
                 match main.map(|main| process::inspect(context.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
                     _ => problems.push(ambiguous(&found)),
@@ -87,6 +69,16 @@ impl ByUnit {
             )),
         }
         Err(problems)
+    }
+
+    /// The processes of the unit, the validator among them, and what could not be read.
+    fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
+        self.find_folder(root);
+        let pids = self.folder.as_ref();
+        let pids = pids.map_or_else(Vec::new, |folder| processes(folder, DEPTH_BELOW_UNIT));
+        let mut problems = Vec::new();
+        let choice = choose(candidates(root, &pids, "unit", &mut problems));
+        (pids, choice, problems)
     }
 
     fn not_found(&self, root: &HostRoot, pids: &[u32]) -> String {
@@ -112,30 +104,20 @@ impl ByUnit {
     }
 
     /// The cached folder, the one from systemd, or the one with the unit's name.
-    fn find_folder(&mut self, context: &SearchContext<'_>) {
-        let cgroup = &context.root.cgroup;
+    fn find_folder(&mut self, root: &HostRoot) {
+        let cgroup = &root.cgroup;
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
             return;
         }
         // The v2 hierarchy of a hybrid host, the v1 hierarchy of systemd, the only hierarchy.
-        let tops = || {
-            [
-                cgroup.join("unified"),
-                cgroup.join("systemd"),
-                cgroup.clone(),
-            ]
-            .into_iter()
-        };
-        let shown = self
-            .shown
-            .as_ref()
-            .and_then(|shown| inner(shown.control_group.as_ref()?));
+        let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
+        let shown = self.shown.as_ref();
+        let shown = shown.and_then(|shown| inner(shown.control_group.as_ref()?));
         let named = shown.and_then(|path| {
-            tops()
-                .map(|top| top.join(&path))
-                .find(|folder| folder.is_dir())
+            let mut folders = tops.iter().map(|top| top.join(&path));
+            folders.find(|folder| folder.is_dir())
         });
-        self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
+        self.folder = named.or_else(|| tops.into_iter().find_map(|top| search(top, &self.name)));
     }
 
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
@@ -143,7 +125,7 @@ impl ByUnit {
     fn ask(&mut self, context: &SearchContext<'_>) -> bool {
         let lately = self
             .requested_at
-            .is_some_and(|requested_at| context.now.since(requested_at) < ASK_EVERY);
+            .is_some_and(|at| context.now.since(at) < ASK_EVERY);
         if !context.own_procfs || lately {
             return false;
         }
