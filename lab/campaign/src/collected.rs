@@ -285,16 +285,9 @@ const UNKNOWN: &str = "not known";
 
 /// From the recording, else from the experiment.
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
-    let planned = || {
-        experiment
-            .standing
-            .begun
-            .as_ref()
-            .map_or(0, |begun| begun.unix_ns)
-    };
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)
-        .unwrap_or_else(planned)
+        .unwrap_or(experiment.standing.began_unix_ns)
 }
 
 fn validity(validity: &Validity) -> &'static str {

@@ -46,6 +46,16 @@ pub struct Plan {
     pub search: Option<Search>,
 }
 
+impl Plan {
+    pub fn arm(&self, name: &str) -> Option<&Arm> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     /// First headroom, in bytes.

@@ -24,8 +24,7 @@ pub struct SpaceNeed {
 
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
-    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64
-        * u64::from(plan.replicates);
+    let runs = plan.runs() as u64;
     let hourly = RECORDED_HOURLY as f64
         / plan
             .recorder

@@ -1,4 +1,4 @@
-use super::{Entry, Line};
+use super::Line;
 use anyhow::Context;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
@@ -124,10 +124,4 @@ pub(crate) fn is_full(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(of_io)
         .any(|kind| full.contains(&kind))
-}
-
-impl Line {
-    pub fn new(unix_ns: i64, entry: Entry) -> Self {
-        Line { unix_ns, entry }
-    }
 }

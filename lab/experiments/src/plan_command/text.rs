@@ -114,12 +114,12 @@ fn schedule(outlook: &Outlook) -> String {
             } else {
                 String::new()
             };
-            let arm = if run.second {
-                format!("{} (second)", run.arm)
-            } else {
-                run.arm.clone()
-            };
-            let mut row = vec![number, run.run.to_string(), arm, run.replicate.to_string()];
+            let mut row = vec![
+                number,
+                run.run.to_string(),
+                run.arm_name("second"),
+                run.replicate.to_string(),
+            ];
             row.extend(lanes.then(|| run.lane.clone()));
             rows.push(row);
         }

@@ -19,20 +19,15 @@ pub(crate) struct Tally<'e> {
 pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
     let standing = &experiment.standing;
     let of = |arm: &'e str| {
-        let scheduled = || {
-            standing
-                .turns
-                .iter()
-                .flat_map(|turn| &turn.runs)
-                .filter(|run| run.arm == arm)
-        };
-        let attempts = || standing.attempts.values().flatten();
+        let scheduled = || standing.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
         Tally {
             arm,
             planned: scheduled().count(),
-            begun: scheduled()
-                .any(|run| attempts().any(|attempt| attempt.runs.contains_key(&run.run))),
+            begun: scheduled().any(|(turn, run)| {
+                let mut attempts = standing.attempts_of(turn).iter();
+                attempts.any(|attempt| attempt.runs.contains_key(&run.run))
+            }),
             ends: runs()
                 .filter(|one| !invalid(one))
                 .map(|one| &one.ending.outcome)
@@ -52,9 +47,14 @@ pub(crate) fn invalid(one: &Counted<'_>) -> bool {
     matches!(one.ending.validity, Validity::Invalid(_))
 }
 
+/// Runs that count, and all runs.
+pub(crate) fn progress(tallies: &[Tally<'_>]) -> (usize, usize) {
+    let planned = tallies.iter().map(|tally| tally.planned).sum();
+    (tallies.iter().map(Tally::counted).sum(), planned)
+}
+
 pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
-    let planned: usize = tallies.iter().map(|tally| tally.planned).sum();
-    let there: usize = tallies.iter().map(Tally::counted).sum();
+    let (there, planned) = progress(tallies);
     (there < planned).then(|| format!("Not finished: {there} of {} count so far.", runs(planned)))
 }
 
@@ -187,7 +187,7 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
 }
 
 impl Tally<'_> {
-    fn counted(&self) -> usize {
+    pub(super) fn counted(&self) -> usize {
         self.ends.len() + self.left_out
     }
 }

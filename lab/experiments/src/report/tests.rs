@@ -1,7 +1,7 @@
 use super::*;
-use crate::journal::{Entry, Line, Step};
-use crate::outcome::Outcome;
-use crate::schedule::Turn;
+use crate::journal::{Entry, Line, Planned, Step};
+use crate::outcome::{Ending, Outcome};
+use crate::schedule::{Scheduled, Turn};
 use faultline_isolation::Evidence;
 use faultline_report::report::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
@@ -38,14 +38,14 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
             runs: vec![run],
         })
         .collect();
-    let planned = Entry::Planned {
+    let planned = Entry::Planned(Planned {
         name: "ram".to_owned(),
         plan: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
         turns,
-    };
+    });
     let lines: Vec<Line> = std::iter::once(planned)
         .chain([Entry::Runner {
             pid: 1,

@@ -84,14 +84,10 @@ impl Runner<'_> {
                 },
                 TurnError::Journal(_) => continue,
             };
-            let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
-            let notes = std::mem::take(&mut run.notes);
             let ending = Ending {
-                outcome,
-                validity,
-                evidence,
-                notes,
-                stopped_unix_ns: None,
+                evidence: after.unwrap_or_default(),
+                notes: std::mem::take(&mut run.notes),
+                ..Ending::new(outcome)
             };
             worse = worse.or(self.write_end(run, ending).err());
         }

@@ -3,7 +3,7 @@ use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::schedule::Scheduled;
 use anyhow::Context;
 use faultline_isolation::folders::Owner;
-use faultline_isolation::{CpuSet, Job, Launcher, Limits};
+use faultline_isolation::{CpuSet, Job, Launcher};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn job(
         user: plan.workload.user.clone(),
         folder: plan.workload.working_folder.clone(),
         output: run_folder.join(OUTPUT),
-        limits: limits(arm, lane),
+        limits: arm.limits(lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
         longest: longest(plan),
@@ -67,16 +67,6 @@ pub(super) fn gated(
     }
     command.push("--".into());
     Ok(command)
-}
-
-pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
-    Limits {
-        memory_max: arm.memory_max,
-        memory_high: arm.memory_high,
-        swap_max: arm.swap_max,
-        cpus: arm.cpus.clone().or_else(|| lane.cpus.clone()),
-        io: arm.io.clone(),
-    }
 }
 
 pub(super) fn environment(
@@ -162,22 +152,6 @@ fn longest(plan: &Plan) -> Option<Duration> {
         None => (before, stop.duration),
     };
     Some(before + length + stop.grace + SPARE)
-}
-
-pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, String)> {
-    let mut all = vec![
-        ("experiment", plan.name.clone()),
-        ("arm", run.arm.clone()),
-        ("run", run.replicate.to_string()),
-        ("turn", turn.to_string()),
-        ("lane", run.lane.clone()),
-    ];
-    if run.second {
-        all.push(("second", "1".to_owned()));
-    }
-    all.into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
 }
 
 #[cfg(test)]

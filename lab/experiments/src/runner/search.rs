@@ -8,6 +8,7 @@ use crate::journal::Entry;
 use crate::search::{Action, Line, Verdict};
 use crate::watch::StopReason;
 use anyhow::Context;
+use faultline_text::bytes;
 
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
@@ -55,9 +56,9 @@ impl Runner<'_> {
         let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
         for act in searching.machine.poll(&reading) {
             match act {
-                Action::Limit(bytes) => {
+                Action::Limit(limit) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
-                        searching.relimit(launched, bytes);
+                        searching.relimit(launched, limit);
                     }
                 }
                 Action::Line(line) => self.search_line(run, line)?,
@@ -126,55 +127,38 @@ pub(super) fn lift(run: &mut Running) {
 
 /// Name and kind. A void dwell has none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
-    let Line::Dwell {
-        headroom,
-        verdict,
-        evidence,
-        ..
-    } = line
-    else {
+    let Line::Dwell(dwell) = line else {
         return None;
     };
-    if evidence.seconds <= 0.0 {
+    if dwell.evidence.seconds <= 0.0 {
         return None;
     }
-    let (outcome, kind) = match (verdict, headroom) {
-        (Verdict::KeptUp, None) => ("kept up", "reference"),
-        (Verdict::KeptUp, Some(_)) => ("kept up", "kept_up"),
-        (Verdict::Failed, _) => ("failed", "failed"),
-        (Verdict::Void, _) => ("void", "void"),
+    let kind = match (dwell.verdict, dwell.headroom) {
+        (Verdict::KeptUp, None) => "reference",
+        (Verdict::KeptUp, Some(_)) => "kept_up",
+        (Verdict::Failed, _) => "failed",
+        (Verdict::Void, _) => "void",
     };
-    let size = headroom.map_or("no limit".to_owned(), |bytes| {
-        format!("headroom {}", faultline_text::bytes(bytes))
-    });
-    Some((format!("{size}: {outcome}"), kind))
+    let size = match dwell.headroom {
+        Some(headroom) => format!("headroom {}", bytes(headroom)),
+        None => "no limit".to_owned(),
+    };
+    Some((format!("{size}: {}", dwell.verdict.in_words()), kind))
 }
 
 fn in_words(line: &Line) -> String {
-    let size =
-        |headroom: Option<u64>| headroom.map_or("no limit".to_owned(), faultline_text::bytes);
     match line {
         Line::Limit { headroom, why } => match headroom {
-            Some(bytes) => format!("headroom {}, {why}", faultline_text::bytes(*bytes)),
+            Some(headroom) => format!("headroom {}, {why}", bytes(*headroom)),
             None => format!("limit lifted: {why}"),
         },
-        Line::Dwell {
-            headroom,
-            verdict,
-            evidence,
-            ..
-        } => {
-            let outcome = match verdict {
-                Verdict::KeptUp => "kept up",
-                Verdict::Failed => "failed",
-                Verdict::Void => "void",
-            };
-            let why = if evidence.why.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", evidence.why.join("; "))
-            };
-            format!("{}: {outcome}{why}", size(*headroom))
+        Line::Dwell(dwell) => {
+            let size = dwell.headroom.map_or("no limit".to_owned(), bytes);
+            let mut words = format!("{size}: {}", dwell.verdict.in_words());
+            if !dwell.evidence.why.is_empty() {
+                words += &format!(": {}", dwell.evidence.why.join("; "));
+            }
+            words
         }
     }
 }

@@ -107,7 +107,7 @@ impl Runner<'_> {
     }
 
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
-        let arm = self.plan.arms.iter().find(|arm| arm.name == scheduled.arm);
+        let arm = self.plan.arm(&scheduled.arm);
         let lane = self
             .plan
             .lanes
@@ -247,7 +247,7 @@ impl Runner<'_> {
             name: crate::folder::group(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
-            labels: job::labels(&self.plan, &run.scheduled, turn),
+            labels: run.scheduled.labels(&self.plan.name, turn),
             cache_entries: run.arm.cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,

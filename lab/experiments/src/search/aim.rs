@@ -6,6 +6,10 @@ pub(super) enum DwellPurpose {
 }
 
 impl DwellPurpose {
+    pub(super) fn confirms(self) -> bool {
+        matches!(self, DwellPurpose::Confirm { .. })
+    }
+
     /// In bytes; `None` without a limit.
     pub(super) fn headroom(self) -> Option<u64> {
         match self {

@@ -11,6 +11,16 @@ pub enum Verdict {
     Void,
 }
 
+impl Verdict {
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Verdict::KeptUp => "kept up",
+            Verdict::Failed => "failed",
+            Verdict::Void => "void",
+        }
+    }
+}
+
 /// Unread values are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {

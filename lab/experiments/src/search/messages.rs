@@ -60,15 +60,21 @@ pub enum Action {
 #[serde(rename_all = "snake_case", tag = "search")]
 pub enum Line {
     /// The limit follows unreclaimable memory with this headroom; `None` means no limit.
-    Limit { headroom: Option<u64>, why: String },
-    Dwell {
-        /// In bytes; `None` for a reference.
+    Limit {
         headroom: Option<u64>,
-        /// Whether it confirms an end of the interval, at double length.
-        confirms: bool,
-        verdict: Verdict,
-        evidence: Box<Evidence>,
+        why: String,
     },
+    Dwell(DwellResult),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DwellResult {
+    /// In bytes; `None` for a reference.
+    pub headroom: Option<u64>,
+    /// Whether it confirms an end of the interval, at double length.
+    pub confirms: bool,
+    pub verdict: Verdict,
+    pub evidence: Box<Evidence>,
 }
 
 impl Line {
@@ -83,11 +89,11 @@ impl Line {
             why: vec![why],
             ..Evidence::default()
         };
-        Line::Dwell {
+        Line::Dwell(DwellResult {
             headroom: Some(headroom),
             confirms: true,
             verdict: Verdict::Failed,
             evidence: Box::new(evidence),
-        }
+        })
     }
 }

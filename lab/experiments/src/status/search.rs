@@ -50,27 +50,20 @@ impl SearchStatus {
         for (line, unix_ns) in &searched.lines {
             match line {
                 Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
-                Line::Dwell {
-                    verdict: Verdict::Void,
-                    ..
-                } => dwells.void += 1,
-                Line::Dwell { headroom: None, .. } => dwells.references += 1,
-                Line::Dwell {
-                    headroom: Some(headroom),
-                    confirms,
-                    verdict,
-                    ..
-                } => {
-                    let kept_up = *verdict == Verdict::KeptUp;
-                    *(if kept_up {
-                        &mut dwells.kept_up
-                    } else {
-                        &mut dwells.failed
-                    }) += 1;
-                    match &mut staircase {
-                        Some(staircase) if *confirms => staircase.also(*headroom as f64, kept_up),
-                        Some(staircase) => staircase.take(*headroom as f64, kept_up),
-                        None => {}
+                Line::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
+                Line::Dwell(dwell) => {
+                    let kept_up = dwell.verdict == Verdict::KeptUp;
+                    match (dwell.headroom, kept_up) {
+                        (None, _) => dwells.references += 1,
+                        (Some(_), true) => dwells.kept_up += 1,
+                        (Some(_), false) => dwells.failed += 1,
+                    }
+                    if let (Some(headroom), Some(staircase)) = (dwell.headroom, &mut staircase) {
+                        if dwell.confirms {
+                            staircase.also(headroom as f64, kept_up);
+                        } else {
+                            staircase.take(headroom as f64, kept_up);
+                        }
                     }
                 }
             }
@@ -158,7 +151,7 @@ fn outcome(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::Evidence;
+    use crate::search::{DwellResult, Evidence};
 
     const GIB: u64 = 1 << 30;
 
@@ -175,12 +168,12 @@ mod tests {
     }
 
     fn dwell(headroom: Option<u64>, verdict: Verdict) -> Line {
-        Line::Dwell {
+        Line::Dwell(DwellResult {
             headroom,
             confirms: false,
             verdict,
             evidence: Box::new(Evidence::default()),
-        }
+        })
     }
 
     #[test]

@@ -1,7 +1,8 @@
 use super::*;
 use crate::journal::{self, Journal};
 use crate::outcome::{Outcome, Validity};
-use crate::search::{Answer, Confirmed, Evidence, Line as Searching, Memory, Verdict};
+use crate::search::{Answer, Confirmed, DwellResult, Evidence, Line as Searching, Memory, Verdict};
+use std::path::PathBuf;
 
 const GIB: u64 = 1 << 30;
 
@@ -16,11 +17,13 @@ fn lines_of_a_search() -> Vec<Searching> {
         why: vec!["it was 30 slots behind".to_owned()],
         ..Evidence::default()
     };
-    let dwell = |headroom, confirms, verdict| Searching::Dwell {
-        headroom,
-        confirms,
-        verdict,
-        evidence: Box::new(evidence.clone()),
+    let dwell = |headroom, confirms, verdict| {
+        Searching::Dwell(DwellResult {
+            headroom,
+            confirms,
+            verdict,
+            evidence: Box::new(evidence.clone()),
+        })
     };
     vec![
         dwell(None, false, Verdict::KeptUp),
@@ -63,6 +66,10 @@ fn answer() -> Answer {
     }
 }
 
+fn line(unix_ns: i64, entry: Entry) -> Line {
+    Line { unix_ns, entry }
+}
+
 fn planned() -> Entry {
     let run = Scheduled {
         run: 1,
@@ -71,7 +78,7 @@ fn planned() -> Entry {
         lane: "lane".to_owned(),
         second: false,
     };
-    Entry::Planned {
+    Entry::Planned(Planned {
         name: "ram".to_owned(),
         plan: String::new(),
         file: PathBuf::new(),
@@ -81,7 +88,7 @@ fn planned() -> Entry {
             number: 1,
             runs: vec![run],
         }],
-    }
+    })
 }
 
 fn ended(attempt: u32, outcome: Outcome) -> Entry {
@@ -145,7 +152,7 @@ fn whole() -> Vec<Line> {
     entries.push(ended(2, Outcome::Completed));
     (1..)
         .zip(entries)
-        .map(|(at, entry)| Line::new(at, entry))
+        .map(|(at, entry)| line(at, entry))
         .collect()
 }
 
@@ -213,7 +220,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(journal::FILE);
     std::fs::write(&path, old).unwrap();
-    let mut lines = vec![Line::new(0, planned())];
+    let mut lines = vec![line(0, planned())];
     lines.extend(journal::read(&path).unwrap());
     let standing = JournalState::of(&lines);
     assert!(standing.next().is_none());
@@ -226,7 +233,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
 #[test]
 fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
     let mut lines = whole();
-    let finished = Line::new(100, Entry::Finished);
+    let finished = line(100, Entry::Finished);
     lines.push(finished);
     let before = JournalState::of(&lines);
     assert!(before.finished && before.next().is_none());
@@ -236,7 +243,7 @@ fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
         attempt: 2,
         why: "its recording is damaged".to_owned(),
     };
-    let text = serde_json::to_string(&Line::new(101, void)).unwrap();
+    let text = serde_json::to_string(&line(101, void)).unwrap();
     lines.push(serde_json::from_str(&text).unwrap());
     let after = JournalState::of(&lines);
     assert!(!after.finished && after.counted().is_empty());

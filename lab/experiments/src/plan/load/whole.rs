@@ -51,8 +51,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
         }
     }
     workload_environment(plan, places.workload, m);
-    let runs =
-        (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
+    let runs = plan.runs();
     if runs > MOST_RUNS {
         m.push(
             None,

@@ -1,6 +1,6 @@
-use super::{Dwell, EPOCH, Search};
+use super::{EPOCH, Search, is_reference};
 use crate::plan::Cluster;
-use crate::search::{Answer, Confirmed, ENDED, Outcome, Verdict};
+use crate::search::{Answer, Confirmed, DwellResult, ENDED, Outcome, Verdict};
 use faultline_text::{bytes, number};
 use std::time::Duration;
 
@@ -22,45 +22,39 @@ impl Search<'_> {
         let Some(answer) = &self.searched.answer else {
             return self.without_answer();
         };
-        match &answer.outcome {
-            Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
-            Outcome::Unconfirmed { low, high, .. } => format!(
-                "{} Not confirmed: {} were over before both ends of the range had been tried again.",
-                self.found(answer, *low, *high),
-                faultline_text::time(self.rules.most)
-            ),
+        let most = faultline_text::time(self.rules.most);
+        let words = match &answer.outcome {
+            Outcome::Found { low, high, .. } => return self.found(answer, *low, *high),
+            Outcome::Unconfirmed { low, high, .. } => {
+                let found = self.found(answer, *low, *high);
+                return format!(
+                    "{found} Not confirmed: {most} were over before both ends of the range had been tried again."
+                );
+            }
             Outcome::NeverFailed { lowest } => format!(
-                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.{}",
-                bytes(*lowest),
-                sentence(start(answer))
+                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.",
+                bytes(*lowest)
             ),
             Outcome::Noisy => {
-                format!(
-                    "Noisy: equal dwells ended too differently, so there is no size.{}",
-                    sentence(start(answer))
-                )
+                "Noisy: equal dwells ended too differently, so there is no size.".to_owned()
             }
             Outcome::AboveStart => format!(
-                "The first headroom, {}, was too small to keep up: the least is above it.{}",
-                bytes(self.rules.from),
-                sentence(start(answer))
+                "The first headroom, {}, was too small to keep up: the least is above it.",
+                bytes(self.rules.from)
             ),
             Outcome::OutOfTime => format!(
-                "Out of time: {} were over before the range was narrow enough, so there is no size.{}",
-                faultline_text::time(self.rules.most),
-                sentence(start(answer))
+                "Out of time: {most} were over before the range was narrow enough, so there is no size."
             ),
-            Outcome::Inconclusive { why } => {
-                format!(
-                    "Inconclusive: {why}. There is no size.{}",
-                    sentence(start(answer))
-                )
-            }
+            Outcome::Inconclusive { why } => format!("Inconclusive: {why}. There is no size."),
+        };
+        match start(answer) {
+            Some(start) => format!("{words} Its {start}."),
+            None => words,
         }
     }
 
     fn without_answer(&self) -> String {
-        let ended = |dwell: &Dwell<'_>| dwell.evidence.why.iter().any(|why| why == ENDED);
+        let ended = |dwell: &&DwellResult| dwell.evidence.why.iter().any(|why| why == ENDED);
         match self
             .dwells()
             .last()
@@ -101,7 +95,7 @@ impl Search<'_> {
             (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        text.extend(start(answer));
+        text.extend(start(answer).map(|start| format!("its {start}")));
         format!("{}.", text.join("; "))
     }
 
@@ -138,7 +132,7 @@ impl Search<'_> {
 
     fn confirmed(&self, ends: &Confirmed) -> String {
         let untried = |end: u64| {
-            let of = |dwell: &Dwell<'_>| {
+            let of = |dwell: &&DwellResult| {
                 dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0
             };
             u32::try_from(self.dwells().filter(of).count()).unwrap_or(u32::MAX)
@@ -175,7 +169,7 @@ impl Search<'_> {
     }
 
     fn failures(&self, high: u64) -> String {
-        let enough = |dwell: &Dwell<'_>| {
+        let enough = |dwell: &&DwellResult| {
             dwell
                 .headroom
                 .is_some_and(|headroom| headroom >= high / 4096 * 4096)
@@ -234,7 +228,7 @@ impl Search<'_> {
 
     fn of_time(&self) -> String {
         let (mut under, mut void) = (0_usize, 0_usize);
-        let references = self.dwells().filter(Dwell::is_reference).count();
+        let references = self.dwells().filter(|dwell| is_reference(dwell)).count();
         for dwell in self.dwells() {
             void += usize::from(dwell.verdict == Verdict::Void);
             let tried = dwell.evidence.seconds > 0.0;
@@ -288,17 +282,7 @@ fn cut_off(times: usize) -> Option<String> {
 }
 
 fn start(answer: &Answer) -> Option<String> {
-    (answer.start > 0).then(|| format!("its start alone needs {}", size(answer.start)))
-}
-
-fn sentence(words: Option<String>) -> String {
-    let Some(words) = words else {
-        return String::new();
-    };
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| {
-        format!(" {}{}.", first.to_uppercase(), letters.as_str())
-    })
+    (answer.start > 0).then(|| format!("start alone needs {}", size(answer.start)))
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
