@@ -3,8 +3,9 @@ use crate::programs::{ResolvedProgram, sha256};
 use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
-use anyhow::{Context as _, ensure};
-use faultline_experiments::command::{VoidRun, void};
+use anyhow::ensure;
+use faultline_common::files::AtPath;
+use faultline_experiments::command::void;
 use faultline_experiments::folder::OUTPUT;
 use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
 use faultline_experiments::report::{Counted, Experiment};
@@ -15,6 +16,7 @@ use faultline_report::report::cells::GIB;
 use faultline_report::report::releases;
 use faultline_report::run::Run;
 use faultline_text::clean;
+use itertools::Itertools;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -54,14 +56,12 @@ pub(crate) fn collected(
         all.extend(collect(campaign, round, one_experiment)?);
     }
     for program in [baseline, round.program] {
-        let folders = experiments
-            .iter()
-            .map(|one_experiment| one_experiment.plan.folder.display().to_string());
+        let mut folders = experiments.iter().map(|one| one.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
             "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
             program.file.display(),
-            folders.collect::<Vec<_>>().join(", ")
+            folders.join(", ")
         );
     }
     let damaged = all.iter().filter(|one| one.row.is_void());
@@ -94,20 +94,13 @@ fn void_runs(
     for one_experiment in experiments {
         let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
-        let runs = counted
-            .iter()
-            .filter(|one| is_void(replicate(one_experiment, one)));
-        let runs: Vec<VoidRun> = runs.map(void_run).collect();
+        let runs = counted.iter();
+        let runs: Vec<_> = runs
+            .filter(|one| is_void(replicate(one_experiment, one)))
+            .collect();
         void(&one_experiment.plan.folder, &runs, why)?;
     }
     Ok(())
-}
-
-pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
-    VoidRun {
-        run: one.scheduled.run,
-        attempt: one.attempt,
-    }
 }
 
 fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
@@ -164,8 +157,7 @@ fn collect(
     let experiment = Experiment::read(&one_experiment.plan.folder)?;
     let report = page::report_name(&one_experiment.name, round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
-    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
-        .with_context(|| out.display().to_string())?;
+    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&experiment.report()?.0, &out, true)?;
     let counted = experiment.counted();
     ensure!(
@@ -316,10 +308,10 @@ fn machine(run: &Run) -> String {
         fact("Threads").map(|threads| format!("{threads} threads")),
         memory,
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts = parts.into_iter().flatten().join(", ");
     if parts.is_empty() {
         UNKNOWN.to_owned()
     } else {
-        parts.join(", ")
+        parts
     }
 }

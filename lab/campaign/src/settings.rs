@@ -1,7 +1,9 @@
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
+use faultline_common::files::AtPath;
 use faultline_experiments::folder::digest;
 use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
+use itertools::Itertools;
 use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -53,7 +55,7 @@ pub(crate) struct Watch {
 
 impl Campaign {
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
-        let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
+        let folder = std::path::absolute(folder).at(folder)?;
         let file = folder.join(FILE);
         let content = std::fs::read_to_string(&file).with_context(|| {
             format!("{}: a campaign is a folder with this file", file.display())
@@ -66,21 +68,14 @@ impl Campaign {
         let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
             bail!(all(&mistakes))
         };
-        campaign.plan_text = std::fs::read_to_string(&campaign.plan)
-            .with_context(|| campaign.plan.display().to_string())?;
+        campaign.plan_text = std::fs::read_to_string(&campaign.plan).at(&campaign.plan)?;
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
 }
 
 pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
-    UsageError(
-        mistakes
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n"),
-    )
+    UsageError(mistakes.iter().join("\n"))
 }
 
 fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {

@@ -26,9 +26,9 @@ pub use poh::recorder_cpus;
 pub use tools::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// [`Severity::Ignore`] is a remark.
     pub severity: Severity,
@@ -123,14 +123,8 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 /// Arms that differ only in their names.
 fn duplicate_arms(plan: &Plan, found: &mut Findings) {
-    let names = |text: &String| text.contains("{arm}");
-    let workload = &plan.workload;
-    if workload
-        .command
-        .iter()
-        .chain(workload.environment.values())
-        .any(names)
-    {
+    let texts = plan.workload.texts();
+    if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }
     let bare = |arm: &Arm| Arm {

@@ -5,7 +5,7 @@ mod stop;
 mod void;
 
 pub use launcher::{facts, launcher};
-pub use void::{VoidRun, void};
+pub use void::void;
 
 use super::begun::{begun, find};
 use super::folder::Folder;
@@ -18,14 +18,14 @@ use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, R
 use crate::plan::Plan;
 use anyhow::{Context, bail};
 use faultline_common::clock;
-use faultline_common::files::TempFile;
+use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
 use faultline_isolation::folders::{self, Init, Purpose};
 use faultline_kernel::HostRoot;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -46,9 +46,6 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
 }
 
 fn init(args: &InitArgs) -> anyhow::Result<u8> {
-    let now = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
     for folder in &args.folders {
         let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
@@ -58,7 +55,7 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
             )?),
             false => None,
         };
-        let words = match folders::init(folder, now)? {
+        let words = match folders::init(folder, clock::since_1970())? {
             Init::Made => "made, and marked",
             Init::Marked => "marked",
             Init::Already => "was marked before",
@@ -78,7 +75,7 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
 
 fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
-    std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
+    std::fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
     remove_unlocked(&folder)?;
     let launcher = launcher(which)?;
@@ -118,7 +115,7 @@ fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
             "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
         );
     }
-    std::fs::remove_file(&path).with_context(|| path.display().to_string())
+    std::fs::remove_file(&path).at(&path)
 }
 
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -128,7 +125,7 @@ fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         part.file().sync_all()?;
         part.finish(path)
     };
-    write().with_context(|| path.display().to_string())
+    write().at(path)
 }
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
@@ -151,12 +148,7 @@ fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
         return Ok(Over::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let name = standing
-        .begun
-        .as_ref()
-        .map(|begun| begun.launcher.clone())
-        .unwrap_or_default();
-    let mut system = Real::new(launcher::named(&name)?)?;
+    let mut system = Real::new(launcher::begun_with(standing)?)?;
     Runner::resume(plan, &mut system)?.run()
 }
 
@@ -192,11 +184,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let name = standing
-        .begun
-        .map(|begun| begun.launcher)
-        .unwrap_or_default();
-    let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    let swept = launcher::begun_with(&standing)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));

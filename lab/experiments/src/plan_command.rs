@@ -13,17 +13,17 @@ use crate::args::PlanArgs;
 use faultline_common::args::UsageError;
 use faultline_common::output::json;
 use faultline_isolation::Limits;
+use itertools::Itertools;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 pub fn read(file: &Path) -> anyhow::Result<Plan> {
     plan::load(file).map_err(|mistakes| {
-        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        let head = match lines.len() {
+        let head = match mistakes.len() {
             1 => "the plan has a mistake".to_owned(),
             some => format!("the plan has {some} mistakes"),
         };
-        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
+        UsageError(format!("{head}:\n{}", mistakes.iter().join("\n"))).into()
     })
 }
 

@@ -16,12 +16,13 @@ use super::plan::{self, Kind, Plan};
 use super::replay;
 use super::search::Answer;
 use crate::args::ExperimentReportArgs;
-use anyhow::{Context as _, anyhow};
-use faultline_common::files::put;
+use anyhow::anyhow;
+use faultline_common::files::{AtPath, put};
 use faultline_report::render;
 use faultline_report::report::{self, DEFAULT, Options, SCALARS, model};
 use faultline_report::run::{self, Run};
 use faultline_text::clean;
+use itertools::Itertools;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,9 +77,10 @@ impl Experiment {
             .begun
             .as_ref()
             .map_or_else(|| folder.plan(), |begun| begun.file.clone());
-        let text = fs::read_to_string(folder.plan())
-            .with_context(|| folder.plan().display().to_string())?;
-        let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;
+        let copy = folder.plan();
+        let text = fs::read_to_string(&copy).at(&copy)?;
+        let plan = plan::parse(&text, &file)
+            .map_err(|mistakes| anyhow!("{}: {}", copy.display(), mistakes.iter().join("\n")))?;
         Ok(Experiment {
             folder,
             plan,
@@ -114,11 +116,8 @@ impl Experiment {
     fn options(&self) -> anyhow::Result<Options> {
         let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
         let primary = report::scalar(name).ok_or_else(|| {
-            let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-            anyhow!(
-                "primary = {name:?} in the plan's [report]: no such metric; there are {}",
-                known.join(", ")
-            )
+            let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
+            anyhow!("primary = {name:?} in the plan's [report]: no such metric; there are {known}")
         })?;
         let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
         Ok(Options {
@@ -195,11 +194,6 @@ impl Experiment {
         ));
         run
     }
-}
-
-fn all(path: &Path, mistakes: &[plan::ConfigError]) -> anyhow::Error {
-    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    anyhow!("{}: {}", path.display(), mistakes.join("\n"))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::outcome::{Ending, Outcome};
 use super::plan::Plan;
 use super::schedule::Turn;
 use super::targets::{self, Target};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use system::System;
@@ -212,11 +213,10 @@ fn gave_up(turn: &Turn, failed: u32, standing: &JournalState) -> String {
         Outcome::Failed { why } => Some(why.as_str()),
         _ => None,
     });
-    let runs: Vec<String> = turn
+    let mut runs = turn
         .runs
         .iter()
-        .map(|run| format!("{} ({})", run.run, run.arm))
-        .collect();
+        .map(|run| format!("{} ({})", run.run, run.arm));
     let times = if failed == 1 {
         "once".to_owned()
     } else {

@@ -17,7 +17,7 @@ use faultline_common::output::json;
 use faultline_record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
@@ -75,9 +75,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
     let holder = lock::holder(&folder.lock())?;
-    let now = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = clock::since_1970();
     let mut status = Status::of(&plan, &standing, &folder, holder, now);
     if let State::Running { pid: Some(pid) } = status.state
         && lock::is_suspended(pid)

@@ -8,17 +8,20 @@ use std::path::{Path, PathBuf};
 /// The arm's binary, the workload's, or the command's first word.
 pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
-    named.or_else(|| facts.programs.get(&first_word(plan, arm)?)?.clone().ok())
+    named.or_else(|| {
+        facts
+            .programs
+            .get(command_of(plan, arm).first()?)?
+            .clone()
+            .ok()
+    })
 }
 
-pub(super) fn first_word(plan: &Plan, arm: &Arm) -> Option<String> {
+/// Empty if it has placeholders without a value.
+pub(super) fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
-    expand(plan, arm, lane, Path::new("/"), 1)
-        .ok()?
-        .command
-        .first()
-        .cloned()
+    expand(plan, arm, lane, Path::new("/"), 1).map_or_else(|_| Vec::new(), |found| found.command)
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {

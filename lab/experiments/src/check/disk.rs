@@ -2,6 +2,7 @@ use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
 use faultline_record::recorder::DEFAULT_INTERVAL;
+use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,15 +94,12 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let Some(free) = needs.iter().find_map(|need| need.free) else {
             continue;
         };
-        let named: Vec<String> = needs
-            .iter()
-            .map(|need| need.folder.display().to_string())
-            .collect();
-        let (where_, have) = (named.join(", "), faultline_text::bytes(free));
+        let folders = needs.iter().map(|need| need.folder.display()).join(", ");
+        let have = faultline_text::bytes(free);
         if sure > free {
             found.refuse(
                 format!(
-                    "{where_}: {} are needed, and {have} are free",
+                    "{folders}: {} are needed, and {have} are free",
                     faultline_text::bytes(sure)
                 ),
                 "free space, or use other disks",
@@ -109,7 +107,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         } else if all > free {
             found.warn(
                 format!(
-                    "{where_}: roughly {} are needed, and {have} are free",
+                    "{folders}: roughly {} are needed, and {have} are free",
                     faultline_text::bytes(all)
                 ),
                 "free space, or use other disks; what a run clears beforehand counts as free",

@@ -236,14 +236,8 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
-        let folders = [
-            Some(&lane.ledger),
-            lane.accounts.as_ref(),
-            lane.snapshots.as_ref(),
-        ];
+        let folders = lane.folders();
         folders
-            .into_iter()
-            .flatten()
             .filter_map(|folder| facts.folders.get(folder)?.device)
             .collect()
     };

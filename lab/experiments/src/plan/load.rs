@@ -4,14 +4,15 @@ mod whole;
 mod workload;
 
 use super::{
-    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder,
-    ReportRules, Rule, Severity, Stop, Workload,
+    Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
+    Rule, Severity, Stop, Workload,
 };
 use faultline_isolation::CpuSet;
 use faultline_report::report::{SCALARS, scalar};
 use faultline_settings::{
     ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
 };
+use itertools::Itertools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
@@ -181,18 +182,8 @@ fn empty() -> Plan {
         seed: 1,
         attempts: 3,
         workload: Workload {
-            kind: Kind::Validator,
-            command: Vec::new(),
-            user: None,
-            working_folder: None,
-            environment: Default::default(),
-            open_files: None,
-            binary: None,
             cache_variable: "AGAVE_PROGRAM_CACHE_ENTRIES".to_owned(),
-            cluster: None,
-            cluster_rpc: None,
-            entrypoints: Vec::new(),
-            known_validators: Vec::new(),
+            ..Workload::default()
         },
         begin: Begin::AsIs,
         page_cache: PageCache::DropFiles,
@@ -214,8 +205,8 @@ fn empty() -> Plan {
             leftovers: Severity::Refuse,
         },
         recorder: Recorder::default(),
-        arms: Vec::<Arm>::new(),
-        lanes: Vec::<Lane>::new(),
+        arms: Vec::new(),
+        lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
         search: None,
@@ -401,17 +392,11 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     top.table("concurrent", m, |t, m| {
         let twice = t.take("twice", m, |v| {
             let wanted = text(v)?;
-            let known = || {
-                arms.iter()
-                    .map(|name| format!("{name:?}"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
             let arm_index = arms.iter().position(|arm| *arm == wanted);
             arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
                 format!(
                     "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
-                    known()
+                    arms.iter().map(|name| format!("{name:?}")).join(", ")
                 )
             })
         });
@@ -437,11 +422,8 @@ fn metric(text: String) -> Result<String, String> {
     if scalar(&text).is_some() {
         return Ok(text);
     }
-    let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-    Err(format!(
-        "{text:?} is no metric; there are {}",
-        known.join(", ")
-    ))
+    let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
+    Err(format!("{text:?} is no metric; there are {known}"))
 }
 
 fn targets(file: PathBuf) -> Result<PathBuf, String> {

@@ -6,6 +6,7 @@ use crate::outcome::{Outcome, Validity};
 use faultline_report::report::ReportContext;
 use faultline_report::report::groups::by_key;
 use faultline_report::report::model::Caveat;
+use itertools::Itertools;
 
 const NAMED: usize = 8;
 const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
@@ -24,14 +25,14 @@ pub(crate) fn context<'e>(
         headline::tallies(experiment, counted),
         experiment.plan.workload.kind,
     );
-    let headlines: Vec<String> = search::headline(searches)
+    let headline = search::headline(searches)
         .into_iter()
         .chain(headline::ends(&tallies, kind))
-        .collect();
+        .join(" ");
     ReportContext {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
-        headline: (!headlines.is_empty()).then(|| headlines.join(" ")),
+        headline: Some(headline).filter(|text| !text.is_empty()),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, &tallies, counted, unread),
         sections: search::section(searches)
@@ -151,18 +152,9 @@ fn unfinished(experiment: &Experiment, tallies: &[Tally<'_>]) -> Option<Caveat> 
 }
 
 fn listed(runs: &[String]) -> String {
-    match runs.get(NAMED..) {
-        Some(more) if !more.is_empty() => {
-            format!(
-                "{} and {} more",
-                runs.iter()
-                    .take(NAMED)
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .join("; "),
-                more.len()
-            )
-        }
-        _ => runs.join("; "),
+    let named = runs.iter().take(NAMED).join("; ");
+    match runs.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }

@@ -1,8 +1,10 @@
 //! Sentences that hold at any time: also without runs, without kills, and before the end.
 
+use super::from_experiment::words;
 use super::{Counted, Experiment};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::Kind;
+use itertools::Itertools;
 
 const NAMED: usize = 12;
 
@@ -110,14 +112,13 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
         .map(|tally| tally.arm.to_owned());
     let without = sentence("Without a run that counts", &without.collect::<Vec<_>>());
     let left_out = sentence("Left out as invalid", &left_out);
-    let all: Vec<String> = early
-        .into_iter()
-        .chain(completed)
-        .chain(none)
-        .chain(left_out)
-        .chain(without)
-        .collect();
-    Some(all.join(" "))
+    let rest = [completed, none, left_out, without];
+    Some(
+        early
+            .into_iter()
+            .chain(rest.into_iter().flatten())
+            .join(" "),
+    )
 }
 
 fn sentence(what: &str, arms: &[String]) -> Option<String> {
@@ -163,16 +164,8 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
     if tally.ends.contains(&&Outcome::Completed) {
         return None;
     }
-    let mut how: Vec<String> = Vec::new();
-    for word in tally
-        .ends
-        .iter()
-        .map(|outcome| super::from_experiment::words(outcome, kind))
-    {
-        if !how.contains(&word) {
-            how.push(word);
-        }
-    }
+    let ends = tally.ends.iter();
+    let mut how = ends.map(|outcome| words(outcome, kind)).unique();
     let whole = if kind == Kind::Replay {
         "do all of its work"
     } else {

@@ -16,7 +16,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         folder.display().to_string()
     );
     let plan = plan::parse(&text, &folder.join("plan.toml"));
-    let plan = plan.unwrap_or_else(|mistakes| panic!("{}", all(Path::new("plan"), &mistakes)));
+    let plan = plan.unwrap();
     let run = |run, arm: &str, replicate| Scheduled {
         run,
         arm: arm.to_owned(),

@@ -10,6 +10,7 @@ use anyhow::Context;
 use faultline_isolation::Evidence;
 use faultline_record::recorder::DEFAULT_INTERVAL;
 use faultline_text::time;
+use itertools::Itertools;
 use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -129,8 +130,8 @@ impl Runner<'_> {
             if waited >= MOMENT && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
-                    .filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
-                let open = open.collect::<Vec<_>>().join(", ");
+                    .filter_map(|run| (!ended(run)).then_some(run.scheduled.run));
+                let open = { open }.join(", ");
                 let grace = time(self.plan.stop.grace);
                 self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"

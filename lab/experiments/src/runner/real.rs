@@ -21,8 +21,9 @@ use faultline_kernel::HostRoot;
 use faultline_record::recorder::progress;
 use faultline_recording::{Progress, Recording, TickRow};
 use faultline_text::{bytes, count};
+use itertools::Itertools;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const PIECE: Duration = Duration::from_millis(900);
 const NAMED: usize = 3;
@@ -49,12 +50,9 @@ impl Real {
 
 impl System for Real {
     fn now(&self) -> Now {
-        let since = clock::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
         Now {
             uptime: clock::uptime(),
-            unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            unix_ns: clock::unix_ns(),
         }
     }
 
@@ -232,15 +230,15 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
 }
 
 fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
-    let named: Vec<String> = all
+    let named = all
         .iter()
         .take(NAMED)
-        .map(|retained_names| format!("{} ({})", retained_names.path.display(), retained_names.why))
-        .collect();
+        .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
+        .join(", ");
     match (named.is_empty(), all.len().saturating_sub(NAMED)) {
         (true, _) => String::new(),
-        (false, 0) => format!("{what}{}", named.join(", ")),
-        (false, more) => format!("{what}{} and {more} more", named.join(", ")),
+        (false, 0) => format!("{what}{named}"),
+        (false, more) => format!("{what}{named} and {more} more"),
     }
 }
 

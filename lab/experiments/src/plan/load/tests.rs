@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::Cluster;
+use crate::plan::{Arm, Cluster};
 use faultline_isolation::CpuSet;
 use proptest::prelude::*;
 

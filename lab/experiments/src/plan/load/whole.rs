@@ -248,18 +248,8 @@ fn named_folders<'p>(plan: &'p Plan, places: &Places) -> Vec<NamedFolder<'p>> {
         all.push(("begin.from".to_owned(), from, None));
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
-        let folders = [
-            ("ledger", Some(&lane.ledger)),
-            ("accounts", lane.accounts.as_ref()),
-            ("snapshots", lane.snapshots.as_ref()),
-        ];
-        for (what, path) in folders {
-            let name = match plan.lanes.len() {
-                0 | 1 => what.to_owned(),
-                _ => format!("{what} of lane {:?}", lane.name),
-            };
-            all.extend(path.map(|path| (name, path.as_path(), *line)));
-        }
+        let folders = plan.folders_of(lane);
+        all.extend(folders.map(|(what, path)| (what, path, *line)));
     }
     all
 }

@@ -2,6 +2,7 @@ use super::{EPOCH, Search, is_reference};
 use crate::plan::Cluster;
 use crate::search::{Answer, Confirmed, DwellResult, ENDED, Outcome, Verdict};
 use faultline_text::{bytes, number};
+use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -9,12 +10,11 @@ const MIB: u64 = 1 << 20;
 const LARGE: u64 = 10 << 30;
 
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let text = searches.iter().map(|search| match search.only {
+    let mut text = searches.iter().map(|search| match search.only {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
     });
-    let text: Vec<String> = text.collect();
-    (!text.is_empty()).then(|| text.join(" "))
+    Some(text.join(" ")).filter(|text| !text.is_empty())
 }
 
 impl Search<'_> {
@@ -151,10 +151,10 @@ impl Search<'_> {
             }),
             (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
         ];
-        let tried: Vec<String> = tried.into_iter().flatten().collect();
+        let tried = tried.into_iter().flatten().join(", and ");
         let mut text = String::new();
         if !tried.is_empty() {
-            text = format!(" Tried again at double length, {}.", tried.join(", and "));
+            text = format!(" Tried again at double length, {tried}.");
         }
         for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
             if untried > 0 {
@@ -215,11 +215,11 @@ impl Search<'_> {
             }),
             Some(false) => {
                 let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), long(one.hours)));
-                let each: Vec<String> = each.collect();
+                let each = { each }.join(", ");
                 let enough = if each.is_empty() {
                     String::new()
                 } else {
-                    format!(" If it continues like this, with the upper end {} are enough.", each.join(", "))
+                    format!(" If it continues like this, with the upper end {} are enough.", each)
                 };
                 Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
             }

@@ -11,7 +11,7 @@ use faultline_recording::Recording;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Interval of reads of the recording, which is opened each time.
 const RECORDED: Duration = Duration::from_millis(500);
@@ -143,10 +143,8 @@ impl RunObserver {
 
 /// To the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
-    let since = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let ago = since.saturating_sub(Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0)));
+    let then = Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0));
+    let ago = clock::since_1970().saturating_sub(then);
     Replayed {
         at: at.saturating_sub(ago),
         us,

@@ -2,7 +2,8 @@ use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
 use crate::runner::system::{Order, Recorder};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
+use faultline_common::files::AtPath;
 use faultline_common::http;
 use faultline_common::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
@@ -81,7 +82,7 @@ impl Daemon {
         };
         let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
-        let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
+        let log = Log::on_disk(&output).at(&output)?;
         let addresses = Addresses {
             metrics: String::new(),
             ingest: None,
