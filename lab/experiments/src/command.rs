@@ -1,15 +1,12 @@
 mod changed;
 mod dry_run;
 mod launcher;
-mod stop;
-mod void;
 
 pub use launcher::{facts, launcher};
-pub use void::void;
 
 use super::begun::{begun, find};
 use super::folder::Folder;
-use super::journal::{self, JournalState};
+use super::journal::{self, Counted, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
@@ -22,6 +19,7 @@ use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
 use faultline_isolation::folders::{self, Init, Purpose};
 use faultline_kernel::HostRoot;
+use faultline_text::time;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Write;
 use std::path::Path;
@@ -29,6 +27,10 @@ use std::time::Duration;
 
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longer waits are reported.
+const MOMENT: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
@@ -180,7 +182,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
                 pid.as_raw_nonzero()
             ));
         }
-        stop::wait(&path)?;
+        wait_for_release(&path)?;
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
@@ -210,4 +212,50 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         folder.path().display()
     ));
     Ok(0)
+}
+
+/// Reports what to do if the holder hangs.
+fn wait_for_release(path: &Path) -> anyhow::Result<()> {
+    // Sum of sleeps: less than the elapsed time.
+    let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
+    while let Holder::Process(pid) = lock::holder(path)? {
+        if waited >= message_at {
+            say(&waiting(pid, pid.is_some_and(lock::is_suspended), waited));
+            message_at += AGAIN;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
+    }
+    Ok(())
+}
+
+fn waiting(pid: Option<u32>, still: bool, waited: Duration) -> String {
+    let who = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
+    match pid.filter(|_| still) {
+        Some(pid) => format!(
+            "{who} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
+        ),
+        None => format!(
+            "waiting for {who} for {}: it stops its runs, which takes up to the plan's grace period",
+            time(waited)
+        ),
+    }
+}
+
+/// [`advance`] repeats their turns.
+pub fn void(folder: &Path, runs: &[&Counted<'_>], why: &str) -> anyhow::Result<()> {
+    let folder = Folder::new(folder);
+    let _lock = Lock::take(&folder.lock())?;
+    let (mut journal, _) = Journal::open(&folder.journal())?;
+    for one in runs {
+        journal.append(&Line {
+            unix_ns: clock::unix_ns(),
+            entry: Entry::Void {
+                run: one.scheduled.run,
+                attempt: one.attempt,
+                why: why.to_owned(),
+            },
+        })?;
+    }
+    Ok(())
 }

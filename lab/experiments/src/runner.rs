@@ -4,7 +4,6 @@ mod end;
 mod job;
 mod real;
 mod search;
-mod searching;
 pub mod system;
 mod turn;
 

@@ -6,26 +6,20 @@
 //! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
 //! three times each at double length.
 
-mod aim;
 mod answer;
 mod approach;
 mod dwell;
-mod evidence;
 mod growth;
 mod messages;
-mod reference;
 
 pub use answer::{Answer, Confirmed, Memory, Outcome};
-pub use evidence::{Evidence, Verdict};
-pub use messages::{Action, DwellResult, Line, Reading, Replayed};
+pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
 
 use crate::plan::Search;
-use aim::DwellPurpose;
 use approach::{Approach, page};
-use dwell::Dwell;
+use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use growth::Growth;
-use reference::References;
 use std::time::Duration;
 
 /// With more slots behind, the limit is lifted.
@@ -52,6 +46,29 @@ const FULL: f64 = 0.97;
 /// Refaults after a recovery may be this multiple of a reference's, plus `REFAULTS_MORE`.
 const REFAULTS: f64 = 1.2;
 const REFAULTS_MORE: f64 = 10.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DwellPurpose {
+    Reference,
+    Probe(u64),
+    Confirm { headroom: u64, high: bool },
+}
+
+impl DwellPurpose {
+    fn confirms(self) -> bool {
+        matches!(self, DwellPurpose::Confirm { .. })
+    }
+
+    /// In bytes; `None` without a limit.
+    fn headroom(self) -> Option<u64> {
+        match self {
+            DwellPurpose::Reference => None,
+            DwellPurpose::Probe(headroom) | DwellPurpose::Confirm { headroom, .. } => {
+                Some(headroom)
+            }
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Stage {

@@ -1,7 +1,7 @@
-use super::cache::{command_of, program_of};
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
-use super::{TOOLS, access, configuration, keypair, options, stake, switch};
+use super::programs::{command_of, program_of};
+use super::{TOOLS, access, configuration, options, stake, switch};
 use crate::host::host_now;
 use crate::passwd;
 use crate::plan::{Begin, Plan};
@@ -156,7 +156,7 @@ fn executable(file: &Path) -> Result<(), String> {
 
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let (lanes, arms) = (plan.lanes.iter(), plan.arms.iter());
-    let keypair = |path: &Path| readable(path).and_then(|()| keypair::check(path));
+    let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
     let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),

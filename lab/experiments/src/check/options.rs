@@ -2,8 +2,8 @@
 //! option ends a validator at once.
 
 use super::Findings;
-use super::cache::{command_of, program_of};
 use super::facts::{HostFacts, Options, Switch};
+use super::programs::{command_of, program_of};
 use super::switch::search;
 use crate::plan::{Arm, Plan};
 

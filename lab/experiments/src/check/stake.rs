@@ -1,11 +1,11 @@
 use super::facts::Stake;
-use super::keypair::public_key;
 use crate::plan::{Cluster, Kind, Plan, Workload};
 use faultline_common::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Public nodes limit requests.
@@ -14,6 +14,9 @@ const TRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
 };
+
+/// 64 numbers in JSON.
+const LONGEST: u64 = 4096;
 
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
     ask_with(plan, TRIES)
@@ -104,6 +107,32 @@ fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
         .ask(method, &json!([]))
         .map_err(|error| error.to_string())?;
     result.ok_or_else(|| format!("{method}: the result is null"))
+}
+
+pub(super) fn check_keypair(file: &Path) -> Result<(), String> {
+    public_key(file)
+        .map(drop)
+        .map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
+}
+
+/// Errors never include the file's content.
+fn public_key(file: &Path) -> Result<String, String> {
+    let no_keypair = || {
+        format!(
+            "{} is no keypair as solana-keygen writes it",
+            file.display()
+        )
+    };
+    let meta = std::fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    if !meta.is_file() || meta.len() > LONGEST {
+        return Err(no_keypair());
+    }
+    let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let bytes: Vec<u8> = serde_json::from_slice(&text).map_err(|_| no_keypair())?;
+    match bytes.split_at_checked(32) {
+        Some((_, public)) if public.len() == 32 => Ok(bs58::encode(public).into_string()),
+        _ => Err(no_keypair()),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::searching::{self, FailureTimer, Searching};
+use super::search::{self, FailureTimer, Searching};
 use super::system::{Order, Recorder};
 use super::{Runner, TurnError, job};
 use crate::journal::{self, Entry, Step};
@@ -12,6 +12,7 @@ use anyhow::Context;
 use faultline_isolation::{End, Evidence, Launched};
 use faultline_record::gate_text;
 use faultline_record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_text::time;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -350,7 +351,7 @@ impl Runner<'_> {
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
         let pause = if self.plan.search.is_some() {
-            searching::POLL_INTERVAL
+            search::POLL_INTERVAL
         } else {
             POLL_INTERVAL
         };
@@ -464,12 +465,12 @@ impl Runner<'_> {
             "the recording cannot be written"
         );
         if let Some(silent) = watch.falls_silent() {
-            let silent = faultline_text::time(silent);
+            let silent = time(silent);
             let message = format!("run {run}: faultlined has recorded nothing for {silent}");
             self.system.print(&message);
         }
         if let Some(silent) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
+            anyhow::bail!("nothing was recorded for {}", time(silent));
         }
         Ok(why)
     }

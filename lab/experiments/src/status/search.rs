@@ -3,6 +3,7 @@ use crate::journal::SearchLog;
 use crate::plan::Search;
 use crate::search::{Answer, Line, Outcome, Verdict};
 use faultline_stats::staircase::{SearchConfig, Staircase};
+use faultline_text::{bytes, time};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -87,22 +88,21 @@ impl SearchStatus {
     /// `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1
     /// void, 4 references`.
     pub(super) fn in_words(&self) -> String {
-        let size = faultline_text::bytes;
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {
             all.push(outcome(&answer.outcome));
         } else if let Some(seconds) = self.seconds {
-            let time = faultline_text::time(Duration::from_secs(seconds));
+            let time = time(Duration::from_secs(seconds));
             all.push(match self.headroom {
-                Some(headroom) => format!("headroom {} for {time}", size(headroom)),
+                Some(headroom) => format!("headroom {} for {time}", bytes(headroom)),
                 None => format!("without a limit for {time}"),
             });
         }
         if let (Some((low, high)), None) = (self.bracket, &self.answer) {
             all.push(format!(
                 "the least is between {} and {} so far",
-                size(low),
-                size(high)
+                bytes(low),
+                bytes(high)
             ));
         }
         let Dwells {
@@ -126,20 +126,19 @@ impl SearchStatus {
 }
 
 fn outcome(outcome: &Outcome) -> String {
-    let size = faultline_text::bytes;
     match outcome {
         Outcome::Found { low, high, .. } => {
-            format!("the least headroom is {} to {}", size(*low), size(*high))
+            format!("the least headroom is {} to {}", bytes(*low), bytes(*high))
         }
         Outcome::Unconfirmed { low, high, .. } => format!(
             "out of time: the least headroom is {} to {}, not confirmed",
-            size(*low),
-            size(*high)
+            bytes(*low),
+            bytes(*high)
         ),
         Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
         Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
         Outcome::NeverFailed { lowest } => {
-            format!("never failed: {} of headroom was enough", size(*lowest))
+            format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
         Outcome::OutOfTime => {
             "out of time: give search.most more, or make dwells shorter".to_owned()

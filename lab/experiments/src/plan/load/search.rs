@@ -70,10 +70,7 @@ pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) 
     }
     let least = (search.settle + search.dwell) * 10;
     if search.most < least {
-        let (most, least) = (
-            faultline_text::time(search.most),
-            faultline_text::time(least),
-        );
+        let [most, least] = [search.most, least].map(faultline_text::time);
         m.push(
             line,
             format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),

@@ -1,7 +1,7 @@
 use super::{EPOCH, Search, is_reference};
 use crate::plan::Cluster;
 use crate::search::{Answer, Confirmed, DwellResult, ENDED, Outcome, Verdict};
-use faultline_text::{bytes, number};
+use faultline_text::{bytes, count, number, time};
 use itertools::Itertools;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Search<'_> {
         let Some(answer) = &self.searched.answer else {
             return self.without_answer();
         };
-        let most = faultline_text::time(self.rules.most);
+        let most = time(self.rules.most);
         let words = match &answer.outcome {
             Outcome::Found { low, high, .. } => return self.found(answer, *low, *high),
             Outcome::Unconfirmed { low, high, .. } => {
@@ -202,7 +202,7 @@ impl Search<'_> {
     }
 
     fn of_growth(&self, answer: &Answer) -> Option<String> {
-        let horizon = faultline_text::time(self.rules.horizon);
+        let horizon = time(self.rules.horizon);
         let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
@@ -247,7 +247,7 @@ impl Search<'_> {
                 "{text} Which slots passed was not recorded, so nor is it known which events were covered."
             );
         };
-        let passed = faultline_text::count(last.saturating_sub(first));
+        let passed = count(last.saturating_sub(first));
         text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
         text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
@@ -308,7 +308,7 @@ fn size(bytes: u64) -> String {
 /// `6 h`, `6.2 h`, `42 min 0 s`.
 fn long(hours: f64) -> String {
     if hours < 1.0 {
-        return faultline_text::time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
+        return time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }
     let text = number(hours, 1);
     format!("{} h", text.strip_suffix(".0").unwrap_or(&text))
