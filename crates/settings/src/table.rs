@@ -15,23 +15,25 @@ pub struct Table<'a> {
     path: String,
     offset: usize,
     entries: &'a DeTable<'a>,
+    errors: &'a ConfigErrors<'a>,
     known: Vec<&'static str>,
     absent: Vec<(&'static str, String)>,
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn top(entries: &'a DeTable<'a>) -> Self {
+    pub(crate) fn top(entries: &'a DeTable<'a>, errors: &'a ConfigErrors<'a>) -> Self {
         Table {
             path: String::new(),
             offset: 0,
             entries,
+            errors,
             known: Vec::new(),
             absent: Vec::new(),
         }
     }
 
-    pub fn line(&self, m: &ConfigErrors<'_>) -> Option<usize> {
-        m.line(
+    pub fn line(&self) -> Option<usize> {
+        self.errors.line(
             self.entries
                 .keys()
                 .map(|key| key.span().start)
@@ -40,10 +42,14 @@ impl<'a> Table<'a> {
         )
     }
 
-    pub fn line_of(&self, key: &str, m: &ConfigErrors<'_>) -> Option<usize> {
+    pub fn line_of(&self, key: &str) -> Option<usize> {
         self.entries
             .get_key_value(key)
-            .and_then(|(key, _)| m.line(key.span().start))
+            .and_then(|(key, _)| self.errors.line(key.span().start))
+    }
+
+    pub fn errors(&self) -> &'a ConfigErrors<'a> {
+        self.errors
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -76,15 +82,15 @@ impl<'a> Table<'a> {
     pub fn take<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         let entry = self.entry(key)?;
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(wanted) => {
-                let line = m.line(entry.span().start);
-                m.push(line, format!("{}: {wanted}", self.name(key)));
+                let line = self.errors.line(entry.span().start);
+                self.errors
+                    .push(line, format!("{}: {wanted}", self.name(key)));
                 None
             }
         }
@@ -93,13 +99,12 @@ impl<'a> Table<'a> {
     pub fn need<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
             self.lacks(key, format!("{} is missing", self.name(key)));
         }
-        self.take(key, m, |value| {
+        self.take(key, |value| {
             read(value).map_err(|what| {
                 if what == EMPTY {
                     NEEDED.to_owned()
@@ -121,34 +126,23 @@ impl<'a> Table<'a> {
         &mut self,
         key: &'static str,
         target: &mut T,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) {
-        if let Some(value) = self.take(key, m, read) {
+        if let Some(value) = self.take(key, read) {
             *target = value;
         }
     }
 
-    pub fn table(
-        &mut self,
-        key: &'static str,
-        m: &mut ConfigErrors<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
-    ) {
+    pub fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
-        self.one(key, entry, m, read);
+        self.one(key, entry, read);
     }
 
-    pub fn tables(
-        &mut self,
-        key: &'static str,
-        m: &mut ConfigErrors<'_>,
-        mut read: impl FnMut(&mut Table<'a>, &mut ConfigErrors<'_>),
-    ) {
+    pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
-            let line = m.line(entry.span().start);
-            m.push(
+            let line = self.errors.line(entry.span().start);
+            self.errors.push(
                 line,
                 format!(
                     "{}: an array of tables is wanted, not {}",
@@ -159,17 +153,11 @@ impl<'a> Table<'a> {
             return;
         };
         for item in items.iter() {
-            self.one(key, item, m, &mut read);
+            self.one(key, item, &mut read);
         }
     }
 
-    fn one(
-        &self,
-        key: &str,
-        entry: &'a Spanned<DeValue<'a>>,
-        m: &mut ConfigErrors<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
-    ) {
+    fn one(&self, key: &str, entry: &'a Spanned<DeValue<'a>>, read: impl FnOnce(&mut Table<'a>)) {
         let (path, offset) = (self.name(key), entry.span().start);
         match entry.get_ref() {
             DeValue::Table(entries) => {
@@ -177,15 +165,17 @@ impl<'a> Table<'a> {
                     path,
                     offset,
                     entries,
+                    errors: self.errors,
                     known: Vec::new(),
                     absent: Vec::new(),
                 };
-                read(&mut table, m);
-                table.finish(m);
+                read(&mut table);
+                table.finish();
             }
             other => {
-                let line = m.line(offset);
-                m.push(line, format!("{path}: {}", not_a_table(other)));
+                let line = self.errors.line(offset);
+                self.errors
+                    .push(line, format!("{path}: {}", not_a_table(other)));
             }
         }
     }
@@ -194,15 +184,14 @@ impl<'a> Table<'a> {
     pub fn every<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
     ) -> Vec<T> {
         let Some(entry) = self.entry(key) else {
             return Vec::new();
         };
         let DeValue::Table(entries) = entry.get_ref() else {
-            let line = m.line(entry.span().start);
-            m.push(
+            let line = self.errors.line(entry.span().start);
+            self.errors.push(
                 line,
                 format!("{}: {}", self.name(key), not_a_table(entry.get_ref())),
             );
@@ -215,8 +204,8 @@ impl<'a> Table<'a> {
             match read(name.get_ref(), value.get_ref()) {
                 Ok(value) => values.push(value),
                 Err(wanted) => {
-                    let line = m.line(name.span().start);
-                    m.push(
+                    let line = self.errors.line(name.span().start);
+                    self.errors.push(
                         line,
                         format!("{}.{}: {wanted}", self.name(key), name.get_ref()),
                     );
@@ -226,16 +215,16 @@ impl<'a> Table<'a> {
         values
     }
 
-    pub fn refuse(&self, what: impl fmt::Display, m: &mut ConfigErrors<'_>) {
+    pub fn refuse(&self, what: impl fmt::Display) {
         let what = if self.path.is_empty() {
             what.to_string()
         } else {
             format!("{}: {what}", self.path)
         };
-        m.push(self.line(m), what);
+        self.errors.push(self.line(), what);
     }
 
-    pub fn finish(mut self, m: &mut ConfigErrors<'_>) {
+    pub fn finish(mut self) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
             if self.known.contains(&text) {
@@ -248,17 +237,18 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let line = m.line(key.span().start);
-            m.push(line, format!("{}: {UNKNOWN}{hint}", self.name(text)));
+            let line = self.errors.line(key.span().start);
+            self.errors
+                .push(line, format!("{}: {UNKNOWN}{hint}", self.name(text)));
         }
         let line = if self.path.is_empty() {
             None
         } else {
-            self.line(m)
+            self.line()
         };
         self.absent
             .into_iter()
-            .for_each(|(_, what)| m.push(line, what));
+            .for_each(|(_, what)| self.errors.push(line, what));
     }
 }
 
