@@ -14,7 +14,7 @@ pub struct Turn {
     pub runs: Vec<Scheduled>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
     /// Unique, from 1 on.
     pub run: u32,

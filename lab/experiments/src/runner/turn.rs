@@ -22,6 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
+#[derive(Default)]
 pub(super) struct Running {
     pub(super) scheduled: Scheduled,
     pub(super) attempt: u32,
@@ -124,18 +125,7 @@ impl Runner<'_> {
                 .with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?
                 .clone(),
             folder: self.folder.run(scheduled, attempt),
-            notes: Vec::new(),
-            environment: Vec::new(),
-            launched: None,
-            recorder: None,
-            watch: None,
-            search: None,
-            error: FailureTimer::default(),
-            why: None,
-            lingers: false,
-            not_cold: None,
-            lasted: None,
-            over: false,
+            ..Running::default()
         })
     }
 

@@ -79,7 +79,7 @@ impl References {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Dwell {
     began: Duration,
     length: Duration,
@@ -107,10 +107,7 @@ pub(super) struct Dwell {
 
 impl Dwell {
     pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
-        let first = Reading {
-            replays: Vec::new(),
-            ..reading.clone()
-        };
+        let first = without_replays(reading);
         let mut dwell = Dwell {
             began: reading.at,
             length,
@@ -118,16 +115,7 @@ impl Dwell {
             first: first.clone(),
             seen: reading.at,
             last_answer: reading.at,
-            gap: Duration::ZERO,
-            silent: false,
-            most: None,
-            beginning: (0, 0),
-            end: VecDeque::new(),
-            replay: Vec::new(),
-            full: None,
-            cpu: VecDeque::new(),
-            waited: None,
-            looks: (0, 0),
+            ..Dwell::default()
         };
         dwell.take(&first);
         dwell
@@ -172,10 +160,7 @@ impl Dwell {
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay.extend(own.map(|slot| slot.us));
         self.sample_cpus(reading, part);
-        self.last = Reading {
-            replays: Vec::new(),
-            ..reading.clone()
-        };
+        self.last = without_replays(reading);
     }
 
     pub(super) fn stalls(&mut self, percent: Option<f64>) {
@@ -385,6 +370,13 @@ impl Dwell {
             why.push("it is not known how far behind it was".to_owned());
         }
         why
+    }
+}
+
+fn without_replays(reading: &Reading) -> Reading {
+    Reading {
+        replays: Vec::new(),
+        ..reading.clone()
     }
 }
 

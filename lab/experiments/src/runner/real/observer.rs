@@ -21,6 +21,7 @@ const LISTED: Duration = Duration::from_secs(5);
 /// Prefix of the purpose of replay pools.
 const REPLAY: &str = "replay";
 
+#[derive(Default)]
 pub(super) struct RunObserver {
     root: HostRoot,
     pid: u32,
@@ -60,10 +61,7 @@ impl RunObserver {
             root,
             pid,
             recording,
-            cgroup: None,
-            buffer: Vec::new(),
-            threads: Replaying::default(),
-            recorded: Recorded::default(),
+            ..RunObserver::default()
         }
     }
 
