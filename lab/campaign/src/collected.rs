@@ -2,7 +2,7 @@ use crate::page;
 use crate::programs::{ResolvedProgram, sha256};
 use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
-use crate::store::{Conditions, RunRow, VOID};
+use crate::store::{RunRow, VOID};
 use anyhow::ensure;
 use faultline_common::files::AtPath;
 use faultline_experiments::command::void;
@@ -24,13 +24,6 @@ use std::path::Path;
 const OUTPUT_TAIL: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;
 
-pub(crate) struct Round<'r> {
-    pub(crate) version: &'r str,
-    pub(crate) round: u32,
-    pub(crate) program: &'r ResolvedProgram,
-    pub(crate) conditions: &'r Conditions,
-}
-
 pub(crate) enum RoundOutcome {
     Rows(Vec<RunRow>),
     /// The results do not count: the runs are void, and the experiments repeat them.
@@ -44,18 +37,18 @@ struct CollectedRun {
     started: bool,
 }
 
-/// Fails also if a program file has changed since the round began.
+/// `round` has what is common to all of its runs. Fails also if a program file has changed since the round began.
 pub(crate) fn collected(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     experiments: &[CampaignExperiment],
-    baseline: &ResolvedProgram,
+    programs: [&ResolvedProgram; 2],
 ) -> anyhow::Result<RoundOutcome> {
     let mut all = Vec::new();
     for one_experiment in experiments {
         all.extend(collect(campaign, round, one_experiment)?);
     }
-    for program in [baseline, round.program] {
+    for program in programs {
         let mut folders = experiments.iter().map(|one| one.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
@@ -110,10 +103,10 @@ fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[CollectedRun]) -> Option<String> {
+fn not_started(campaign: &Campaign, round: &RunRow, all: &[CollectedRun]) -> Option<String> {
     let arms = [
         (true, round.conditions.baseline.as_str()),
-        (false, round.version),
+        (false, round.release.as_str()),
     ];
     arms.into_iter().find_map(|(of_baseline, version)| {
         let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
@@ -151,11 +144,11 @@ fn last_line(path: &Path) -> Option<String> {
 
 fn collect(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     one_experiment: &CampaignExperiment,
 ) -> anyhow::Result<Vec<CollectedRun>> {
     let experiment = Experiment::read(&one_experiment.plan.folder)?;
-    let report = page::report_name(&one_experiment.name, round.conditions);
+    let report = page::report_name(&one_experiment.name, &round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&experiment.report()?.0, &out, true)?;
@@ -224,7 +217,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 /// A run without values is void if it completed but its recording cannot be read.
 fn row(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     one_experiment: &CampaignExperiment,
     (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
 ) -> RunRow {
@@ -232,14 +225,10 @@ fn row(
     let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
     let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
-        release: round.version.to_owned(),
-        program_digest: round.program.digest.clone(),
-        conditions: round.conditions.clone(),
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
-        round: round.round,
         of_baseline: one_experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
@@ -253,7 +242,7 @@ fn row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
-        ..RunRow::default()
+        ..round.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
     if row.is_whole() && !is_readable {

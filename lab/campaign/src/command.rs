@@ -23,21 +23,21 @@ const LOCK: &str = "lock";
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         What::Run(args) => run_all(args),
-        What::Plan(args) => {
-            let (campaign, store) = open(&args.folder)?;
+        What::Plan { folder } => {
+            let (campaign, store) = open(folder)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
         }
         What::Add(args) => add(args),
         What::Verify(args) => verify(args),
-        What::Status(args) => {
-            let (campaign, store) = open(&args.folder)?;
-            print(&shown::status(&campaign, &store, args.json)?).map(|()| 0)
+        What::Status { folder, json } => {
+            let (campaign, store) = open(folder)?;
+            print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
         }
-        What::Remove(args) => remove(&args.folder, &args.version),
-        What::Export(args) => {
-            let (campaign, store) = open(&args.folder)?;
-            let rows = shown::export(&campaign, &store, &args.out)?;
-            print(&format!("{}: {rows} rows\n", args.out.display())).map(|()| 0)
+        What::Remove { folder, version } => remove(folder, version),
+        What::Export { folder, out } => {
+            let (campaign, store) = open(folder)?;
+            let rows = shown::export(&campaign, &store, out)?;
+            print(&format!("{}: {rows} rows\n", out.display())).map(|()| 0)
         }
         What::Check(args) => check(args),
     }

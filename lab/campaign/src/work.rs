@@ -3,11 +3,11 @@
 //! one transaction.
 
 use crate::args::RunArgs;
-use crate::collected::{Round, RoundOutcome, collected};
+use crate::collected::{RoundOutcome, collected};
 use crate::compare;
 use crate::programs::{self, ResolvedProgram};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, RunRow, Store, find};
 use crate::{page, round, watch};
 use anyhow::Context as _;
 use faultline_common::clock;
@@ -221,13 +221,14 @@ fn run_version(
                 Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }
-        let finished = Round {
-            version,
+        let common = RunRow {
+            release: version.clone(),
+            program_digest: program.digest.clone(),
+            conditions: conditions.clone(),
             round,
-            program: &program,
-            conditions,
+            ..RunRow::default()
         };
-        match collected(campaign, &finished, &experiments, baseline) {
+        match collected(campaign, &common, &experiments, [baseline, &program]) {
             Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
             Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
                 repeats += 1;

@@ -11,7 +11,7 @@ use super::lock::{self, Holder, Lock};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
-use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs, StopArgs};
+use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
 use crate::plan::Plan;
 use anyhow::{Context, bail};
 use faultline_common::clock;
@@ -42,7 +42,7 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
         Experiment::Run(args) => run_plan(args),
         Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
         Experiment::Resume(args) => resume(args),
-        Experiment::Stop(args) => stop(args),
+        Experiment::Stop { experiment } => stop(experiment),
         Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
     }
 }
@@ -164,8 +164,8 @@ fn ended(over: Over) -> anyhow::Result<u8> {
     }
 }
 
-fn stop(args: &StopArgs) -> anyhow::Result<u8> {
-    let folder = find(&args.experiment)?;
+fn stop(experiment: &Path) -> anyhow::Result<u8> {
+    let folder = find(experiment)?;
     let (plan, standing) = begun(&folder)?;
     let path = folder.lock();
     if let Holder::Process(pid) = lock::holder(&path)? {

@@ -1,5 +1,5 @@
 use super::facts::Stake;
-use crate::plan::{Cluster, Kind, Plan, Workload};
+use crate::plan::{Kind, Plan, Workload};
 use faultline_common::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,10 @@ fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
-                let genesis = plan.workload.cluster.and_then(Cluster::genesis_hash);
+                let genesis = plan
+                    .workload
+                    .cluster
+                    .and_then(|cluster| cluster.nodes().genesis_hash);
                 let accounts = answer.get_or_insert_with(|| vote_accounts(url, genesis, tries));
                 match accounts {
                     Ok(accounts) => Ok(accounts.of(&identity)),
@@ -48,7 +51,7 @@ fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
 
 fn node_url(workload: &Workload) -> Option<&str> {
     let named = workload.cluster_rpc.as_deref();
-    named.or_else(|| workload.cluster?.rpc())
+    named.or_else(|| workload.cluster?.nodes().rpc)
 }
 
 #[derive(Debug, Deserialize)]

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;
+/// Of a dwell, for a figure.
+type Value = fn(&Evidence) -> Option<f64>;
+
 /// Of the public clusters.
 const EPOCH: u64 = 432_000;
 
@@ -121,7 +124,7 @@ impl<'e> Search<'e> {
         let behind = |evidence: &Evidence| evidence.behind_most.map(|slots| slots as f64);
         let refaults = |evidence: &Evidence| evidence.refaults;
         let replay = |evidence: &Evidence| evidence.replay_p95_us.map(|us| us / 1e3);
-        let figures: [(_, _, _, fn(&Evidence) -> Option<f64>); 3] = [
+        let figures: [(&str, &str, &str, Value); 3] = [
             ("behind", "slots behind", "Most slots behind", behind),
             ("refaults", "refaults", "Refaults (/s)", refaults),
             ("replay", "replay time", "Replay time, p95 (ms)", replay),
@@ -135,13 +138,7 @@ impl<'e> Search<'e> {
             .collect()
     }
 
-    fn curve(
-        &self,
-        id: &str,
-        title: &str,
-        label: &str,
-        of: fn(&Evidence) -> Option<f64>,
-    ) -> Option<Block> {
+    fn curve(&self, id: &str, title: &str, label: &str, of: Value) -> Option<Block> {
         let line = |verdict: Verdict| {
             let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {

@@ -43,22 +43,17 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base) -> Workload {
     ];
     w.cluster = t.take("cluster", |v| choice(v, &clusters));
     w.cluster_rpc = t.take("cluster_rpc", |v| url(text(v)?));
-    let of_cluster = |list: fn(Cluster) -> &'static [&'static str]| {
-        w.cluster
-            .map(|cluster| {
-                list(cluster)
-                    .iter()
-                    .map(|text| (*text).to_owned())
-                    .collect()
-            })
-            .unwrap_or_default()
+    let nodes = w.cluster.map(Cluster::nodes);
+    let public = |list: Option<&[&str]>| {
+        let list = list.into_iter().flatten();
+        list.map(|text| (*text).to_owned()).collect()
     };
     let entrypoints = t.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
-    w.entrypoints = entrypoints.unwrap_or_else(|| of_cluster(Cluster::entrypoints));
+    w.entrypoints = entrypoints.unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
     let known = t.take("known_validators", |v| {
         distinct(v, |v| public_key(text(v)?))
     });
-    w.known_validators = known.unwrap_or_else(|| of_cluster(Cluster::known_validators));
+    w.known_validators = known.unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
     w
 }
 
