@@ -250,3 +250,25 @@ fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
     assert_eq!(after.next().map(|next| next.attempt), Some(3));
     assert!(after.unended().is_empty(), "nothing runs");
 }
+
+#[test]
+fn lines_of_older_versions_are_read_and_written_as_before() {
+    let whole = [
+        r#"{"unix_ns":1,"entry":"planned","name":"a","plan":"b","file":"/p","seed":1,"launcher":"direct","turns":[]}"#,
+        r#"{"unix_ns":2,"entry":"search","run":1,"attempt":1,"line":{"search":"limit","headroom":null,"why":"w"}}"#,
+    ];
+    for text in whole {
+        let line: Line = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&line).unwrap(), text);
+    }
+    let without_file = whole[0].replace(r#""file":"/p","#, "");
+    assert!(serde_json::from_str::<Line>(&without_file).is_ok());
+    let dwell = r#"{"unix_ns":3,"entry":"search","run":1,"attempt":1,"line":{"search":"dwell","headroom":7,
+        "confirms":true,"verdict":"kept_up","evidence":{"seconds":1.5,"why":[]}}}"#;
+    let line: Line = serde_json::from_str(dwell).unwrap();
+    let written = serde_json::to_string(&line).unwrap();
+    assert!(
+        written.contains(r#""search":"dwell","headroom":7,"confirms":true,"verdict":"kept_up","#),
+        "{written}"
+    );
+}
