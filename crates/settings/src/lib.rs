@@ -8,6 +8,7 @@ pub use table::Table;
 pub use unique::{Unique, distinct};
 pub use values::{choice, flag, number, several, size, text, time, wanted, whole, within};
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl fmt::Display for ConfigError {
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+    sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, true), sections)
 }
@@ -72,7 +73,7 @@ pub fn read<T>(
 pub fn read_secret<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+    sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     read_lines(text, (file, false), sections)
 }
@@ -80,39 +81,40 @@ pub fn read_secret<T>(
 fn read_lines<T>(
     text: &str,
     (file, shown): (Option<&Path>, bool),
-    sections: impl FnOnce(Table<'_>, &mut ConfigErrors<'_>) -> T,
+    sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
-    let mut m = ConfigErrors {
+    let found = ConfigErrors {
         file,
         text,
-        found: Vec::new(),
+        found: RefCell::default(),
     };
-    m.syntax(&errors, shown);
-    if !m.is_empty() {
-        return (None, m.in_order());
+    found.syntax(&errors, shown);
+    if !found.is_empty() {
+        return (None, found.in_order());
     }
-    let read = sections(Table::top(top.get_ref()), &mut m);
-    (Some(read), m.in_order())
+    let read = sections(Table::top(top.get_ref(), &found));
+    (Some(read), found.in_order())
 }
 
+/// All tables of a file add to one.
 #[derive(Debug)]
 pub struct ConfigErrors<'a> {
     file: Option<&'a Path>,
     text: &'a str,
-    found: Vec<ConfigError>,
+    found: RefCell<Vec<ConfigError>>,
 }
 
 impl ConfigErrors<'_> {
-    pub fn push(&mut self, line: Option<usize>, what: impl Into<String>) {
-        self.found.push(ConfigError {
+    pub fn push(&self, line: Option<usize>, what: impl Into<String>) {
+        self.found.borrow_mut().push(ConfigError {
             file: self.file.map(Path::to_owned),
             line,
             what: what.into(),
         });
     }
 
-    pub(crate) fn push_at(&mut self, offset: usize, what: impl Into<String>) {
+    pub(crate) fn push_at(&self, offset: usize, what: impl Into<String>) {
         self.push(self.line(offset), what);
     }
 
@@ -122,21 +124,22 @@ impl ConfigErrors<'_> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.found.borrow().is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.found.len()
+        self.found.borrow().len()
     }
 
-    fn in_order(mut self) -> Vec<ConfigError> {
-        self.found.sort_by_key(|mistake| mistake.line);
-        self.found
+    fn in_order(self) -> Vec<ConfigError> {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|mistake| mistake.line);
+        found
     }
 
     /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
     /// the first error is reported. `shown`: with the line's text.
-    fn syntax(&mut self, errors: &[toml::de::Error], shown: bool) {
+    fn syntax(&self, errors: &[toml::de::Error], shown: bool) {
         let unclosed = errors
             .iter()
             .any(|error| error.message().contains("unclosed"));

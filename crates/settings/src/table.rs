@@ -15,34 +15,45 @@ pub struct Table<'a> {
     path: String,
     offset: usize,
     entries: &'a DeTable<'a>,
+    errors: &'a ConfigErrors<'a>,
     known: Vec<&'static str>,
     absent: Vec<(&'static str, String)>,
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn top(entries: &'a DeTable<'a>) -> Self {
-        Table::new(String::new(), 0, entries)
+    pub(crate) fn top(entries: &'a DeTable<'a>, errors: &'a ConfigErrors<'a>) -> Self {
+        Table::new(String::new(), 0, entries, errors)
     }
 
-    fn new(path: String, offset: usize, entries: &'a DeTable<'a>) -> Self {
+    fn new(
+        path: String,
+        offset: usize,
+        entries: &'a DeTable<'a>,
+        errors: &'a ConfigErrors<'a>,
+    ) -> Self {
         Table {
             path,
             offset,
             entries,
+            errors,
             known: Vec::new(),
             absent: Vec::new(),
         }
     }
 
-    pub fn line(&self, m: &ConfigErrors<'_>) -> Option<usize> {
+    pub fn line(&self) -> Option<usize> {
         let first = self.entries.keys().map(|key| key.span().start).min();
-        m.line(first.unwrap_or(self.offset))
+        self.errors.line(first.unwrap_or(self.offset))
     }
 
-    pub fn line_of(&self, key: &str, m: &ConfigErrors<'_>) -> Option<usize> {
+    pub fn line_of(&self, key: &str) -> Option<usize> {
         self.entries
             .get_key_value(key)
-            .and_then(|(key, _)| m.line(key.span().start))
+            .and_then(|(key, _)| self.errors.line(key.span().start))
+    }
+
+    pub fn errors(&self) -> &'a ConfigErrors<'a> {
+        self.errors
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -75,14 +86,13 @@ impl<'a> Table<'a> {
     pub fn take<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         let entry = self.entry(key)?;
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(wanted) => {
-                m.push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
+                self.errors.push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
                 None
             }
         }
@@ -91,13 +101,12 @@ impl<'a> Table<'a> {
     pub fn need<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
             self.lacks(key, format!("{} is missing", self.name(key)));
         }
-        self.take(key, m, |value| match read(value) {
+        self.take(key, |value| match read(value) {
             Err(what) if what == EMPTY => Err(NEEDED.to_owned()),
             read => read,
         })
@@ -114,10 +123,9 @@ impl<'a> Table<'a> {
         &mut self,
         key: &'static str,
         target: &mut T,
-        m: &mut ConfigErrors<'_>,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) {
-        if let Some(value) = self.take(key, m, read) {
+        if let Some(value) = self.take(key, read) {
             *target = value;
         }
     }
@@ -125,26 +133,24 @@ impl<'a> Table<'a> {
     pub fn table(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
+        read: impl FnOnce(&mut Table<'a>),
     ) {
         let Some(entry) = self.entry(key) else { return };
-        self.one(key, entry, m, read);
+        self.one(key, entry, read);
     }
 
     pub fn tables(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
-        mut read: impl FnMut(&mut Table<'a>, &mut ConfigErrors<'_>),
+        mut read: impl FnMut(&mut Table<'a>),
     ) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let what = wanted("an array of tables", entry.get_ref());
-            return m.push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+            return self.errors.push_at(entry.span().start, format!("{}: {what}", self.name(key)));
         };
         for item in items.iter() {
-            self.one(key, item, m, &mut read);
+            self.one(key, item, &mut read);
         }
     }
 
@@ -152,13 +158,12 @@ impl<'a> Table<'a> {
         &self,
         key: &str,
         entry: &'a Spanned<DeValue<'a>>,
-        m: &mut ConfigErrors<'_>,
-        read: impl FnOnce(&mut Table<'a>, &mut ConfigErrors<'_>),
+        read: impl FnOnce(&mut Table<'a>),
     ) {
-        if let Some(entries) = self.entries_of(key, entry, m) {
-            let mut table = Table::new(self.name(key), entry.span().start, entries);
-            read(&mut table, m);
-            table.finish(m);
+        if let Some(entries) = self.entries_of(key, entry) {
+            let mut table = Table::new(self.name(key), entry.span().start, entries, self.errors);
+            read(&mut table);
+            table.finish();
         }
     }
 
@@ -166,13 +171,12 @@ impl<'a> Table<'a> {
         &self,
         key: &str,
         entry: &'a Spanned<DeValue<'a>>,
-        m: &mut ConfigErrors<'_>,
     ) -> Option<&'a DeTable<'a>> {
         match entry.get_ref() {
             DeValue::Table(entries) => Some(entries),
             other => {
                 let what = format!("{}: {}", self.name(key), not_a_table(other));
-                m.push_at(entry.span().start, what);
+                self.errors.push_at(entry.span().start, what);
                 None
             }
         }
@@ -182,11 +186,10 @@ impl<'a> Table<'a> {
     pub fn every<T>(
         &mut self,
         key: &'static str,
-        m: &mut ConfigErrors<'_>,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
     ) -> Vec<T> {
         let entry = self.entry(key);
-        let entries = entry.and_then(|entry| self.entries_of(key, entry, m));
+        let entries = entry.and_then(|entry| self.entries_of(key, entry));
         let mut entries: Vec<_> = entries.into_iter().flatten().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut values = Vec::new();
@@ -194,7 +197,7 @@ impl<'a> Table<'a> {
             let text = name.get_ref();
             match read(text, value.get_ref()) {
                 Ok(value) => values.push(value),
-                Err(wanted) => m.push_at(
+                Err(wanted) => self.errors.push_at(
                     name.span().start,
                     format!("{}.{text}: {wanted}", self.name(key)),
                 ),
@@ -203,15 +206,15 @@ impl<'a> Table<'a> {
         values
     }
 
-    pub fn refuse(&self, what: impl fmt::Display, m: &mut ConfigErrors<'_>) {
+    pub fn refuse(&self, what: impl fmt::Display) {
         let path = match self.path.as_str() {
             "" => String::new(),
             path => format!("{path}: "),
         };
-        m.push(self.line(m), format!("{path}{what}"));
+        self.errors.push(self.line(), format!("{path}{what}"));
     }
 
-    pub fn finish(mut self, m: &mut ConfigErrors<'_>) {
+    pub fn finish(mut self) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
             if self.known.contains(&text) {
@@ -225,11 +228,11 @@ impl<'a> Table<'a> {
                 None => format!("; known here: {}", self.known.join(", ")),
             };
             let what = format!("{}: {UNKNOWN}{hint}", self.name(text));
-            m.push_at(key.span().start, what);
+            self.errors.push_at(key.span().start, what);
         }
-        let line = self.line(m).filter(|_| !self.path.is_empty());
+        let line = self.line().filter(|_| !self.path.is_empty());
         for (_, what) in self.absent {
-            m.push(line, what);
+            self.errors.push(line, what);
         }
     }
 }

@@ -20,7 +20,7 @@ impl<K: PartialEq> Unique<K> {
         key: K,
         line: Option<usize>,
         what: impl fmt::Display,
-        m: &mut ConfigErrors<'_>,
+        errors: &ConfigErrors<'_>,
     ) -> bool {
         let Some((_, first)) = self.0.iter().find(|(known, _)| *known == key) else {
             self.0.push((key, line));
@@ -32,7 +32,7 @@ impl<K: PartialEq> Unique<K> {
             }
             _ => String::new(),
         };
-        m.push(
+        errors.push(
             line,
             format!("{what} is given twice{lines}: remove or change one"),
         );
@@ -74,14 +74,19 @@ mod tests {
 
     /// The mistakes of a list of lower-case names and of tables with names.
     fn mistakes(settings: &str) -> Vec<String> {
-        let (_, found) = read(settings, None, |mut top, m| {
-            top.take("names", m, |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
+        let (_, found) = read(settings, None, |mut top| {
+            top.take("names", |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
             let mut unique = Unique::default();
-            top.tables("table", m, |t, m| {
-                let name = t.take("name", m, text).unwrap_or_default();
-                unique.insert(name.clone(), t.line(m), format!("table {name:?}"), m);
+            top.tables("table", |t| {
+                let name = t.take("name", text).unwrap_or_default();
+                unique.insert(
+                    name.clone(),
+                    t.line(),
+                    format!("table {name:?}"),
+                    t.errors(),
+                );
             });
-            top.finish(m);
+            top.finish();
         });
         found.iter().map(ToString::to_string).collect()
     }

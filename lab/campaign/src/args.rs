@@ -20,17 +20,41 @@ pub enum Campaign {
     /// Run the plan for every version that has no result, and renew the pages.
     Run(RunArgs),
     /// Show which versions run, how long a round takes, and which change its pairs can show.
-    Plan(PlanArgs),
+    Plan {
+        /// The campaign's folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Add a version.
     Add(AddArgs),
     /// Show every version and what is next.
-    Status(StatusArgs),
+    Status {
+        /// The campaign's folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Take a version off the list. Its recordings and results stay.
-    Remove(RemoveArgs),
+    Remove {
+        /// The campaign's folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The version.
+        version: String,
+    },
     /// Compare all recordings with the digests of their results; exit code 1 if one is missing or changed.
     Verify(VerifyArgs),
     /// Write all results as a Parquet table.
-    Export(ExportArgs),
+    Export {
+        /// The campaign's folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The new file.
+        #[arg(long, short, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Compare a version with another; exit code 1 if a metric is shown to be worse.
     Check(CheckArgs),
 }
@@ -52,14 +76,6 @@ pub struct RunArgs {
     pub launcher: Launching,
 }
 
-/// `campaign plan`.
-#[derive(Debug, Args)]
-pub struct PlanArgs {
-    /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-}
-
 /// `campaign add`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
@@ -76,27 +92,6 @@ pub struct AddArgs {
     pub name: Option<String>,
 }
 
-/// `campaign status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// Print everything as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `campaign remove`.
-#[derive(Debug, Args)]
-pub struct RemoveArgs {
-    /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// The version.
-    pub version: String,
-}
-
 /// `campaign verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
@@ -106,17 +101,6 @@ pub struct VerifyArgs {
     /// Drop the results of these runs and of their pairs; the next `campaign run` repeats them.
     #[arg(long)]
     pub repeat: bool,
-}
-
-/// `campaign export`.
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// The new file.
-    #[arg(long, short, value_name = "FILE")]
-    pub out: PathBuf,
 }
 
 /// `campaign check`.

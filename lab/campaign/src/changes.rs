@@ -47,15 +47,8 @@ fn differences(group: &Group, release: &Release) -> impl Iterator<Item = Publish
             return None;
         }
         let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
-        Some(Published {
-            id: id("release", metric, group, release),
-            version: release.version.clone(),
-            metric,
-            mark: judged.mark,
-            words,
-            unix_ns,
-            report: report(release),
-        })
+        let change = (metric, judged.mark, words);
+        Some(publish("release", group, release, change, unix_ns))
     })
 }
 
@@ -65,24 +58,25 @@ fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
     let own = |shift: &&Shift| shift.version == release.version;
     group.shifts.iter().filter(own).filter_map(move |shift| {
         let metric = releases::metrics().nth(shift.metric)?;
-        let (word, percent) = (shift.mark.word(), signed(shift.ratio));
         let words = format!(
-            "{} is {word} from {} on: {percent} against the releases before.",
-            metric.title, release.version
+            "{} is {} from {} on: {} against the releases before.",
+            metric.title,
+            shift.mark.word(),
+            release.version,
+            signed(shift.ratio)
         );
-        Some(Published {
-            id: id("change", metric, group, release),
-            version: release.version.clone(),
-            metric,
-            mark: shift.mark,
-            words,
-            unix_ns,
-            report: report(release),
-        })
+        let change = (metric, shift.mark, words);
+        Some(publish("change", group, release, change, unix_ns))
     })
 }
 
-fn id(kind: &str, metric: &Scalar, group: &Group, release: &Release) -> String {
+fn publish(
+    kind: &str,
+    group: &Group,
+    release: &Release,
+    (metric, mark, words): (&'static Scalar, Mark, String),
+    unix_ns: i64,
+) -> Published {
     let conditions = &group.conditions;
     let parts = [
         kind,
@@ -92,12 +86,15 @@ fn id(kind: &str, metric: &Scalar, group: &Group, release: &Release) -> String {
         &conditions.baseline_digest,
         &group.machine,
     ];
-    digest(&parts.join("\n"))
-}
-
-fn report(release: &Release) -> String {
-    let last = release.runs.last();
-    last.map(|run| run.report.clone()).unwrap_or_default()
+    Published {
+        id: digest(&parts.join("\n")),
+        version: release.version.clone(),
+        metric,
+        mark,
+        words,
+        unix_ns,
+        report: release.report(),
+    }
 }
 
 fn newest(releases: &[Release]) -> i64 {

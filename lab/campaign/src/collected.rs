@@ -2,9 +2,10 @@ use crate::page;
 use crate::programs::{ResolvedProgram, sha256};
 use crate::round::CampaignExperiment;
 use crate::settings::Campaign;
-use crate::store::{Conditions, RunRow, VOID};
-use anyhow::{Context as _, ensure};
-use faultline_experiments::command::{VoidRun, void};
+use crate::store::{RunRow, VOID};
+use anyhow::ensure;
+use faultline_common::files::AtPath;
+use faultline_experiments::command::void;
 use faultline_experiments::folder::OUTPUT;
 use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
 use faultline_experiments::report::{Counted, Experiment};
@@ -15,19 +16,13 @@ use faultline_report::measure::lifecycle::lifecycle;
 use faultline_report::report::releases;
 use faultline_report::run::Run;
 use faultline_text::clean;
+use itertools::Itertools;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 const OUTPUT_TAIL: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;
-
-pub(crate) struct Round<'r> {
-    pub(crate) version: &'r str,
-    pub(crate) round: u32,
-    pub(crate) program: &'r ResolvedProgram,
-    pub(crate) conditions: &'r Conditions,
-}
 
 pub(crate) enum RoundOutcome {
     Rows(Vec<RunRow>),
@@ -42,26 +37,24 @@ struct CollectedRun {
     started: bool,
 }
 
-/// Fails also if a program file has changed since the round began.
+/// `round` has what is common to all of its runs. Fails also if a program file has changed since the round began.
 pub(crate) fn collected(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     experiments: &[CampaignExperiment],
-    baseline: &ResolvedProgram,
+    programs: [&ResolvedProgram; 2],
 ) -> anyhow::Result<RoundOutcome> {
     let mut all = Vec::new();
     for one_experiment in experiments {
         all.extend(collect(campaign, round, one_experiment)?);
     }
-    for program in [baseline, round.program] {
-        let folders = experiments
-            .iter()
-            .map(|one_experiment| one_experiment.plan.folder.display().to_string());
+    for program in programs {
+        let mut folders = experiments.iter().map(|one| one.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
             "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
             program.file.display(),
-            folders.collect::<Vec<_>>().join(", ")
+            folders.join(", ")
         );
     }
     let damaged = all.iter().filter(|one| one.row.is_void());
@@ -94,20 +87,13 @@ fn void_runs(
     for one_experiment in experiments {
         let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
-        let runs = counted
-            .iter()
-            .filter(|one| is_void(replicate(one_experiment, one)));
-        let runs: Vec<VoidRun> = runs.map(void_run).collect();
+        let runs = counted.iter();
+        let runs: Vec<_> = runs
+            .filter(|one| is_void(replicate(one_experiment, one)))
+            .collect();
         void(&one_experiment.plan.folder, &runs, why)?;
     }
     Ok(())
-}
-
-pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
-    VoidRun {
-        run: one.scheduled.run,
-        attempt: one.attempt,
-    }
 }
 
 fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
@@ -117,10 +103,10 @@ fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[CollectedRun]) -> Option<String> {
+fn not_started(campaign: &Campaign, round: &RunRow, all: &[CollectedRun]) -> Option<String> {
     let arms = [
         (true, round.conditions.baseline.as_str()),
-        (false, round.version),
+        (false, round.release.as_str()),
     ];
     arms.into_iter().find_map(|(of_baseline, version)| {
         let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
@@ -158,14 +144,13 @@ fn last_line(path: &Path) -> Option<String> {
 
 fn collect(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     one_experiment: &CampaignExperiment,
 ) -> anyhow::Result<Vec<CollectedRun>> {
     let experiment = Experiment::read(&one_experiment.plan.folder)?;
-    let report = page::report_name(&one_experiment.name, round.conditions);
+    let report = page::report_name(&one_experiment.name, &round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
-    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
-        .with_context(|| out.display().to_string())?;
+    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&experiment.report()?.0, &out, true)?;
     let counted = experiment.counted();
     ensure!(
@@ -232,7 +217,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 /// A run without values is void if it completed but its recording cannot be read.
 fn row(
     campaign: &Campaign,
-    round: &Round<'_>,
+    round: &RunRow,
     one_experiment: &CampaignExperiment,
     (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
 ) -> RunRow {
@@ -240,14 +225,10 @@ fn row(
     let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
     let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
-        release: round.version.to_owned(),
-        program_digest: round.program.digest.clone(),
-        conditions: round.conditions.clone(),
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
-        round: round.round,
         of_baseline: one_experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
@@ -261,7 +242,7 @@ fn row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
-        ..RunRow::default()
+        ..round.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
     if row.is_whole() && !is_readable {
@@ -285,16 +266,9 @@ const UNKNOWN: &str = "not known";
 
 /// From the recording, else from the experiment.
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
-    let planned = || {
-        experiment
-            .standing
-            .begun
-            .as_ref()
-            .map_or(0, |begun| begun.unix_ns)
-    };
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)
-        .unwrap_or_else(planned)
+        .unwrap_or(experiment.standing.began_unix_ns)
 }
 
 fn validity(validity: &Validity) -> &'static str {
@@ -323,10 +297,10 @@ fn machine(run: &Run) -> String {
         fact("Threads").map(|threads| format!("{threads} threads")),
         memory,
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts = parts.into_iter().flatten().join(", ");
     if parts.is_empty() {
         UNKNOWN.to_owned()
     } else {
-        parts.join(", ")
+        parts
     }
 }

@@ -2,17 +2,19 @@ use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs, V
 use crate::compare::{Group, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
-use crate::store::{FROM_COMMAND, FROM_FILE, Store};
-use crate::work::{self, LaunchOptions};
+use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
+use crate::work;
 use crate::{page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
+use faultline_common::clock;
 use faultline_common::output::{print, say};
 use faultline_experiments::lock::Lock;
 use faultline_report::report::{Scalar, releases};
 use faultline_stats::arms::welch_test;
 use faultline_stats::holm;
 use faultline_text::{number as grouped, p_value, table};
+use itertools::Itertools;
 use std::path::Path;
 
 const LOCK: &str = "lock";
@@ -21,21 +23,21 @@ const LOCK: &str = "lock";
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         What::Run(args) => run_all(args),
-        What::Plan(args) => {
-            let (campaign, store) = open(&args.folder)?;
+        What::Plan { folder } => {
+            let (campaign, store) = open(folder)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
         }
         What::Add(args) => add(args),
         What::Verify(args) => verify(args),
-        What::Status(args) => {
-            let (campaign, store) = open(&args.folder)?;
-            print(&shown::status(&campaign, &store, args.json)?).map(|()| 0)
+        What::Status { folder, json } => {
+            let (campaign, store) = open(folder)?;
+            print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
         }
-        What::Remove(args) => remove(&args.folder, &args.version),
-        What::Export(args) => {
-            let (campaign, store) = open(&args.folder)?;
-            let rows = shown::export(&campaign, &store, &args.out)?;
-            print(&format!("{}: {rows} rows\n", args.out.display())).map(|()| 0)
+        What::Remove { folder, version } => remove(folder, version),
+        What::Export { folder, out } => {
+            let (campaign, store) = open(folder)?;
+            let rows = shown::export(&campaign, &store, out)?;
+            print(&format!("{}: {rows} rows\n", out.display())).map(|()| 0)
         }
         What::Check(args) => check(args),
     }
@@ -51,11 +53,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
     let _lock = lock(&campaign)?;
     let mut store = Store::open(&campaign.folder)?;
-    let starting = LaunchOptions {
-        launcher: args.launcher,
-        i_vote: args.i_vote,
-    };
-    if let Err(why) = work::run(&campaign, &mut store, starting)? {
+    if let Err(why) = work::run(&campaign, &mut store, args)? {
         bail!(
             "the campaign has stopped: {why}; `faultline campaign run {}` continues",
             campaign.folder.display()
@@ -94,14 +92,10 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    if let Some(same) = store
-        .listed()?
-        .iter()
-        .find(|one| one.program.version == program.version)
-    {
+    if let Some(same) = find(&store.listed()?, &program.version) {
         programs::unchanged(&campaign, &program, same)?;
     }
-    store.add(&program, FROM_COMMAND, work::now())?;
+    store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
         "{} is on the list; `faultline campaign run` measures it",
         program.version
@@ -153,10 +147,7 @@ fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::list(&campaign, &store)?;
-    let Some(one) = listed
-        .iter()
-        .find(|one| one.program.version == version && !one.removed)
-    else {
+    let Some(one) = find(&listed, version).filter(|one| !one.removed) else {
         bail!("{version} is not on the list");
     };
     if work::is_baseline(&campaign, one) || one.source == FROM_FILE {
@@ -195,11 +186,8 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             .context("no other release has a result")?,
     };
     let listed = store.listed()?;
-    let failed = listed
-        .iter()
-        .find(|one| one.program.version == release.version)
-        .and_then(|one| one.error.as_ref());
-    if let Some(why) = failed {
+    let failed = find(&listed, &release.version);
+    if let Some(why) = failed.and_then(|one| one.error.as_ref()) {
         bail!(
             "{} has no result that can be checked: {why}",
             release.version
@@ -283,8 +271,8 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
     let unrepeated = checked
         .iter()
         .filter(|one| one.mark == Mark::Unrepeated && one.worse)
-        .map(|one| one.title);
-    let unrepeated: Vec<&str> = unrepeated.collect();
+        .map(|one| one.title)
+        .join(", ");
     if own < baseline {
         return Some(format!(
             "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
@@ -297,9 +285,8 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
                 .to_owned(),
         );
     }
-    let which = unrepeated.join(", ");
     (!unrepeated.is_empty()).then(|| {
-        format!("worse in one round of runs, and not repeated: {which}; `campaign run` repeats what is beyond the margin of campaign.toml")
+        format!("worse in one round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
     })
 }
 

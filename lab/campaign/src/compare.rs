@@ -33,6 +33,12 @@ pub(crate) struct Release {
 }
 
 impl Release {
+    /// Of the newest runs, relative to the page.
+    pub(crate) fn report(&self) -> String {
+        let last = self.runs.last();
+        last.map(|run| run.report.clone()).unwrap_or_default()
+    }
+
     /// Own runs that ran their whole time, and all own runs.
     pub(crate) fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);

@@ -135,49 +135,27 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> 
     );
     for change in &changes {
         let word = change.mark.word();
-        out += &Entry {
-            id: &change.id,
-            title: &format!("{}: {} {word}", change.version, change.metric.title),
-            unix_ns: change.unix_ns,
-            category: word,
-            link: &change.report,
-            summary: &change.words,
-        }
-        .xml();
+        let title = format!("{}: {} {word}", change.version, change.metric.title);
+        let words: [&str; 5] = [&change.id, &title, word, &change.report, &change.words];
+        out += &entry(words, change.unix_ns);
     }
     for one in failed {
-        out += &Entry {
-            id: &digest(&["failed", &campaign.plan_digest, &one.version].join("\n")),
-            title: &format!("{}: no result", one.version),
-            unix_ns: one.added_unix_ns,
-            category: "no result",
-            link: "index.html#failed",
-            summary: &one.why,
-        }
-        .xml();
+        let id = digest(&["failed", &campaign.plan_digest, &one.version].join("\n"));
+        let title = format!("{}: no result", one.version);
+        let words: [&str; 5] = [&id, &title, "no result", "index.html#failed", &one.why];
+        out += &entry(words, one.added_unix_ns);
     }
     out + "</feed>\n"
 }
 
-struct Entry<'e> {
-    id: &'e str,
-    title: &'e str,
-    unix_ns: i64,
-    category: &'e str,
-    link: &'e str,
-    summary: &'e str,
-}
-
-impl Entry<'_> {
-    fn xml(&self) -> String {
-        let [id, title, category, link, summary] =
-            [self.id, self.title, self.category, self.link, self.summary].map(escaped);
-        let updated = time(self.unix_ns);
-        format!(
-            "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{updated}</updated>\n\
-             <category term=\"{category}\"/>\n<link href=\"{link}\"/>\n<summary>{summary}</summary>\n</entry>\n"
-        )
-    }
+/// `words`: id, title, category, link, summary.
+fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
+    let [id, title, category, link, summary] = words.map(escaped);
+    let updated = time(updated_unix_ns);
+    format!(
+        "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{updated}</updated>\n\
+         <category term=\"{category}\"/>\n<link href=\"{link}\"/>\n<summary>{summary}</summary>\n</entry>\n"
+    )
 }
 
 /// The result of the newest release; a newer version without a result is named instead.

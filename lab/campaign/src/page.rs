@@ -5,7 +5,7 @@ use crate::changes::{Failed, published};
 use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
 use crate::settings::Campaign;
-use crate::store::{Conditions, Store};
+use crate::store::{Conditions, Store, find};
 use faultline_common::files::put;
 use faultline_pages::cells::{
     estimate, figure, known, missing, percent, section, table, text, without_missing, words,
@@ -16,7 +16,7 @@ use faultline_pages::model::{
 use faultline_pages::render;
 use faultline_report::report::releases;
 use faultline_stats::change::FEWEST;
-use std::collections::BTreeSet;
+use itertools::Itertools;
 
 pub(crate) const FOLDER: &str = "page";
 
@@ -53,8 +53,7 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
 
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
-    let of = |version: &str| listed.iter().find(|one| one.program.version == version);
-    let on_the_list = |version: &str| of(version).is_none_or(|one| !one.removed);
+    let on_the_list = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
     let runs: Vec<_> = store
         .runs()?
         .into_iter()
@@ -62,7 +61,7 @@ pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<G
         .collect();
     let mut groups = compare::groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
-        release.name = of(&release.version)
+        release.name = find(&listed, &release.version)
             .map(|one| one.program.name.clone())
             .unwrap_or_default();
     }
@@ -182,11 +181,7 @@ fn of_group(index: usize, group: &Group) -> Section {
 }
 
 fn row(release: &Release) -> Vec<Cell> {
-    let to = release
-        .runs
-        .last()
-        .map(|run| run.report.clone())
-        .unwrap_or_default();
+    let to = release.report();
     let linked = |cell: Cell, mark: &str| Cell::Linked {
         cell: Box::new(cell),
         to: to.clone(),
@@ -210,10 +205,8 @@ fn row(release: &Release) -> Vec<Cell> {
             },
         },
     ));
-    let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();
-    cells.push(Cell::Text(
-        kernels.into_iter().collect::<Vec<_>>().join(", "),
-    ));
+    let kernels = release.runs.iter().map(|run| &run.kernel);
+    cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
     cells
 }
 

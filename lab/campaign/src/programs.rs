@@ -1,6 +1,7 @@
 use crate::settings::{BuildCommand, Campaign, Program};
 use crate::store::ListedVersion;
 use anyhow::{Context as _, bail, ensure};
+use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_runner::record::ran;
@@ -120,7 +121,7 @@ fn built(
     if done && file.is_file() {
         return Ok(Some(file));
     }
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(&folder).at(&folder)?;
     let words: Vec<String> = get
         .command
         .iter()
@@ -132,7 +133,7 @@ fn built(
         words.join(" "),
         log.display()
     ));
-    let output = File::create(&log).with_context(|| log.display().to_string())?;
+    let output = File::create(&log).at(&log)?;
     let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else {
         return Ok(None);
     };
@@ -168,7 +169,7 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
             .map(|byte| format!("{byte:02x}"))
             .collect())
     };
-    read().with_context(|| path.display().to_string())
+    read().at(path)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
+use faultline_common::files::AtPath;
 use faultline_experiments::folder::digest;
-use faultline_settings::{ConfigError, ConfigErrors, Table, Unique, number, several, text};
+use faultline_settings::{ConfigError, Table, Unique, number, several, text};
+use itertools::Itertools;
 use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -53,48 +55,41 @@ pub(crate) struct Watch {
 
 impl Campaign {
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
-        let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
+        let folder = std::path::absolute(folder).at(folder)?;
         let file = folder.join(FILE);
         let content = std::fs::read_to_string(&file).with_context(|| {
             format!("{}: a campaign is a folder with this file", file.display())
         })?;
-        let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top, m| {
-            let campaign = sections(&mut top, &folder, m);
-            top.finish(m);
+        let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top| {
+            let campaign = sections(&mut top, &folder);
+            top.finish();
             campaign
         });
         let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
             bail!(all(&mistakes))
         };
-        campaign.plan_text = std::fs::read_to_string(&campaign.plan)
-            .with_context(|| campaign.plan.display().to_string())?;
+        campaign.plan_text = std::fs::read_to_string(&campaign.plan).at(&campaign.plan)?;
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
 }
 
 pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
-    UsageError(
-        mistakes
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n"),
-    )
+    UsageError(mistakes.iter().join("\n"))
 }
 
-fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Campaign {
+fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
         folder: folder.to_owned(),
         margin: 0.05,
         ..Campaign::default()
     };
-    campaign.name = top.need("name", m, text).unwrap_or_default();
+    campaign.name = top.need("name", text).unwrap_or_default();
     campaign.plan = top
-        .take("plan", m, path)
+        .take("plan", path)
         .unwrap_or_else(|| folder.join("plan.toml"));
-    top.set("margin", &mut campaign.margin, m, |v| match number(v)? {
+    top.set("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
     });
@@ -105,30 +100,28 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Cam
         );
     }
     let mut versions = Unique::default();
-    let mut new_program = |t: &mut Table<'_>, m: &mut ConfigErrors<'_>| {
-        let new = program(t, &path, m);
+    let mut new_program = |t: &mut Table<'_>| {
+        let new = program(t, &path);
         let what = format!("version {}", new.version);
         if !new.version.is_empty() {
-            versions.insert(new.version.clone(), t.line_of("version", m), what, m);
+            versions.insert(new.version.clone(), t.line_of("version"), what, t.errors());
         }
         new
     };
-    top.table("baseline", m, |t, m| campaign.baseline = new_program(t, m));
-    top.tables("program", m, |t, m| {
-        campaign.programs.push(new_program(t, m))
-    });
-    top.table("get", m, |t, m| {
-        let command = t.need("command", m, command).unwrap_or_default();
-        let program = t.need("program", m, text).unwrap_or_default();
+    top.table("baseline", |t| campaign.baseline = new_program(t));
+    top.tables("program", |t| campaign.programs.push(new_program(t)));
+    top.table("get", |t| {
+        let command = t.need("command", command).unwrap_or_default();
+        let program = t.need("program", text).unwrap_or_default();
         campaign.get = Some(BuildCommand { command, program });
     });
-    top.table("watch", m, |t, m| campaign.watch = Some(watch(t, m)));
+    top.table("watch", |t| campaign.watch = Some(watch(t)));
     let named = campaign
         .programs
         .iter()
         .chain([&campaign.baseline])
         .any(|one| one.path.is_none());
-    if campaign.get.is_none() && (named || campaign.watch.is_some()) && m.is_empty() {
+    if campaign.get.is_none() && (named || campaign.watch.is_some()) && top.errors().is_empty() {
         top.lacks(
             "get",
             "[get] is missing: a version without `path` has to be built, by its `command`",
@@ -137,30 +130,24 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Cam
     campaign
 }
 
-fn watch(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Watch {
+fn watch(t: &mut Table<'_>) -> Watch {
     Watch {
-        range: t.need("range", m, range).unwrap_or(VersionReq::STAR),
-        command: t.take("command", m, command),
+        range: t.need("range", range).unwrap_or(VersionReq::STAR),
+        command: t.take("command", command),
         package: t
-            .take("package", m, package)
+            .take("package", package)
             .unwrap_or_else(|| "agave-validator".to_owned()),
         index: t
-            .take("index", m, index)
+            .take("index", index)
             .unwrap_or_else(|| "https://index.crates.io".to_owned()),
     }
 }
 
-fn program(
-    t: &mut Table<'_>,
-    path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>,
-    m: &mut ConfigErrors<'_>,
-) -> Program {
+fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>) -> Program {
     Program {
-        version: t
-            .need("version", m, |v| version(text(v)?))
-            .unwrap_or_default(),
-        name: t.take("name", m, text).unwrap_or_default(),
-        path: t.take("path", m, path),
+        version: t.need("version", |v| version(text(v)?)).unwrap_or_default(),
+        name: t.take("name", text).unwrap_or_default(),
+        path: t.take("path", path),
     }
 }
 

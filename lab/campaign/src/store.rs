@@ -53,6 +53,11 @@ pub(crate) struct ListedVersion {
     pub(crate) error: Option<String>,
 }
 
+/// The version of this name.
+pub(crate) fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
+    listed.iter().find(|one| one.program.version == version)
+}
+
 /// Rows are comparable if these and the machine are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Conditions {

@@ -1,10 +1,9 @@
 //! Compares recordings with the digests in `results.db`.
 
-use crate::collected::void_run;
 use crate::programs::sha256;
 use crate::settings::Campaign;
 use crate::store::{RunRow, Store};
-use anyhow::Context as _;
+use faultline_common::files::AtPath;
 use faultline_experiments::command::void;
 use faultline_experiments::journal;
 use faultline_experiments::report::Experiment;
@@ -56,13 +55,13 @@ fn void_in_journal(recording: &Path, why: &str) -> anyhow::Result<()> {
     let Some(folder) = folders.find(|folder| folder.join(journal::FILE).is_file()) else {
         return Ok(());
     };
-    let experiment = Experiment::read(folder).with_context(|| folder.display().to_string())?;
+    let experiment = Experiment::read(folder).at(folder)?;
     let counted = experiment.counted();
     let run = counted
         .iter()
         .find(|one| experiment.recording(one) == recording);
     match run {
-        Some(one) => void(folder, &[void_run(one)], why),
+        Some(one) => void(folder, &[one], why),
         None => Ok(()),
     }
 }

@@ -1,8 +1,9 @@
 //! Published versions, from Cargo's sparse index or from a command that prints them.
 
-use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
+use crate::settings::{Campaign, Watch, self};
 use faultline_client::{http, tls};
+use faultline_common::files::AtPath;
 use faultline_common::signals::Signals;
 use faultline_runner::record::ran;
 use semver::Version;
@@ -63,7 +64,7 @@ fn printed(
     signals: &mut Signals,
 ) -> anyhow::Result<Option<String>> {
     let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
-    let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    let made = |path: &Path| File::create(path).at(path);
     let outputs = (&made(&path)?, &made(&log)?);
     let Some(status) = ran(
         command,
@@ -80,9 +81,7 @@ fn printed(
         "[watch] command has failed ({status}): read {}",
         log.display()
     );
-    std::fs::read_to_string(&path)
-        .map(Some)
-        .with_context(|| path.display().to_string())
+    std::fs::read_to_string(&path).map(Some).at(&path)
 }
 
 fn releases(watch: &Watch) -> anyhow::Result<String> {

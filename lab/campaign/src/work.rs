@@ -2,21 +2,21 @@
 //! stored digest is done again, an experiment continues from its journal, and a round's rows are
 //! one transaction.
 
-use crate::collected::{Round, RoundOutcome, collected};
+use crate::args::RunArgs;
+use crate::collected::{RoundOutcome, collected};
 use crate::compare;
 use crate::programs::{self, ResolvedProgram};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, RunRow, Store, find};
 use crate::{page, round, watch};
 use anyhow::Context as _;
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
-use faultline_experiments::args::Launching;
 use faultline_experiments::command::advance;
 use faultline_experiments::runner::Over;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The second round confirms the findings of the first.
 const ROUNDS: u32 = 2;
@@ -25,12 +25,6 @@ const ROUNDS: u32 = 2;
 const REPEATS: u32 = 2;
 
 const SIGNAL: &str = "a signal asked to";
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LaunchOptions {
-    pub(crate) launcher: Launching,
-    pub(crate) i_vote: bool,
-}
 
 enum VersionOutcome {
     Done,
@@ -45,7 +39,7 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
         if !same.is_some_and(|one| one.source == FROM_FILE && !one.removed) {
-            store.add(program, FROM_FILE, now())?;
+            store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
     for one in known
@@ -63,7 +57,7 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
 pub(crate) fn run(
     campaign: &Campaign,
     store: &mut Store,
-    starting: LaunchOptions,
+    args: &RunArgs,
 ) -> anyhow::Result<Result<(), String>> {
     let mut signals = Signals::listen().context("signals cannot be heard")?;
     list(campaign, store)?;
@@ -89,7 +83,7 @@ pub(crate) fn run(
             campaign,
             store,
             (&one, &baseline, &conditions),
-            starting,
+            args,
             &mut signals,
         )? {
             VersionOutcome::Done => store.found(&version, None, None)?,
@@ -145,7 +139,7 @@ fn check_requests(
     };
     let known = store.listed()?;
     for version in versions {
-        if !known.iter().any(|one| one.program.version == version) {
+        if find(&known, &version).is_none() {
             say(&format!("{version} was published, and is added"));
             store.add(
                 &Program {
@@ -153,7 +147,7 @@ fn check_requests(
                     ..Program::default()
                 },
                 FROM_WATCH,
-                now(),
+                clock::unix_ns(),
             )?;
         }
     }
@@ -175,13 +169,13 @@ fn baseline(
 ) -> anyhow::Result<Option<ResolvedProgram>> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
-    let same = listed.iter().find(|one| one.program.version == *version);
+    let same = find(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
     let Some(obtained) = obtained else {
         return Ok(None);
     };
     if same.is_none() {
-        store.add(&campaign.baseline, BASELINE, now())?;
+        store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     store.found(version, Some(&obtained.digest), None)?;
     store.name_baseline(version, &obtained.digest)?;
@@ -192,7 +186,7 @@ fn run_version(
     campaign: &Campaign,
     store: &mut Store,
     (one, baseline, conditions): (&ListedVersion, &ResolvedProgram, &Conditions),
-    starting: LaunchOptions,
+    args: &RunArgs,
     signals: &mut Signals,
 ) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
@@ -204,7 +198,7 @@ fn run_version(
     while let Some(round) = next_round(campaign, store, version, conditions)? {
         // The first round makes the digest final.
         let listed = store.listed()?;
-        let same = listed.iter().find(|one| one.program.version == *version);
+        let same = find(&listed, version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
             Ok(None) => return Ok(VersionOutcome::Stopped(SIGNAL.to_owned())),
@@ -220,20 +214,21 @@ fn run_version(
                 "{version}: round {round}, in {}",
                 experiment.plan.folder.display()
             ));
-            match advance(experiment.plan.clone(), starting.launcher, starting.i_vote) {
+            match advance(experiment.plan.clone(), args.launcher, args.i_vote) {
                 Ok(Over::Finished) => {}
                 Ok(Over::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
                 Ok(Over::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
                 Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }
-        let finished = Round {
-            version,
+        let common = RunRow {
+            release: version.clone(),
+            program_digest: program.digest.clone(),
+            conditions: conditions.clone(),
             round,
-            program: &program,
-            conditions,
+            ..RunRow::default()
         };
-        match collected(campaign, &finished, &experiments, baseline) {
+        match collected(campaign, &common, &experiments, [baseline, &program]) {
             Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
             Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
                 repeats += 1;
@@ -254,8 +249,7 @@ pub(crate) fn next(
     one: &ListedVersion,
     all: &[ListedVersion],
 ) -> anyhow::Result<Option<u32>> {
-    let version = &campaign.baseline.version;
-    let baseline = all.iter().find(|one| one.program.version == *version);
+    let baseline = find(all, &campaign.baseline.version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
         return Ok(Some(1));
     };
@@ -308,12 +302,4 @@ fn next_round(
             .any(|one| one.mark.needs_repetition())
     };
     Ok(release.is_some_and(found).then_some(round + 1))
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn now() -> i64 {
-    let since: Duration = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

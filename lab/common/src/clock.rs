@@ -10,6 +10,17 @@ pub fn now() -> SystemTime {
     SystemTime::now()
 }
 
+pub fn since_1970() -> Duration {
+    now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Nanoseconds since 1970.
+pub fn unix_ns() -> i64 {
+    i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX)
+}
+
 pub fn uptime() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()

@@ -34,6 +34,20 @@ fn missing_folder(path: &Path) -> Option<String> {
     missing.then(|| folder.display().to_string())
 }
 
+pub trait AtPath<T> {
+    /// Names the file in an error.
+    fn at(self, path: &Path) -> anyhow::Result<T>;
+}
+
+impl<T, E> AtPath<T> for Result<T, E>
+where
+    Result<T, E>: anyhow::Context<T, E>,
+{
+    fn at(self, path: &Path) -> anyhow::Result<T> {
+        self.with_context(|| path.display().to_string())
+    }
+}
+
 const MOST_TRIES: u32 = 100;
 
 /// A file that is written under a temporary name in its folder, and removed if it does not get its

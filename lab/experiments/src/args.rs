@@ -26,7 +26,11 @@ pub enum Experiment {
     /// Continue an experiment that was stopped or interrupted.
     Resume(ResumeArgs),
     /// Stop the experiment and everything it runs. `resume` continues it.
-    Stop(StopArgs),
+    Stop {
+        /// The experiment's folder, or its plan.
+        #[arg(value_name = "DIR-or-FILE")]
+        experiment: PathBuf,
+    },
     /// Write the report of the runs so far.
     Report(ExperimentReportArgs),
 }
@@ -116,14 +120,6 @@ pub struct ResumeArgs {
     /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
-}
-
-/// `experiment stop`.
-#[derive(Debug, Args)]
-pub struct StopArgs {
-    /// The experiment's folder, or its plan.
-    #[arg(value_name = "DIR-or-FILE")]
-    pub experiment: PathBuf,
 }
 
 /// `experiment report`.

@@ -4,15 +4,14 @@ use crate::plan::{self, Plan};
 use crate::plan_command;
 use anyhow::{Context, bail};
 use faultline_common::args::UsageError;
+use faultline_common::files::AtPath;
+use itertools::Itertools;
 use std::path::Path;
 
 /// By folder or plan.
 pub fn find(path: &Path) -> anyhow::Result<Folder> {
-    let file_name = || path.display().to_string();
-    if std::fs::metadata(path).with_context(file_name)?.is_dir() {
-        return Ok(Folder::new(
-            &std::path::absolute(path).with_context(file_name)?,
-        ));
+    if std::fs::metadata(path).at(path)?.is_dir() {
+        return Ok(Folder::new(&std::path::absolute(path).at(path)?));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
@@ -27,17 +26,15 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
         )
     })?;
     let copy = folder.plan();
-    let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
+    let text = std::fs::read_to_string(&copy).at(&copy)?;
     if folder::digest(&text) != begun.plan {
         bail!(
             "{}: this is not the plan that the experiment was begun with any more: put it back",
             copy.display()
         );
     }
-    let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
-        let file_name: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        UsageError(file_name.join("\n"))
-    })?;
+    let plan = plan::parse(&text, &begun.file)
+        .map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
     // The folder may have been moved.
     Ok((
         Plan {

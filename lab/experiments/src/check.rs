@@ -1,14 +1,12 @@
 //! Checks a plan on this host: facts are gathered first, then judged.
 
 mod access;
-mod cache;
 mod configuration;
 mod disk;
 mod environment;
 mod facts;
 mod folders;
 mod gather;
-mod keypair;
 mod limits;
 mod options;
 mod poh;
@@ -16,19 +14,18 @@ mod programs;
 mod search;
 mod stake;
 mod switch;
-mod tools;
 mod vote;
 
 pub use disk::{SpaceNeed, needs};
 pub use facts::{FolderFacts, HostFacts, LauncherFacts, Options, Stake, Switch};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
-pub use tools::TOOLS;
+pub use programs::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// [`Severity::Ignore`] is a remark.
     pub severity: Severity,
@@ -66,8 +63,6 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
     programs::check(plan, facts, &mut found);
-    tools::check(plan, facts, &mut found);
-    cache::check(plan, facts, &mut found);
     options::check(plan, facts, &mut found);
     vote::check(plan, facts, i_vote, &mut found);
     environment::check(plan, &mut found);
@@ -123,14 +118,8 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 /// Arms that differ only in their names.
 fn duplicate_arms(plan: &Plan, found: &mut Findings) {
-    let names = |text: &String| text.contains("{arm}");
-    let workload = &plan.workload;
-    if workload
-        .command
-        .iter()
-        .chain(workload.environment.values())
-        .any(names)
-    {
+    let texts = plan.workload.texts();
+    if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }
     let bare = |arm: &Arm| Arm {

@@ -1,34 +1,36 @@
 mod changed;
 mod dry_run;
 mod launcher;
-mod stop;
-mod void;
 
-pub use launcher::{facts, launcher};
-pub use void::{VoidRun, void};
-
-use super::begun::{begun, find};
-use super::folder::Folder;
-use super::journal::{self, JournalState};
-use super::lock::{self, Holder, Lock};
-use super::runner::{Over, Real, Runner};
-use super::schedule::schedule;
-use super::{plan_command, report, status, targets};
-use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs, StopArgs};
-use crate::plan::Plan;
 use anyhow::{Context, bail};
+use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
+use crate::plan::Plan;
 use faultline_common::clock;
-use faultline_common::files::TempFile;
+use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders::{self, Init, Purpose};
+use faultline_runner::isolation::folders::{Init, Purpose, self};
+use faultline_text::time;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+use super::{plan_command, report, status, targets};
+use super::begun::{begun, find};
+use super::folder::Folder;
+use super::journal::{Counted, Entry, Journal, JournalState, Line, self};
+use super::lock::{Holder, Lock, self};
+use super::runner::{Over, Real, Runner};
+use super::schedule::schedule;
+pub use launcher::{facts, launcher};
+
 
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longer waits are reported.
+const MOMENT: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
@@ -40,15 +42,12 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
         Experiment::Run(args) => run_plan(args),
         Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
         Experiment::Resume(args) => resume(args),
-        Experiment::Stop(args) => stop(args),
+        Experiment::Stop { experiment } => stop(experiment),
         Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
     }
 }
 
 fn init(args: &InitArgs) -> anyhow::Result<u8> {
-    let now = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
     for folder in &args.folders {
         let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
@@ -58,7 +57,7 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
             )?),
             false => None,
         };
-        let words = match folders::init(folder, now)? {
+        let words = match folders::init(folder, clock::since_1970())? {
             Init::Made => "made, and marked",
             Init::Marked => "marked",
             Init::Already => "was marked before",
@@ -78,7 +77,7 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
 
 fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
-    std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
+    std::fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
     remove_unlocked(&folder)?;
     let launcher = launcher(which)?;
@@ -118,7 +117,7 @@ fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
             "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
         );
     }
-    std::fs::remove_file(&path).with_context(|| path.display().to_string())
+    std::fs::remove_file(&path).at(&path)
 }
 
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -128,7 +127,7 @@ fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         part.file().sync_all()?;
         part.finish(path)
     };
-    write().with_context(|| path.display().to_string())
+    write().at(path)
 }
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
@@ -151,12 +150,7 @@ fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
         return Ok(Over::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let name = standing
-        .begun
-        .as_ref()
-        .map(|begun| begun.launcher.clone())
-        .unwrap_or_default();
-    let mut system = Real::new(launcher::named(&name)?)?;
+    let mut system = Real::new(launcher::begun_with(standing)?)?;
     Runner::resume(plan, &mut system)?.run()
 }
 
@@ -170,8 +164,8 @@ fn ended(over: Over) -> anyhow::Result<u8> {
     }
 }
 
-fn stop(args: &StopArgs) -> anyhow::Result<u8> {
-    let folder = find(&args.experiment)?;
+fn stop(experiment: &Path) -> anyhow::Result<u8> {
+    let folder = find(experiment)?;
     let (plan, standing) = begun(&folder)?;
     let path = folder.lock();
     if let Holder::Process(pid) = lock::holder(&path)? {
@@ -188,15 +182,11 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
                 pid.as_raw_nonzero()
             ));
         }
-        stop::wait(&path)?;
+        wait_for_release(&path)?;
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let name = standing
-        .begun
-        .map(|begun| begun.launcher)
-        .unwrap_or_default();
-    let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    let swept = launcher::begun_with(&standing)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
@@ -222,4 +212,50 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         folder.path().display()
     ));
     Ok(0)
+}
+
+/// Reports what to do if the holder hangs.
+fn wait_for_release(path: &Path) -> anyhow::Result<()> {
+    // Sum of sleeps: less than the elapsed time.
+    let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
+    while let Holder::Process(pid) = lock::holder(path)? {
+        if waited >= message_at {
+            say(&waiting(pid, pid.is_some_and(lock::is_suspended), waited));
+            message_at += AGAIN;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
+    }
+    Ok(())
+}
+
+fn waiting(pid: Option<u32>, still: bool, waited: Duration) -> String {
+    let who = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
+    match pid.filter(|_| still) {
+        Some(pid) => format!(
+            "{who} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
+        ),
+        None => format!(
+            "waiting for {who} for {}: it stops its runs, which takes up to the plan's grace period",
+            time(waited)
+        ),
+    }
+}
+
+/// [`advance`] repeats their turns.
+pub fn void(folder: &Path, runs: &[&Counted<'_>], why: &str) -> anyhow::Result<()> {
+    let folder = Folder::new(folder);
+    let _lock = Lock::take(&folder.lock())?;
+    let (mut journal, _) = Journal::open(&folder.journal())?;
+    for one in runs {
+        journal.append(&Line {
+            unix_ns: clock::unix_ns(),
+            entry: Entry::Void {
+                run: one.scheduled.run,
+                attempt: one.attempt,
+                why: why.to_owned(),
+            },
+        })?;
+    }
+    Ok(())
 }

@@ -4,15 +4,15 @@
 mod file;
 mod state;
 
-pub(crate) use file::is_full;
-pub use file::{Journal, read};
-pub use state::{Attempt, Begun, JournalState, Next, RunAttempt, SearchLog};
-
-use super::outcome::Ending;
-use super::schedule::Turn;
-use super::search;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use super::search;
+use super::outcome::Ending;
+use super::schedule::Turn;
+pub use file::{Journal, read};
+pub use state::{Attempt, Counted, JournalState, Next, RunAttempt, SearchLog};
+pub(crate) use file::is_full;
+
 
 pub const FILE: &str = "journal.jsonl";
 
@@ -27,19 +27,7 @@ pub struct Line {
 #[serde(rename_all = "snake_case", tag = "entry")]
 pub enum Entry {
     /// The first line.
-    Planned {
-        name: String,
-        /// SHA-256 in hexadecimal.
-        plan: String,
-        /// Paths in the plan are relative to its folder.
-        #[serde(default)]
-        file: PathBuf,
-        /// Of the random order.
-        seed: u64,
-        /// [`faultline_runner::isolation::Launcher::name`].
-        launcher: String,
-        turns: Vec<Turn>,
-    },
+    Planned(Planned),
     /// A runner starts or resumes the experiment.
     Runner {
         pid: u32,
@@ -86,7 +74,22 @@ pub enum Entry {
     Finished,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    pub name: String,
+    /// SHA-256 in hexadecimal.
+    pub plan: String,
+    /// Paths in the plan are relative to its folder.
+    #[serde(default)]
+    pub file: PathBuf,
+    /// Of the random order.
+    pub seed: u64,
+    /// [`faultline_runner::isolation::Launcher::name`].
+    pub launcher: String,
+    pub turns: Vec<Turn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     Host,

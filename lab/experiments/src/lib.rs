@@ -10,6 +10,7 @@ pub mod journal;
 pub mod judge;
 pub mod lock;
 pub mod outcome;
+mod passwd;
 pub mod plan;
 pub mod plan_command;
 pub mod replay;

@@ -1,9 +1,8 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
-use super::plan::{Begin, Lane, Plan};
-use anyhow::Context;
+use faultline_common::files::AtPath;
 use faultline_kernel::HostRoot;
-use faultline_kernel::parse::pid_stat::{self, State};
+use faultline_kernel::parse::pid_stat::{State, self};
 use faultline_runner::isolation::folders::{FolderLock, Purpose, lock_folder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -11,6 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use super::plan::{Begin, Lane, Plan};
 
 /// Held until dropped, or the process ends.
 #[derive(Debug)]
@@ -37,7 +37,6 @@ impl Lock {
 
     /// `held` makes the error from ` (process N)`.
     pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
-        let file_name = || path.display().to_string();
         // Until locked, the content belongs to its holder. No symbolic link is followed.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
         let open = OpenOptions::new()
@@ -47,18 +46,18 @@ impl Lock {
             .truncate(false)
             .custom_flags(flags)
             .open(path);
-        let mut file = open.with_context(file_name)?;
+        let mut file = open.at(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
                 anyhow::bail!(message(who));
             }
-            Err(error) => return Err(error).with_context(file_name),
+            Err(error) => return Err(error).at(path),
         }
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .with_context(file_name)?;
+            .at(path)?;
         Ok(Lock(file))
     }
 }
@@ -83,12 +82,12 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
 pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
-        open => open.with_context(|| path.display().to_string())?,
+        open => open.at(path)?,
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(Holder::Free),
         Err(Errno::WOULDBLOCK) => Ok(Holder::Process(number(path))),
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
+        Err(error) => Err(error).at(path),
     }
 }
 

@@ -72,6 +72,15 @@ impl Validity {
             (validity, _) => validity,
         }
     }
+
+    /// The outcome in words, with any doubt.
+    pub fn qualified(&self, outcome: &Outcome) -> String {
+        match self {
+            Validity::Valid => outcome.to_string(),
+            Validity::Unproven(why) => format!("{outcome} (unproven: {why})"),
+            Validity::Invalid(why) => format!("{outcome} (invalid: {why})"),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,11 +98,17 @@ pub struct Ending {
 }
 
 impl Ending {
-    pub fn in_words(&self) -> String {
-        match &self.validity {
-            Validity::Valid => self.outcome.to_string(),
-            Validity::Unproven(why) => format!("{} (unproven: {why})", self.outcome),
-            Validity::Invalid(why) => format!("{} (invalid: {why})", self.outcome),
+    pub fn new(outcome: Outcome) -> Self {
+        Ending {
+            outcome,
+            validity: Validity::Valid,
+            evidence: Evidence::default(),
+            notes: Vec::new(),
+            stopped_unix_ns: None,
         }
+    }
+
+    pub fn in_words(&self) -> String {
+        self.validity.qualified(&self.outcome)
     }
 }

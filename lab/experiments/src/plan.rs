@@ -46,6 +46,33 @@ pub struct Plan {
     pub search: Option<Search>,
 }
 
+impl Plan {
+    pub fn arm(&self, name: &str) -> Option<&Arm> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+
+    /// With the lane's name if there are several.
+    pub(crate) fn of_lane(&self, what: &str, lane: &Lane) -> String {
+        match self.lanes.len() {
+            0 | 1 => what.to_owned(),
+            _ => format!("{what} of lane {:?}", lane.name),
+        }
+    }
+
+    /// The folders of a lane, as messages name them.
+    pub(crate) fn folders_of<'p>(
+        &self,
+        lane: &'p Lane,
+    ) -> impl Iterator<Item = (String, &'p Path)> {
+        lane.named_folders()
+            .map(|(key, path)| (self.of_lane(key, lane), path))
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     /// First headroom, in bytes.
@@ -84,8 +111,7 @@ pub struct Concurrent {
 }
 
 /// Each arm runs once before any is repeated, except for [`Order::Sequential`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// ABC CBA ABC.
     Abba,
@@ -97,7 +123,7 @@ pub enum Order {
     Sequential,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workload {
     /// A validator, or a fixed range.
     pub kind: Kind,
@@ -123,17 +149,16 @@ pub struct Workload {
     pub known_validators: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     /// Follows a cluster until stopped.
     Validator,
     /// The same work in every arm: `agave-ledger-tool verify`, or any command.
     Replay,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cluster {
     MainnetBeta,
     Testnet,
@@ -154,8 +179,7 @@ pub enum Begin {
     AsIs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCache {
     /// Of ledger, accounts, snapshots and the kept snapshot.
     DropFiles,
@@ -180,8 +204,7 @@ pub struct Stop {
 }
 
 /// When the duration of a run starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountedFrom {
     /// The first executed one.
     FirstTransaction,
@@ -208,7 +231,7 @@ pub struct HostRules {
     pub leftovers: Severity,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule<T> {
     pub bound: T,
     pub severity: Severity,
@@ -256,7 +279,24 @@ pub struct Arm {
     pub io: Vec<IoLimit>,
 }
 
+impl Workload {
+    /// Everything that may name an option.
+    pub(crate) fn texts(&self) -> Vec<&String> {
+        self.command
+            .iter()
+            .chain(self.environment.values())
+            .collect()
+    }
+}
+
 impl Arm {
+    pub(crate) fn texts(&self) -> Vec<&String> {
+        self.arguments
+            .iter()
+            .chain(self.environment.values())
+            .collect()
+    }
+
     pub fn limits(&self, lane: &Lane) -> Limits {
         Limits {
             memory_max: self.memory_max,
@@ -289,14 +329,20 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// The folders that are cleared before a run.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+    /// The folders that are cleared before a run, with their keys.
+    fn named_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let folders = [
-            Some(&self.ledger),
-            self.accounts.as_ref(),
-            self.snapshots.as_ref(),
+            ("ledger", Some(&self.ledger)),
+            ("accounts", self.accounts.as_ref()),
+            ("snapshots", self.snapshots.as_ref()),
         ];
-        folders.into_iter().flatten().map(PathBuf::as_path)
+        folders
+            .into_iter()
+            .filter_map(|(key, path)| Some((key, path?.as_path())))
+    }
+
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.named_folders().map(|(_, path)| path)
     }
 }
 

@@ -3,27 +3,27 @@
 mod estimate;
 mod text;
 
-pub use estimate::{Estimate, estimate};
-pub use text::finding;
-
-use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
-use super::plan::{self, Arm, Plan, Search, Severity};
-use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
 use faultline_common::args::UsageError;
 use faultline_common::output::json;
 use faultline_runner::isolation::Limits;
+use itertools::Itertools;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use super::check::{Finding, HostFacts, LauncherFacts, SpaceNeed, self};
+use super::plan::{Arm, Plan, Severity, self};
+use super::schedule::{Turn, schedule};
+pub use estimate::{Estimate, estimate};
+pub use text::finding;
+
 
 pub fn read(file: &Path) -> anyhow::Result<Plan> {
     plan::load(file).map_err(|mistakes| {
-        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        let head = match lines.len() {
+        let head = match mistakes.len() {
             1 => "the plan has a mistake".to_owned(),
             some => format!("the plan has {some} mistakes"),
         };
-        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
+        UsageError(format!("{head}:\n{}", mistakes.iter().join("\n"))).into()
     })
 }
 
@@ -84,36 +84,18 @@ pub struct SearchOutlook {
     pub horizon_seconds: u64,
 }
 
-impl SearchOutlook {
-    fn new(search: &Search) -> Self {
-        SearchOutlook {
-            from: search.from,
-            width_percent: 100.0 * search.width,
-            settle_seconds: search.settle.as_secs(),
-            dwell_seconds: search.dwell.as_secs(),
-            most_seconds: search.most.as_secs(),
-            horizon_seconds: search.horizon.as_secs(),
-        }
-    }
-}
-
-impl ArmOutlook {
-    fn new(arm: &Arm) -> Self {
-        ArmOutlook {
+impl Outlook {
+    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
+        let findings = check::findings(plan, facts, i_vote);
+        let turns = schedule(plan);
+        let arm = |arm: &Arm| ArmOutlook {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
             cache_entries: arm.cache_entries,
             binary: arm.binary.clone(),
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),
-        }
-    }
-}
-
-impl Outlook {
-    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
-        let findings = check::findings(plan, facts, i_vote);
-        let turns = schedule(plan);
+        };
         Outlook {
             name: plan.name.clone(),
             plan: plan.file.clone(),
@@ -126,8 +108,15 @@ impl Outlook {
             may_run: findings
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
-            search: plan.search.as_ref().map(SearchOutlook::new),
-            arms: plan.arms.iter().map(ArmOutlook::new).collect(),
+            search: plan.search.as_ref().map(|search| SearchOutlook {
+                from: search.from,
+                width_percent: 100.0 * search.width,
+                settle_seconds: search.settle.as_secs(),
+                dwell_seconds: search.dwell.as_secs(),
+                most_seconds: search.most.as_secs(),
+                horizon_seconds: search.horizon.as_secs(),
+            }),
+            arms: plan.arms.iter().map(arm).collect(),
             estimate: estimate(plan, turns.len()),
             turns,
             disk: check::needs(plan, facts),

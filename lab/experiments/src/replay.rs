@@ -113,18 +113,8 @@ impl Log {
 
     /// A slot with two children, on a fork, is reported twice.
     fn counted(&mut self, counts: &ProgramCache) {
-        let (seen, level) = (&mut self.seen, counts.water_level.unwrap_or_default());
-        seen.points += 1;
-        seen.water_level = seen.water_level.max(level);
-        if counts.evictions.is_some_and(|evictions| evictions > 0) {
-            seen.water_level_evicting = seen.water_level_evicting.max(level);
-        }
-        seen.insertions = seen
-            .insertions
-            .saturating_add(counts.insertions.unwrap_or_default());
-        seen.evictions = seen
-            .evictions
-            .saturating_add(counts.evictions.unwrap_or_default());
+        self.seen
+            .add(counts.water_level, counts.insertions, counts.evictions);
         let index = counts.slot.and_then(|slot| self.places.get(&slot));
         let Some(slot) = index.and_then(|index| self.replayed.slots.get_mut(*index)) else {
             return;

@@ -8,22 +8,23 @@ mod schedule;
 mod search;
 mod section;
 
-use super::folder::Folder;
-use super::journal::{self, JournalState};
-use super::outcome::{Ending, Validity};
-use super::plan::{self, Kind, Plan};
-use super::replay;
-use super::schedule::Scheduled;
-use super::search::Answer;
+use anyhow::anyhow;
 use crate::args::ExperimentReportArgs;
-use anyhow::{Context as _, anyhow};
-use faultline_common::files::put;
+use faultline_common::files::{AtPath, put};
 use faultline_pages::{model, render};
-use faultline_report::report::{self, DEFAULT, Options, SCALARS};
-use faultline_report::run::{self, Run};
+use faultline_report::report::{DEFAULT, Options, SCALARS, self};
+use faultline_report::run::{Run, self};
 use faultline_text::clean;
+use itertools::Itertools;
 use std::fs;
 use std::path::{Path, PathBuf};
+use super::replay;
+use super::folder::Folder;
+use super::journal::{JournalState, self};
+use super::outcome::Validity;
+use super::plan::{Kind, Plan, self};
+use super::search::Answer;
+pub use super::journal::Counted;
 
 pub const REPORT: &str = "report";
 
@@ -35,25 +36,6 @@ pub struct Experiment {
     pub folder: Folder,
     pub plan: Plan,
     pub standing: JournalState,
-}
-
-#[derive(Debug)]
-pub struct Counted<'e> {
-    pub scheduled: &'e Scheduled,
-    pub turn: u32,
-    pub attempt: u32,
-    pub ending: &'e Ending,
-}
-
-impl Counted<'_> {
-    /// `512G, run 2`.
-    pub(crate) fn name(&self) -> String {
-        let twin = if self.scheduled.second { " (A/A)" } else { "" };
-        format!(
-            "{}{twin}, run {}",
-            self.scheduled.arm, self.scheduled.replicate
-        )
-    }
 }
 
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
@@ -95,9 +77,10 @@ impl Experiment {
             .begun
             .as_ref()
             .map_or_else(|| folder.plan(), |begun| begun.file.clone());
-        let text = fs::read_to_string(folder.plan())
-            .with_context(|| folder.plan().display().to_string())?;
-        let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;
+        let copy = folder.plan();
+        let text = fs::read_to_string(&copy).at(&copy)?;
+        let plan = plan::parse(&text, &file)
+            .map_err(|mistakes| anyhow!("{}: {}", copy.display(), mistakes.iter().join("\n")))?;
         Ok(Experiment {
             folder,
             plan,
@@ -106,20 +89,7 @@ impl Experiment {
     }
 
     pub fn counted(&self) -> Vec<Counted<'_>> {
-        let counted = self.standing.counted().into_iter();
-        let turn = |scheduled: &Scheduled| {
-            self.standing
-                .turn_of(scheduled.run)
-                .map_or(0, |turn| turn.number)
-        };
-        counted
-            .map(|(scheduled, attempt, ending)| Counted {
-                turn: turn(scheduled),
-                scheduled,
-                attempt,
-                ending,
-            })
-            .collect()
+        self.standing.counted()
     }
 
     /// Also returns the slots of each replay as CSV.
@@ -146,11 +116,8 @@ impl Experiment {
     fn options(&self) -> anyhow::Result<Options> {
         let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
         let primary = report::scalar(name).ok_or_else(|| {
-            let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-            anyhow!(
-                "primary = {name:?} in the plan's [report]: no such metric; there are {}",
-                known.join(", ")
-            )
+            let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
+            anyhow!("primary = {name:?} in the plan's [report]: no such metric; there are {known}")
         })?;
         let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
         Ok(Options {
@@ -165,15 +132,8 @@ impl Experiment {
     }
 
     pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
-        let newest = self
-            .standing
-            .newest(self.standing.turn_of(one.scheduled.run)?)?;
-        newest
-            .runs
-            .get(&one.scheduled.run)?
-            .searched
-            .answer
-            .as_ref()
+        let newest = self.standing.newest_run(one.scheduled.run)?;
+        newest.searched.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.
@@ -220,12 +180,13 @@ impl Experiment {
             .unwrap_or(&path)
             .display()
             .to_string();
-        run.labels = labels(&self.plan.name, one, run.labels);
-        let arm = self
-            .plan
-            .arms
-            .iter()
-            .find(|arm| arm.name == one.scheduled.arm);
+        // The journal overrides the recording.
+        let mut labels = one.scheduled.labels(&self.plan.name, one.turn);
+        let known = |key: &str| key == "second" || labels.iter().any(|(known, _)| known == key);
+        run.labels.retain(|(key, _)| !known(key));
+        labels.append(&mut run.labels);
+        run.labels = labels;
+        let arm = self.plan.arm(&one.scheduled.arm);
         run.from_experiment = Some(from_experiment::of_ending(
             one.ending,
             arm,
@@ -233,31 +194,6 @@ impl Experiment {
         ));
         run
     }
-}
-
-/// The journal overrides the recording.
-fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec<(String, String)> {
-    let mut labels = vec![
-        ("experiment".to_owned(), name.to_owned()),
-        ("arm".to_owned(), one.scheduled.arm.clone()),
-        ("run".to_owned(), one.scheduled.replicate.to_string()),
-        ("turn".to_owned(), one.turn.to_string()),
-        ("lane".to_owned(), one.scheduled.lane.clone()),
-    ];
-    if one.scheduled.second {
-        labels.push(("second".to_owned(), "1".to_owned()));
-    }
-    let more = recorded
-        .into_iter()
-        .filter(|(key, _)| key != "second" && !labels.iter().any(|(known, _)| known == key));
-    let more: Vec<(String, String)> = more.collect();
-    labels.extend(more);
-    labels
-}
-
-fn all(path: &Path, mistakes: &[plan::ConfigError]) -> anyhow::Error {
-    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    anyhow!("{}: {}", path.display(), mistakes.join("\n"))
 }
 
 #[cfg(test)]

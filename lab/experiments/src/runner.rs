@@ -4,22 +4,21 @@ mod end;
 mod job;
 mod real;
 mod search;
-mod searching;
 pub mod system;
 mod turn;
 
-pub use real::Real;
-
-use super::folder::{self, Folder};
-use super::journal::{self, Entry, Journal, JournalState, Line};
-use super::outcome::{Ending, Outcome, Validity};
-use super::plan::Plan;
-use super::schedule::Turn;
-use super::targets::{self, Target};
-use faultline_runner::isolation::Evidence;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use super::folder::{Folder, self};
+use super::journal::{Entry, Journal, JournalState, Line, Planned, self};
+use super::outcome::{Ending, Outcome};
+use super::plan::Plan;
+use super::schedule::Turn;
+use super::targets::{Target, self};
 use system::System;
+pub use real::Real;
+
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -62,16 +61,14 @@ impl<'w> Runner<'w> {
     pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
-        let (name, launcher) = (plan.name.clone(), system.launcher().name().to_owned());
-        let (file, seed) = (plan.file.clone(), plan.seed);
-        let planned = Entry::Planned {
-            name,
+        let planned = Entry::Planned(Planned {
+            name: plan.name.clone(),
             plan: folder::digest(&plan.text),
-            file,
-            seed,
-            launcher,
+            file: plan.file.clone(),
+            seed: plan.seed,
+            launcher: system.launcher().name().to_owned(),
             turns,
-        };
+        });
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.write(planned)?;
         Ok(runner)
@@ -82,13 +79,9 @@ impl<'w> Runner<'w> {
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.standing = JournalState::of(&lines);
-        let ends = lines
-            .iter()
-            .rev()
-            .find(|line| matches!(line.entry, Entry::RunEnded { .. }));
-        if let Some(last) = ends {
+        if let Some(ended) = runner.standing.last_end_unix_ns {
             let now = runner.system.now();
-            let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
+            let ago = u64::try_from(now.unix_ns.saturating_sub(ended)).unwrap_or(0);
             runner.last_run_ended = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
         }
         Ok(runner)
@@ -140,24 +133,15 @@ impl<'w> Runner<'w> {
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn tidy_up(&mut self) -> anyhow::Result<()> {
         let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        let open: Vec<(u32, u32)> = self
-            .standing
-            .unended()
-            .iter()
-            .map(|(run, attempt)| (run.run, *attempt))
-            .collect();
-        for (run, attempt) in open {
+        for (run, attempt) in self.standing.unended() {
             let why = "its runner was killed, or the host went down".to_owned();
             let notes = swept
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
             let ending = Ending {
-                outcome: Outcome::Interrupted { why },
-                validity: Validity::Valid,
-                evidence: Evidence::default(),
                 notes,
-                stopped_unix_ns: None,
+                ..Ending::new(Outcome::Interrupted { why })
             };
             self.system
                 .print(&format!("run {run} was cut off and will be repeated"));
@@ -183,7 +167,10 @@ impl<'w> Runner<'w> {
 
     /// Also updates the state.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
-        let line = Line::new(self.system.now().unix_ns, entry);
+        let line = Line {
+            unix_ns: self.system.now().unix_ns,
+            entry,
+        };
         self.journal.append(&line)?;
         self.standing.take(&line);
         Ok(())
@@ -225,11 +212,10 @@ fn gave_up(turn: &Turn, failed: u32, standing: &JournalState) -> String {
         Outcome::Failed { why } => Some(why.as_str()),
         _ => None,
     });
-    let runs: Vec<String> = turn
+    let mut runs = turn
         .runs
         .iter()
-        .map(|run| format!("{} ({})", run.run, run.arm))
-        .collect();
+        .map(|run| format!("{} ({})", run.run, run.arm));
     let times = if failed == 1 {
         "once".to_owned()
     } else {

@@ -14,7 +14,7 @@ pub struct Turn {
     pub runs: Vec<Scheduled>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
     /// Unique, from 1 on.
     pub run: u32,
@@ -25,6 +25,32 @@ pub struct Scheduled {
     /// The second run of the A/A pair.
     #[serde(default)]
     pub second: bool,
+}
+
+impl Scheduled {
+    /// With `second` in parentheses for the second run of the A/A pair.
+    pub(crate) fn arm_name(&self, second: &str) -> String {
+        match self.second {
+            true => format!("{} ({second})", self.arm),
+            false => self.arm.clone(),
+        }
+    }
+
+    pub(crate) fn labels(&self, experiment: &str, turn: u32) -> Vec<(String, String)> {
+        let mut all = vec![
+            ("experiment", experiment.to_owned()),
+            ("arm", self.arm.clone()),
+            ("run", self.replicate.to_string()),
+            ("turn", turn.to_string()),
+            ("lane", self.lane.clone()),
+        ];
+        if self.second {
+            all.push(("second", "1".to_owned()));
+        }
+        all.into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
+    }
 }
 
 /// Must not change between versions of this program.

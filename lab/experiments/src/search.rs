@@ -6,26 +6,20 @@
 //! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
 //! three times each at double length.
 
-mod aim;
 mod answer;
 mod approach;
 mod dwell;
-mod evidence;
 mod growth;
 mod messages;
-mod reference;
 
 pub use answer::{Answer, Confirmed, Memory, Outcome};
-pub use evidence::{Evidence, Verdict};
-pub use messages::{Action, Line, Reading, Replayed};
+pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
 
 use crate::plan::Search;
-use aim::DwellPurpose;
 use approach::{Approach, page};
-use dwell::Dwell;
+use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use growth::Growth;
-use reference::References;
 use std::time::Duration;
 
 /// With more slots behind, the limit is lifted.
@@ -52,6 +46,29 @@ const FULL: f64 = 0.97;
 /// Refaults after a recovery may be this multiple of a reference's, plus `REFAULTS_MORE`.
 const REFAULTS: f64 = 1.2;
 const REFAULTS_MORE: f64 = 10.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DwellPurpose {
+    Reference,
+    Probe(u64),
+    Confirm { headroom: u64, high: bool },
+}
+
+impl DwellPurpose {
+    fn confirms(self) -> bool {
+        matches!(self, DwellPurpose::Confirm { .. })
+    }
+
+    /// In bytes; `None` without a limit.
+    fn headroom(self) -> Option<u64> {
+        match self {
+            DwellPurpose::Reference => None,
+            DwellPurpose::Probe(headroom) | DwellPurpose::Confirm { headroom, .. } => {
+                Some(headroom)
+            }
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Stage {
@@ -81,6 +98,8 @@ pub struct Machine {
     since_reference: usize,
     voids: usize,
     again: Option<DwellPurpose>,
+    /// Of the current poll.
+    acts: Vec<Action>,
 }
 
 impl Machine {
@@ -106,33 +125,33 @@ impl Machine {
             since_reference: 0,
             voids: 0,
             again: None,
+            acts: Vec::new(),
         })
     }
 
     /// Readings must be in order.
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
-        let mut acts = Vec::new();
         let danger = self.approach.watch(reading);
         let late = reading.at.saturating_sub(began) >= self.rules.most;
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if late => self.end(self.out_of_time(), &mut acts),
-            Stage::Starting(since) => self.starting(since, reading, &mut acts),
-            Stage::Recovering(since) => self.recovering(since, reading, &mut acts),
+            _ if late => self.end(self.out_of_time()),
+            Stage::Starting(since) => self.starting(since, reading),
+            Stage::Recovering(since) => self.recovering(since, reading),
             Stage::Approaching(aim, since, mut dwell) => {
                 dwell.take(reading);
                 dwell.stalls(self.approach.stalled());
-                self.approaching((aim, since, dwell), danger, reading, &mut acts);
+                self.approaching((aim, since, dwell), danger, reading);
             }
             Stage::Dwelling(aim, mut dwell) => {
                 dwell.take(reading);
                 dwell.stalls(self.approach.stalled());
                 dwell.exceeds(self.approach.is_exceeded(reading));
-                self.dwelling(aim, dwell, danger, reading, &mut acts);
+                self.dwelling(aim, dwell, danger, reading);
             }
         }
-        acts
+        std::mem::take(&mut self.acts)
     }
 
     /// In bytes of headroom, for display.
@@ -153,16 +172,15 @@ impl Machine {
             why: vec![ENDED.to_owned()],
             ..evidence
         });
-        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
-        Some(Line::Dwell {
+        Some(Line::Dwell(DwellResult {
             headroom: Some(headroom),
-            confirms,
+            confirms: aim.confirms(),
             verdict: Verdict::Failed,
             evidence,
-        })
+        }))
     }
 
-    fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Action>) {
+    fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
         // Also near the tip: a validator that just began knows an old tip.
         self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
@@ -171,11 +189,11 @@ impl Machine {
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
             self.approach.begin();
-            self.next(reading, acts);
+            self.next(reading);
         }
     }
 
-    fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Action>) {
+    fn recovering(&mut self, since: Duration, reading: &Reading) {
         let waited = reading.at.saturating_sub(since);
         let patience = ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(RECOVERED);
         let calm = self.references.refaults().is_none_or(|usual| {
@@ -184,17 +202,17 @@ impl Machine {
                 .is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE)
         });
         if waited >= self.rules.settle && self.is_near(reading) && calm {
-            self.next(reading, acts);
+            self.next(reading);
         } else if waited > patience && self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
             self.again = Some(DwellPurpose::Reference);
-            self.next(reading, acts);
+            self.next(reading);
         } else if waited > patience {
             let why = format!(
                 "it has not recovered without a limit for {}",
                 faultline_text::time(waited)
             );
-            self.end(Outcome::Inconclusive { why }, acts);
+            self.end(Outcome::Inconclusive { why });
         } else {
             self.stage = Stage::Recovering(since);
         }
@@ -205,12 +223,11 @@ impl Machine {
         (aim, since, dwell): (DwellPurpose, Duration, Dwell),
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Action>,
     ) {
         if aim.headroom().is_some() && danger.is_some() {
-            return self.conclude(aim, dwell, danger, reading, acts);
+            return self.conclude(aim, dwell, danger, reading);
         }
-        let there = self.approach.step(aim.headroom(), reading, acts);
+        let there = self.approach.step(aim.headroom(), reading, &mut self.acts);
         let waited = reading.at.saturating_sub(since);
         let full = match (self.approach.limit(), reading.memory) {
             (None, _) => true,
@@ -238,18 +255,12 @@ impl Machine {
                 dwell,
                 Some("it fell behind on the way to its limit"),
                 reading,
-                acts,
             );
         }
     }
 
     fn dwell(&mut self, aim: DwellPurpose, reading: &Reading) {
-        let length = self.rules.dwell
-            * if matches!(aim, DwellPurpose::Confirm { .. }) {
-                2
-            } else {
-                1
-            };
+        let length = self.rules.dwell * if aim.confirms() { 2 } else { 1 };
         self.stage = Stage::Dwelling(aim, Dwell::begin(reading, length));
     }
 
@@ -259,15 +270,14 @@ impl Machine {
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Action>,
     ) {
         let danger = danger.filter(|_| aim.headroom().is_some());
         self.growth.take(reading);
         let failed = aim.headroom().is_some() && dwell.has_failed(&self.references);
         if danger.is_some() || dwell.is_over() || failed {
-            return self.conclude(aim, dwell, danger, reading, acts);
+            return self.conclude(aim, dwell, danger, reading);
         }
-        self.approach.step(aim.headroom(), reading, acts);
+        self.approach.step(aim.headroom(), reading, &mut self.acts);
         self.stage = Stage::Dwelling(aim, dwell);
     }
 
@@ -277,17 +287,13 @@ impl Machine {
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
-        acts: &mut Vec<Action>,
     ) {
         let limited = self.approach.limit().is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
-            self.approach.lift(acts);
+            self.approach.lift(&mut self.acts);
             if limited {
-                acts.push(Action::Line(Line::Limit {
-                    headroom: None,
-                    why: danger.to_owned(),
-                }));
+                self.journal_limit(None, danger);
             }
         }
         let (verdict, evidence) = match aim {
@@ -297,27 +303,25 @@ impl Machine {
         if aim == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        let confirms = matches!(aim, DwellPurpose::Confirm { .. });
-        let line = Line::Dwell {
+        self.acts.push(Action::Line(Line::Dwell(DwellResult {
             headroom: aim.headroom(),
-            confirms,
+            confirms: aim.confirms(),
             verdict,
             evidence: Box::new(evidence),
-        };
-        acts.push(Action::Line(line));
+        })));
         self.count(aim, verdict);
         if self.voids >= VOIDS {
             let why = format!(
                 "{VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
             );
-            return self.end(Outcome::Inconclusive { why }, acts);
+            return self.end(Outcome::Inconclusive { why });
         }
         if verdict == Verdict::KeptUp
             || (verdict == Verdict::Void && limited && danger.is_none() && self.is_near(reading))
         {
-            return self.next(reading, acts);
+            return self.next(reading);
         }
-        self.lift("to recover", acts);
+        self.lift("to recover");
         self.stage = Stage::Recovering(reading.at);
     }
 
@@ -340,7 +344,7 @@ impl Machine {
         }
     }
 
-    fn next(&mut self, reading: &Reading, acts: &mut Vec<Action>) {
+    fn next(&mut self, reading: &Reading) {
         let floor = self.floor();
         let aim = match self
             .again
@@ -348,8 +352,8 @@ impl Machine {
             .filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor))
         {
             Some(aim) => aim,
-            None => match self.choose(reading, acts) {
-                Err(outcome) => return self.end(outcome, acts),
+            None => match self.choose(reading) {
+                Err(outcome) => return self.end(outcome),
                 Ok(_)
                     if self.references.len() < REFERENCES
                         || self.since_reference >= REFERENCE_INTERVAL =>
@@ -362,32 +366,25 @@ impl Machine {
         match aim.headroom() {
             None if self.approach.limit().is_some() => {
                 // The page cache has to recover first.
-                self.lift("for a reference", acts);
+                self.lift("for a reference");
                 self.again = Some(aim);
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
             None => return self.dwell(aim, reading),
             headroom => {
-                let why = if matches!(aim, DwellPurpose::Confirm { .. }) {
+                let why = if aim.confirms() {
                     "to confirm"
                 } else {
                     "to try"
                 };
-                acts.push(Action::Line(Line::Limit {
-                    headroom,
-                    why: why.to_owned(),
-                }));
+                self.journal_limit(headroom, why);
             }
         }
         self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
-    fn choose(
-        &mut self,
-        reading: &Reading,
-        acts: &mut Vec<Action>,
-    ) -> Result<DwellPurpose, Outcome> {
+    fn choose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.floor(floor as f64);
         loop {
@@ -418,7 +415,7 @@ impl Machine {
             if headroom > floor {
                 return Ok(aim);
             }
-            acts.push(Action::Line(Line::untried(
+            self.acts.push(Action::Line(Line::untried(
                 headroom,
                 floor / 2,
                 reading.unreclaimable,
@@ -450,18 +447,20 @@ impl Machine {
         }
     }
 
-    fn lift(&mut self, why: &str, acts: &mut Vec<Action>) {
-        if self.approach.limit().is_some() {
-            acts.push(Action::Line(Line::Limit {
-                headroom: None,
-                why: why.to_owned(),
-            }));
-        }
-        self.approach.lift(acts);
+    fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {
+        let why = why.to_owned();
+        self.acts.push(Action::Line(Line::Limit { headroom, why }));
     }
 
-    fn end(&mut self, outcome: Outcome, acts: &mut Vec<Action>) {
-        self.lift("the search is over", acts);
+    fn lift(&mut self, why: &str) {
+        if self.approach.limit().is_some() {
+            self.journal_limit(None, why);
+        }
+        self.approach.lift(&mut self.acts);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.lift("the search is over");
         self.stage = Stage::Over;
         let confirmed = self
             .staircase
@@ -474,7 +473,7 @@ impl Machine {
             &self.growth,
             self.rules.horizon,
         );
-        acts.push(Action::Over(Box::new(answer)));
+        self.acts.push(Action::Over(Box::new(answer)));
     }
 }
 

@@ -17,7 +17,7 @@ use faultline_common::output::json;
 use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
@@ -75,9 +75,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
     let holder = lock::holder(&folder.lock())?;
-    let now = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = clock::since_1970();
     let mut status = Status::of(&plan, &standing, &folder, holder, now);
     if let State::Running { pid: Some(pid) } = status.state
         && lock::is_suspended(pid)
@@ -106,27 +104,13 @@ impl Status {
             (Holder::Free, None) => State::CutOff,
         };
         let alive = matches!(state, State::Running { .. });
-        let mut runs = Vec::new();
-        for turn in &standing.turns {
-            for scheduled in &turn.runs {
-                runs.push(run(
-                    plan,
-                    standing,
-                    folder,
-                    (turn, scheduled),
-                    alive.then_some(now),
-                ));
-            }
-        }
+        let runs: Vec<RunStatus> = standing
+            .scheduled()
+            .map(|scheduled| run(plan, standing, folder, scheduled, alive.then_some(now)))
+            .collect();
         let left = alive.then(|| left(plan, standing, now));
-        let (turns, done) = (
-            standing.turns.len(),
-            standing
-                .turns
-                .iter()
-                .filter(|turn| standing.is_done(turn))
-                .count(),
-        );
+        let turns = standing.turns.len();
+        let done = turns - open(standing).count();
         let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
         let current = current(standing, now)
             .filter(|_| alive)
@@ -213,8 +197,12 @@ fn since_1970(unix_ns: i64) -> Duration {
     Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
 }
 
+fn open(standing: &JournalState) -> impl Iterator<Item = &Turn> {
+    standing.turns.iter().filter(|turn| !standing.is_done(turn))
+}
+
 fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
-    let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
+    let turn = open(standing).next()?;
     let newest = standing.newest(turn)?;
     let over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
@@ -246,11 +234,7 @@ fn usual(plan: &Plan, standing: &JournalState) -> Duration {
 
 /// Of all unfinished turns.
 fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
-    let open = standing
-        .turns
-        .iter()
-        .filter(|turn| !standing.is_done(turn))
-        .count();
-    let all = usual(plan, standing).saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
+    let open = u32::try_from(open(standing).count()).unwrap_or(u32::MAX);
+    let all = usual(plan, standing).saturating_mul(open);
     all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
 }

@@ -3,8 +3,7 @@
 use super::folder::{self, Folder};
 use super::plan::Plan;
 use super::schedule::Scheduled;
-use anyhow::Context;
-use faultline_common::files::TempFile;
+use faultline_common::files::{AtPath, TempFile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,7 +50,6 @@ impl Target {
 
 /// Atomically.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
-    let file_name = || file.display().to_string();
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
         // Prometheus does not match the name of the temporary file.
@@ -61,7 +59,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
         new.file().write_all(text.as_bytes())?;
         new.finish(file)
     };
-    put().with_context(file_name)
+    put().at(file)
 }
 
 /// Only if the file exists.

@@ -2,7 +2,6 @@
 
 use super::plan::{CountedFrom, Kind, Plan, Stop};
 use faultline_recording::Progress;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Older points have a wrong time: pushes come every ten seconds.
@@ -17,8 +16,7 @@ const LATE_SHARE: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
 const SILENT: u32 = 12;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     TimeUp,
     NeverExecuted,

@@ -9,7 +9,7 @@ use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::rpc::PROBES;
 use faultline_kernel::HostRoot;
-use faultline_settings::{ConfigError, ConfigErrors, Table, distinct, flag, text, time, whole};
+use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
@@ -38,106 +38,102 @@ fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
     (config.unwrap_or_default(), mistakes)
 }
 
-fn sections(mut top: Table<'_>, m: &mut ConfigErrors<'_>) -> Config {
+fn sections(mut top: Table<'_>) -> Config {
     let mut c = Config::default();
-    top.table("target", m, |t, m| target(t, &mut c.target, m));
-    top.table("sampling", m, |t, m| {
+    top.table("target", |t| target(t, &mut c.target));
+    top.table("sampling", |t| {
         t.set(
             "interval",
             &mut c.sampling.interval,
-            m,
             time_from(MIN_INTERVAL),
         )
     });
-    top.table("threads", m, |t, m| threads(t, &mut c.threads, m));
-    top.table("metrics", m, |t, m| metrics(t, &mut c.metrics, m));
-    top.table("labels", m, |t, m| labels(t, &mut c.labels, m));
-    top.table("log", m, |t, m| c.log = log(t, m));
+    top.table("threads", |t| threads(t, &mut c.threads));
+    top.table("metrics", |t| metrics(t, &mut c.metrics));
+    top.table("labels", |t| labels(t, &mut c.labels));
+    top.table("log", |t| c.log = log(t));
     // One input, not two: a log disables the listener unless the file enables both, which is an
     // error.
     c.ingest.enabled = c.log.is_none();
-    top.table("ingest", m, |t, m| ingest(t, &mut c, m));
-    top.table("forward", m, |t, m| {
-        c.forward = forward(t, &mut c.secret_files, m)
+    top.table("ingest", |t| ingest(t, &mut c));
+    top.table("forward", |t| {
+        c.forward = forward(t, &mut c.secret_files)
     });
-    top.table("rpc", m, |t, m| rpc(t, &mut c.rpc, m));
-    top.table("probe", m, |t, m| probe(t, &mut c.probe, m));
-    top.table("validator", m, |t, m| validator(t, &mut c.validator, m));
-    top.table("admin", m, |t, m| admin(t, &mut c.admin, m));
-    top.table("host", m, |t, m| {
-        t.set("enabled", &mut c.host.enabled, m, flag);
+    top.table("rpc", |t| rpc(t, &mut c.rpc));
+    top.table("probe", |t| probe(t, &mut c.probe));
+    top.table("validator", |t| validator(t, &mut c.validator));
+    top.table("admin", |t| admin(t, &mut c.admin));
+    top.table("host", |t| {
+        t.set("enabled", &mut c.host.enabled, flag);
         t.set(
             "interval",
             &mut c.host.interval,
-            m,
             time_from(Duration::from_secs(1)),
         );
     });
-    top.table("phase", m, |t, m| phase(t, &mut c.phase, m));
-    top.table("datapoints", m, |t, m| datapoints::read(t, &mut c, m));
-    top.table("record", m, |t, m| record(t, &mut c, m));
-    top.table("flight", m, |t, m| flight(t, &mut c.flight, m));
-    top.table("paths", m, |t, m| paths(t, &mut c.paths, m));
-    top.finish(m);
+    top.table("phase", |t| phase(t, &mut c.phase));
+    top.table("datapoints", |t| datapoints::read(t, &mut c));
+    top.table("record", |t| record(t, &mut c));
+    top.table("flight", |t| flight(t, &mut c.flight));
+    top.table("paths", |t| paths(t, &mut c.paths));
+    let errors = top.errors();
+    top.finish();
     if c.probe.enabled && !c.rpc.enabled {
-        m.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
+        errors.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
     }
     c.settle();
     if c.forward.is_some() && !c.ingest.enabled {
-        m.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
+        errors.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }
     c
 }
 
-fn threads(t: &mut Table<'_>, c: &mut Threads, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.enabled, m, flag);
-    t.set("interval", &mut c.interval, m, time_from(MIN_INTERVAL));
+fn threads(t: &mut Table<'_>, c: &mut Threads) {
+    t.set("enabled", &mut c.enabled, flag);
+    t.set("interval", &mut c.interval, time_from(MIN_INTERVAL));
     t.set(
         "switches_interval",
         &mut c.switches_interval,
-        m,
         time_from(MIN_INTERVAL),
     );
 }
 
-fn labels(t: &mut Table<'_>, c: &mut Labels, m: &mut ConfigErrors<'_>) {
-    c.cluster = t.take("cluster", m, text);
-    c.experiment = t.take("experiment", m, text);
-    c.arm = t.take("arm", m, text);
-    c.run = t.take("run", m, text);
+fn labels(t: &mut Table<'_>, c: &mut Labels) {
+    c.cluster = t.take("cluster", text);
+    c.experiment = t.take("experiment", text);
+    c.arm = t.take("arm", text);
+    c.run = t.take("run", text);
 }
 
-fn rpc(t: &mut Table<'_>, c: &mut Rpc, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.enabled, m, flag);
-    c.url = t.take("url", m, |v| rpc_url(&text(v)?));
-    t.set("interval", &mut c.interval, m, time_from(MIN_INTERVAL));
+fn rpc(t: &mut Table<'_>, c: &mut Rpc) {
+    t.set("enabled", &mut c.enabled, flag);
+    c.url = t.take("url", |v| rpc_url(&text(v)?));
+    t.set("interval", &mut c.interval, time_from(MIN_INTERVAL));
     t.set(
         "timeout",
         &mut c.timeout,
-        m,
         time_from(Duration::from_millis(10)),
     );
 }
 
-fn admin(t: &mut Table<'_>, c: &mut Admin, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.enabled, m, flag);
+fn admin(t: &mut Table<'_>, c: &mut Admin) {
+    t.set("enabled", &mut c.enabled, flag);
     t.set(
         "timeout",
         &mut c.timeout,
-        m,
         time_from(Duration::from_millis(10)),
     );
 }
 
-fn paths(t: &mut Table<'_>, c: &mut HostRoot, m: &mut ConfigErrors<'_>) {
-    t.set("procfs", &mut c.procfs, m, path);
-    t.set("sysfs", &mut c.sysfs, m, path);
-    t.set("cgroup", &mut c.cgroup, m, path);
+fn paths(t: &mut Table<'_>, c: &mut HostRoot) {
+    t.set("procfs", &mut c.procfs, path);
+    t.set("sysfs", &mut c.sysfs, path);
+    t.set("cgroup", &mut c.cgroup, path);
 }
 
-fn probe(t: &mut Table<'_>, c: &mut Probe, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.enabled, m, flag);
-    t.set("method", &mut c.method, m, |v| {
+fn probe(t: &mut Table<'_>, c: &mut Probe) {
+    t.set("enabled", &mut c.enabled, flag);
+    t.set("method", &mut c.method, |v| {
         let method = text(v)?;
         let known = PROBES.into_iter().find(|known| *known == method);
         known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
@@ -145,31 +141,27 @@ fn probe(t: &mut Table<'_>, c: &mut Probe, m: &mut ConfigErrors<'_>) {
     t.set(
         "interval",
         &mut c.interval,
-        m,
         time_from(Duration::from_secs(1)),
     );
     t.set(
         "timeout",
         &mut c.timeout,
-        m,
         time_from(Duration::from_millis(10)),
     );
 }
 
-fn validator(t: &mut Table<'_>, c: &mut Validator, m: &mut ConfigErrors<'_>) {
-    t.set("enabled", &mut c.enabled, m, flag);
-    c.vote_account = t.take("vote_account", m, public_key);
-    t.set("activating_stake", &mut c.activating_stake, m, flag);
+fn validator(t: &mut Table<'_>, c: &mut Validator) {
+    t.set("enabled", &mut c.enabled, flag);
+    c.vote_account = t.take("vote_account", public_key);
+    t.set("activating_stake", &mut c.activating_stake, flag);
     t.set(
         "interval",
         &mut c.interval,
-        m,
         time_from(Duration::from_secs(1)),
     );
     t.set(
         "timeout",
         &mut c.timeout,
-        m,
         time_from(Duration::from_millis(10)),
     );
 }
@@ -183,94 +175,89 @@ fn public_key(value: &DeValue<'_>) -> Result<PublicKey, String> {
     })
 }
 
-fn target(t: &mut Table<'_>, c: &mut Target, m: &mut ConfigErrors<'_>) {
+fn target(t: &mut Table<'_>, c: &mut Target) {
     let keys = ["pid", "ledger", "unit", "process_name"];
     let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
     if given.len() > 1 {
-        t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
+        t.refuse(format!("{} are given; keep one", given.join(" and ")));
     }
-    let pid = t.take("pid", m, |v| {
+    let pid = t.take("pid", |v| {
         let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let found = [
         pid.map(Find::Pid),
-        t.take("ledger", m, path).map(Find::Ledger),
-        t.take("unit", m, text).map(Find::Unit),
-        t.take("process_name", m, text).map(Find::ProcessName),
+        t.take("ledger", path).map(Find::Ledger),
+        t.take("unit", text).map(Find::Unit),
+        t.take("process_name", text).map(Find::ProcessName),
     ];
     c.find = found.into_iter().flatten().next().unwrap_or_default();
-    c.identity = t.take("identity", m, public_key);
-    c.program_cache_entries = t.take("program_cache_entries", m, whole);
+    c.identity = t.take("identity", public_key);
+    c.program_cache_entries = t.take("program_cache_entries", whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Metrics, m: &mut ConfigErrors<'_>) {
-    t.set("listen", &mut c.listen, m, address);
-    c.web_config = t.take("web_config", m, path);
+fn metrics(t: &mut Table<'_>, c: &mut Metrics) {
+    t.set("listen", &mut c.listen, address);
+    c.web_config = t.take("web_config", path);
     t.set(
         "constant_labels_everywhere",
         &mut c.constant_labels_everywhere,
-        m,
         flag,
     );
-    t.set("native_histograms", &mut c.native_histograms, m, flag);
-    t.set("hosts", &mut c.hosts, m, |v| {
+    t.set("native_histograms", &mut c.native_histograms, flag);
+    t.set("hosts", &mut c.hosts, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }
 
-fn log(t: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Option<Log> {
-    let file = t.take("file", m, path).map(Log::File);
-    let journal = t.take("journal", m, text).map(Log::Journal);
+fn log(t: &mut Table<'_>) -> Option<Log> {
+    let file = t.take("file", path).map(Log::File);
+    let journal = t.take("journal", text).map(Log::Journal);
     match (t.has("file"), t.has("journal")) {
-        (true, true) => t.refuse("file and journal are both given; keep one", m),
-        (false, false) => t.refuse("give file or journal", m),
+        (true, true) => t.refuse("file and journal are both given; keep one"),
+        (false, false) => t.refuse("give file or journal"),
         (true, false) | (false, true) => return file.or(journal),
     }
     None
 }
 
-fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
+fn ingest(t: &mut Table<'_>, c: &mut Config) {
     let is_set = t.has("listen") || t.has("db");
-    t.set("enabled", &mut c.ingest.enabled, m, flag);
-    t.set("listen", &mut c.ingest.listen, m, address);
+    t.set("enabled", &mut c.ingest.enabled, flag);
+    t.set("listen", &mut c.ingest.listen, address);
     if c.log.is_some() && (c.ingest.enabled || (is_set && !t.has("enabled"))) {
         t.refuse(
             "datapoints would be counted twice: keep either [ingest] or [log]",
-            m,
         );
     }
     let missing = t.missing(&["db", "user", "password_file"]);
-    c.ingest.credentials = credentials(t, &mut c.secret_files, m);
+    c.ingest.credentials = credentials(t, &mut c.secret_files);
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
         t.refuse(
             format!("db, user and password_file go together: add {missing}, or give none of them"),
-            m,
         );
     }
-    t.set("allow_users", &mut c.ingest.allow_users, m, |v| {
+    t.set("allow_users", &mut c.ingest.allow_users, |v| {
         distinct(v, user_id)
     });
     if t.has("allow_users") && missing.len() < 3 {
         t.refuse(
             "allow_users is for pushes without a password: remove it, or db, user and password_file",
-            m,
         );
     }
-    t.set("beyond_loopback", &mut c.ingest.beyond_loopback, m, flag);
+    t.set("beyond_loopback", &mut c.ingest.beyond_loopback, flag);
     if c.ingest.beyond_loopback && missing.len() == 3 {
-        t.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it", m);
+        t.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it");
     }
 }
 
 fn credentials(
     t: &mut Table<'_>,
     files: &mut Vec<PathBuf>,
-    m: &mut ConfigErrors<'_>,
 ) -> Option<Credentials> {
-    let (db, user) = (t.take("db", m, text), t.take("user", m, text));
-    let password = t.take("password_file", m, |v| secret(v, files));
+    let (db, user) = (t.take("db", text), t.take("user", text));
+    let password = t.take("password_file", |v| secret(v, files));
     Some(Credentials {
         db: db?,
         user: user?,
@@ -281,17 +268,16 @@ fn credentials(
 fn forward(
     t: &mut Table<'_>,
     files: &mut Vec<PathBuf>,
-    m: &mut ConfigErrors<'_>,
 ) -> Option<Forward> {
-    let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
+    let queue_bytes = t.take("queue_bytes", |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
     });
-    let give_up_after = t.take("give_up_after", m, time);
-    let whole_config = t.take("metrics_config_file", m, |v| {
+    let give_up_after = t.take("give_up_after", time);
+    let whole_config = t.take("metrics_config_file", |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
-    let (url, credentials) = (t.take("url", m, http_url), credentials(t, files, m));
+    let (url, credentials) = (t.take("url", http_url), credentials(t, files));
     let missing = t.missing(&["url", "db", "user", "password_file"]);
     let (url, credentials) = match (t.has("metrics_config_file"), missing.as_slice()) {
         (false, []) => (url?, credentials?),
@@ -300,12 +286,12 @@ fn forward(
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
+            t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys");
             return None;
         }
         (false, missing) => {
             let missing = missing.join(", ");
-            t.refuse(format!("give metrics_config_file, or add {missing}"), m);
+            t.refuse(format!("give metrics_config_file, or add {missing}"));
             return None;
         }
     };
@@ -317,47 +303,46 @@ fn forward(
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Phase, m: &mut ConfigErrors<'_>) {
-    let before = m.len();
-    t.set("at_tip_slots", &mut c.at_tip_slots, m, whole);
-    t.set("at_tip_for", &mut c.at_tip_for, m, time);
-    t.set("behind_slots", &mut c.behind_slots, m, whole);
-    t.set("behind_for", &mut c.behind_for, m, time);
-    if m.len() == before && c.behind_slots < c.at_tip_slots {
+fn phase(t: &mut Table<'_>, c: &mut Phase) {
+    let before = t.errors().len();
+    t.set("at_tip_slots", &mut c.at_tip_slots, whole);
+    t.set("at_tip_for", &mut c.at_tip_for, time);
+    t.set("behind_slots", &mut c.behind_slots, whole);
+    t.set("behind_for", &mut c.behind_for, time);
+    if t.errors().len() == before && c.behind_slots < c.at_tip_slots {
         t.refuse(
             "behind_slots is less than at_tip_slots: both phases would apply",
-            m,
         );
     }
 }
 
-fn record(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    c.record.file = t.take("file", m, path);
-    let read = t.every("labels", m, |name, value| match c.labels.by_name(name) {
+fn record(t: &mut Table<'_>, c: &mut Config) {
+    c.record.file = t.take("file", path);
+    let read = t.every("labels", |name, value| match c.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
         None => label(name, &text(value)?),
     });
     c.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Flight, m: &mut ConfigErrors<'_>) {
-    let before = m.len();
-    c.enabled = t.take("enabled", m, flag);
-    c.folder = t.take("folder", m, path);
-    t.set("keep", &mut c.keep, m, time_from(Duration::from_secs(10)));
-    t.set("after", &mut c.after, m, time);
-    t.set("pause", &mut c.pause, m, time);
+fn flight(t: &mut Table<'_>, c: &mut Flight) {
+    let before = t.errors().len();
+    c.enabled = t.take("enabled", flag);
+    c.folder = t.take("folder", path);
+    t.set("keep", &mut c.keep, time_from(Duration::from_secs(10)));
+    t.set("after", &mut c.after, time);
+    t.set("pause", &mut c.pause, time);
     let some = |v: &DeValue<'_>| match whole(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    t.set("max_saved", &mut c.max_saved, m, some);
-    t.set("max_saved_bytes", &mut c.max_saved_bytes, m, some);
+    t.set("max_saved", &mut c.max_saved, some);
+    t.set("max_saved_bytes", &mut c.max_saved_bytes, some);
     let span = c.after.saturating_add(c.pause);
-    if m.len() == before && span >= c.keep {
-        t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"), m);
+    if t.errors().len() == before && span >= c.keep {
+        t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"));
     }
 }
 

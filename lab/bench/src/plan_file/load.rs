@@ -10,8 +10,7 @@ use crate::protocol::Protocol;
 use crate::stream::Shape;
 use crate::values::{self, Value, ValueSource};
 use faultline_settings::{
-    ConfigError, ConfigErrors, Table, Unique, choice, distinct, number, size, text, time, whole,
-    within,
+    ConfigError, Table, Unique, choice, distinct, number, size, text, time, whole, within,
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -31,21 +30,21 @@ struct FileArm {
 /// Relative paths are relative to the folder of `file`.
 pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top, m| {
+    let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top| {
         let mut plan = usual();
-        let authorities = top.take("ca", m, |v| Ok(folder.join(self::text(v)?)));
-        schedule(&mut top, &mut plan, m);
-        let arms = arms(&mut top, m);
-        let values = values(&mut top, &folder, m);
+        let authorities = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
+        schedule(&mut top, &mut plan);
+        let arms = arms(&mut top);
+        let values = values(&mut top, &folder);
         let requests = requests(
             &mut top,
             (&values, arms.iter().any(|arm| arm.encoding.is_some())),
-            m,
         );
-        top.finish(m);
+        let errors = top.errors();
+        top.finish();
         fill(&mut plan, arms, values, requests);
-        if m.is_empty() && plan.requests() > MOST_REQUESTS {
-            m.push(
+        if errors.is_empty() && plan.requests() > MOST_REQUESTS {
+            errors.push(
                 None,
                 format!(
                     "{} requests are too many: at most {MOST_REQUESTS}; set fewer rounds",
@@ -77,11 +76,11 @@ fn usual() -> Plan {
     }
 }
 
-fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
-    top.set("rounds", &mut plan.rounds, m, |v| within(v, 1..=u32::MAX));
-    top.set("warm_up", &mut plan.warm_up, m, |v| within(v, 0..=u32::MAX));
-    top.set("seed", &mut plan.seed, m, whole);
-    plan.rate = top.take("rate", m, |v| {
+fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
+    top.set("rounds", &mut plan.rounds, |v| within(v, 1..=u32::MAX));
+    top.set("warm_up", &mut plan.warm_up, |v| within(v, 0..=u32::MAX));
+    top.set("seed", &mut plan.seed, whole);
+    plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
         if (0.001..=1e6).contains(&rate) {
             Ok(rate)
@@ -90,10 +89,10 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
         }
     });
     plan.workers = preset::workers(None, plan.rate);
-    top.set("workers", &mut plan.workers, m, |v| {
+    top.set("workers", &mut plan.workers, |v| {
         within(v, 1..=1024_u16).map(usize::from)
     });
-    top.set("timeout", &mut plan.timeout, m, |v| {
+    top.set("timeout", &mut plan.timeout, |v| {
         let timeout = time(v)?;
         let fits = !timeout.is_zero() && timeout <= Duration::from_secs(3600);
         if fits {
@@ -102,7 +101,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
             Err("a time from 1ms to 1h is wanted".to_owned())
         }
     });
-    top.set("max_answer", &mut plan.limit, m, |v| {
+    top.set("max_answer", &mut plan.limit, |v| {
         let bytes = usize::try_from(size(v)?)
             .ok()
             .filter(|bytes| (1024..=1 << 30).contains(bytes));
@@ -110,7 +109,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     });
 }
 
-fn arms(top: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Vec<FileArm> {
+fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
@@ -118,33 +117,30 @@ fn arms(top: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Vec<FileArm> {
             "[[arm]] is missing: say which node is asked, with name and url",
         );
     }
-    top.tables("arm", m, |t, m| {
-        let name = t.need("name", m, readable).filter(|name| {
+    top.tables("arm", |t| {
+        let name = t.need("name", readable).filter(|name| {
             names.insert(
                 name.clone(),
-                t.line_of("name", m),
+                t.line_of("name"),
                 format!("arm {name:?}"),
-                m,
+                t.errors(),
             )
         });
         let protocol = t
-            .take("transport", m, |v| choice(v, &Protocol::ALL))
+            .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
-        let endpoint = t.need("url", m, |v| match protocol {
+        let endpoint = t.need("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::read_websocket(&text(v)?),
             _ => Endpoint::read(&text(v)?),
         });
-        let shape = t.take("link", m, |v| {
+        let shape = t.take("link", |v| {
             let spelled = text(v)?;
             let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
             Shape::read(&spelled).ok_or_else(wrong)
         });
-        let (encoding, method) = (
-            t.take("encoding", m, readable),
-            t.take("method", m, readable),
-        );
+        let (encoding, method) = (t.take("encoding", readable), t.take("method", readable));
         if arms.len() == MOST_ARMS {
-            t.refuse(format!("there are more than {MOST_ARMS} arms"), m);
+            t.refuse(format!("there are more than {MOST_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             let link = LinkKind {
@@ -163,39 +159,39 @@ fn arms(top: &mut Table<'_>, m: &mut ConfigErrors<'_>) -> Vec<FileArm> {
     arms
 }
 
-fn values(top: &mut Table<'_>, folder: &Path, m: &mut ConfigErrors<'_>) -> Vec<Value> {
+fn values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
     let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
-    top.tables("value", m, |t, m| {
-        let name = t.need("name", m, value_name).filter(|name| {
+    top.tables("value", |t| {
+        let name = t.need("name", value_name).filter(|name| {
             names.insert(
                 name.clone(),
-                t.line_of("name", m),
+                t.line_of("name"),
                 format!("value {name:?}"),
-                m,
+                t.errors(),
             )
         });
-        let range = (t.take("from", m, whole), t.take("to", m, whole));
-        let hex = t.take("hex", m, faultline_settings::flag).unwrap_or(false);
-        let list = t.take("list", m, |v| filled(distinct(v, item)?));
-        let file = t.take("file", m, |v| lines(&folder.join(text(v)?)));
+        let range = (t.take("from", whole), t.take("to", whole));
+        let hex = t.take("hex", faultline_settings::flag).unwrap_or(false);
+        let list = t.take("list", |v| filled(distinct(v, item)?));
+        let file = t.take("file", |v| lines(&folder.join(text(v)?)));
         let kinds = [t.has("from") || t.has("to"), t.has("list"), t.has("file")];
         if kinds.iter().filter(|is| **is).count() != 1 {
-            t.refuse("one of these is wanted: from and to; list; file", m);
+            t.refuse("one of these is wanted: from and to; list; file");
             return;
         }
         if t.has("hex") && !kinds[0] {
-            t.refuse("hex is for from and to only; leave it out", m);
+            t.refuse("hex is for from and to only; leave it out");
         }
         let of = match range {
             (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
-                t.refuse(format!("from = {from} is above to = {to}"), m);
+                t.refuse(format!("from = {from} is above to = {to}"));
                 None
             }
             _ => {
                 let missing = t.missing(&["from", "to"]);
                 if kinds[0] && !missing.is_empty() {
-                    t.refuse(format!("{} is missing", missing.join(" and ")), m);
+                    t.refuse(format!("{} is missing", missing.join(" and ")));
                 }
                 list.or(file).map(|list| ValueSource::List(list.into()))
             }

@@ -1,7 +1,7 @@
 use super::{ENCODING, readable};
 use crate::answer::Encoding;
 use crate::values::{self, Value};
-use faultline_settings::{ConfigErrors, Table, Unique, choice, text, within};
+use faultline_settings::{Table, Unique, choice, text, within};
 use serde_json::Value as Json;
 
 const MOST: usize = 1000;
@@ -26,11 +26,7 @@ pub(super) struct Request {
 }
 
 /// Requests may name `{encoding}` only if an arm has one.
-pub(super) fn requests(
-    top: &mut Table<'_>,
-    (values, encodings): (&[Value], bool),
-    m: &mut ConfigErrors<'_>,
-) -> Vec<Request> {
+pub(super) fn requests(top: &mut Table<'_>, (values, encodings): (&[Value], bool)) -> Vec<Request> {
     let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
     if !top.has("request") {
         top.lacks(
@@ -39,11 +35,11 @@ pub(super) fn requests(
         );
     }
     // An invalid value is unknown here.
-    let sound = m.is_empty();
-    top.tables("request", m, |t, m| {
-        let method = t.need("method", m, readable);
-        let name = t.take("name", m, readable).or_else(|| method.clone());
-        let params = t.take("params", m, |v| {
+    let sound = top.errors().is_empty();
+    top.tables("request", |t| {
+        let method = t.need("method", readable);
+        let name = t.take("name", readable).or_else(|| method.clone());
+        let params = t.take("params", |v| {
             let params = text(v)?;
             if sound {
                 checked(params, values, encodings)
@@ -51,21 +47,21 @@ pub(super) fn requests(
                 Ok(params)
             }
         });
-        let weight = t.take("weight", m, |v| within(v, 1..=1_000_000));
+        let weight = t.take("weight", |v| within(v, 1..=1_000_000));
         let words = [
             ("same", Answer::Same),
             ("any", Answer::Any),
             ("account", Answer::Account),
         ];
         let answer = t
-            .take("answer", m, |v| choice(v, &words))
+            .take("answer", |v| choice(v, &words))
             .unwrap_or(Answer::Same);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
-            names.insert(name.clone(), t.line(m), what, m);
+            names.insert(name.clone(), t.line(), what, t.errors());
         }
         if requests.len() == MOST {
-            t.refuse(format!("there are more than {MOST} requests"), m);
+            t.refuse(format!("there are more than {MOST} requests"));
         }
         let params = params.unwrap_or_else(|| "[]".to_owned());
         let encoding = encoding(&params);

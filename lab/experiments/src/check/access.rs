@@ -27,13 +27,11 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let Some(name) = &plan.workload.user else {
         let mine = wanted
             .into_iter()
-            .filter(|(path, bits)| *bits & WRITE != 0 && path.is_dir());
-        let shut = mine.filter_map(|(path, _)| {
-            let error = access(&path, Access::WRITE_OK | Access::EXEC_OK).err()?;
-            Some((
-                path,
-                format!("may not be written by this program's user: {error}"),
-            ))
+            .filter(|(_, path, bits)| bits & WRITE != 0 && path.is_dir());
+        let shut = mine.filter_map(|(_, path, _)| {
+            let error = access(path, Access::WRITE_OK | Access::EXEC_OK).err()?;
+            let why = format!("may not be written by this program's user: {error}");
+            Some((path.to_owned(), why))
         });
         return shut.collect();
     };
@@ -43,49 +41,33 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
     };
     wanted
         .into_iter()
-        .filter_map(|(path, bits)| Some((path.clone(), who.access_error(&path, bits)?)))
+        .filter_map(|(_, path, bits)| Some((path.to_owned(), who.access_error(path, bits)?)))
         .collect()
 }
 
-/// A cleared folder is given to the user before; any other must already be accessible.
-fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
-    let folder = if plan.begin == Begin::AsIs {
+/// What it is, and the access that is wanted. A cleared folder is given to the user before; any
+/// other must already be accessible.
+fn wanted(plan: &Plan) -> Vec<(String, &Path, u32)> {
+    let bits = if plan.begin == Begin::AsIs {
         WRITE | PASS
     } else {
         0
     };
-    let mut all: Vec<(PathBuf, u32)> = working(plan)
+    let folders = working(plan).into_iter();
+    let identities = plan
+        .lanes
         .iter()
-        .map(|(_, path)| (path.to_path_buf(), folder))
-        .collect();
-    all.extend(
-        plan.lanes
-            .iter()
-            .filter_map(|lane| Some((lane.identity.clone()?, READ))),
-    );
-    all.extend(
-        plan.workload
-            .working_folder
-            .iter()
-            .map(|path| (path.clone(), PASS)),
-    );
-    all
+        .filter_map(|lane| lane.identity.as_deref());
+    let initial = plan.workload.working_folder.as_deref();
+    folders
+        .map(|(what, path)| (what, path, bits))
+        .chain(identities.map(|path| ("identity".to_owned(), path, READ)))
+        .chain(initial.map(|path| ("workload.working_folder".to_owned(), path, PASS)))
+        .collect()
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let mut named: Vec<(String, &Path)> = working(plan);
-    named.extend(
-        plan.lanes
-            .iter()
-            .filter_map(|lane| Some(("identity".to_owned(), lane.identity.as_deref()?))),
-    );
-    named.extend(
-        plan.workload
-            .working_folder
-            .iter()
-            .map(|path| ("workload.working_folder".to_owned(), path.as_path())),
-    );
-    for (what, path) in named {
+    for (what, path, _) in wanted(plan) {
         if let Some(why) = facts.closed.get(path) {
             found.refuse(
                 format!(

@@ -1,6 +1,7 @@
 use crate::plan::Plan;
 use faultline_runner::record::output_of;
 use faultline_text::parse_time;
+use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
 use toml::de::DeTable;
@@ -31,7 +32,6 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
                 .iter()
                 .take(MAX_LINES)
                 .map(|line| short(line))
-                .collect::<Vec<_>>()
                 .join("; ");
             match lines.len().saturating_sub(MAX_LINES) {
                 0 => Err(shown),

@@ -1,10 +1,11 @@
-use super::Findings;
-use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
 use faultline_runner::record::recorder::DEFAULT_INTERVAL;
+use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use super::Findings;
+use super::facts::HostFacts;
 
 /// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDED_HOURLY: u64 = 8 << 20;
@@ -24,8 +25,7 @@ pub struct SpaceNeed {
 
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
-    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64
-        * u64::from(plan.replicates);
+    let runs = plan.runs() as u64;
     let hourly = RECORDED_HOURLY as f64
         / plan
             .recorder
@@ -94,15 +94,12 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let Some(free) = needs.iter().find_map(|need| need.free) else {
             continue;
         };
-        let named: Vec<String> = needs
-            .iter()
-            .map(|need| need.folder.display().to_string())
-            .collect();
-        let (where_, have) = (named.join(", "), faultline_text::bytes(free));
+        let folders = needs.iter().map(|need| need.folder.display()).join(", ");
+        let have = faultline_text::bytes(free);
         if sure > free {
             found.refuse(
                 format!(
-                    "{where_}: {} are needed, and {have} are free",
+                    "{folders}: {} are needed, and {have} are free",
                     faultline_text::bytes(sure)
                 ),
                 "free space, or use other disks",
@@ -110,7 +107,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         } else if all > free {
             found.warn(
                 format!(
-                    "{where_}: roughly {} are needed, and {have} are free",
+                    "{folders}: roughly {} are needed, and {have} are free",
                     faultline_text::bytes(all)
                 ),
                 "free space, or use other disks; what a run clears beforehand counts as free",

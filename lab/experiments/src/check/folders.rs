@@ -6,25 +6,8 @@ use crate::plan::{Begin, Plan};
 use std::path::{Path, PathBuf};
 
 pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
-    let mut all = Vec::new();
-    for lane in &plan.lanes {
-        let of = match plan.lanes.len() {
-            0 | 1 => String::new(),
-            _ => format!(" of lane {:?}", lane.name),
-        };
-        all.push((format!("ledger{of}"), lane.ledger.as_path()));
-        all.extend(
-            lane.accounts
-                .as_deref()
-                .map(|path| (format!("accounts{of}"), path)),
-        );
-        all.extend(
-            lane.snapshots
-                .as_deref()
-                .map(|path| (format!("snapshots{of}"), path)),
-        );
-    }
-    all
+    let lanes = plan.lanes.iter();
+    lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {

@@ -1,8 +1,9 @@
-use super::cache::{first_word, program_of};
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
-use super::{TOOLS, access, configuration, keypair, options, stake, switch};
+use super::programs::{command_of, program_of};
+use super::{TOOLS, access, configuration, options, stake, switch};
 use crate::host::host_now;
+use crate::passwd;
 use crate::plan::{Begin, Plan};
 use faultline_kernel::parse::meminfo;
 use faultline_kernel::{CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate};
@@ -127,7 +128,10 @@ pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
 }
 
 fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
-    let words = plan.arms.iter().filter_map(|arm| first_word(plan, arm));
+    let words = plan
+        .arms
+        .iter()
+        .filter_map(|arm| command_of(plan, arm).into_iter().next());
     words.map(|word| (word.clone(), program(&word))).collect()
 }
 
@@ -151,41 +155,34 @@ fn executable(file: &Path) -> Result<(), String> {
 }
 
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
-    let mut found = BTreeMap::new();
-    let mut search = |path: &Path, check: fn(&Path) -> Result<(), String>| {
-        found.insert(path.to_owned(), check(path));
-    };
+    let (lanes, arms) = (plan.lanes.iter(), plan.arms.iter());
+    let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
     let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
     };
-    for lane in &plan.lanes {
-        lane.identity.iter().for_each(|path| {
-            search(path, |path| {
-                readable(path).and_then(|()| keypair::check(path))
-            })
-        });
-    }
-    plan.recorder
-        .config
-        .iter()
-        .for_each(|path| search(path, readable));
-    plan.workload
+    let identities = lanes.filter_map(|lane| lane.identity.as_deref());
+    let targets = plan.recorder.targets.as_deref().and_then(Path::parent);
+    let folders = plan
+        .workload
         .working_folder
-        .iter()
-        .for_each(|path| search(path, folder));
-    plan.recorder
-        .targets
-        .iter()
-        .filter_map(|file| file.parent())
-        .for_each(|path| search(path, folder));
-    let binaries = plan
-        .arms
-        .iter()
-        .filter_map(|arm| arm.binary.as_ref())
-        .chain(&plan.workload.binary);
-    binaries.for_each(|path| search(path, executable));
-    found
+        .as_deref()
+        .into_iter()
+        .chain(targets);
+    let binaries = arms.filter_map(|arm| arm.binary.as_deref());
+    let binaries = binaries.chain(plan.workload.binary.as_deref());
+    let checked = |path: &Path, usable| (path.to_owned(), usable);
+    identities
+        .map(|path| checked(path, keypair(path)))
+        .chain(
+            plan.recorder
+                .config
+                .iter()
+                .map(|path| checked(path, readable(path))),
+        )
+        .chain(folders.map(|path| checked(path, folder(path))))
+        .chain(binaries.map(|path| checked(path, executable(path))))
+        .collect()
 }
 
 fn readable(path: &Path) -> Result<(), String> {
@@ -196,41 +193,24 @@ fn user(plan: &Plan) -> Result<(), String> {
     let Some(user) = &plan.workload.user else {
         return Ok(());
     };
-    let known = accounts()
-        .iter()
-        .any(|account| account.first() == Some(user));
-    if known {
-        Ok(())
-    } else {
-        Err("is not in /etc/passwd".to_owned())
+    match passwd::account(user) {
+        Some(_) => Ok(()),
+        None => Err("is not in /etc/passwd".to_owned()),
     }
 }
 
 fn other_user(plan: &Plan) -> bool {
-    let own = rustix::process::geteuid().as_raw().to_string();
-    let Some(user) = &plan.workload.user else {
-        return false;
-    };
-    let account = accounts()
-        .into_iter()
-        .find(|account| account.first() == Some(user));
-    account.is_none_or(|account| account.get(2) != Some(&own))
+    let own = rustix::process::geteuid().as_raw();
+    plan.workload
+        .user
+        .as_ref()
+        .is_some_and(|user| passwd::account(user).is_none_or(|account| account.owner.uid != own))
 }
 
 fn homes() -> Vec<PathBuf> {
-    let homes = accounts()
-        .into_iter()
-        .filter_map(|account| account.into_iter().nth(5))
-        .map(PathBuf::from);
+    let homes = passwd::read().into_iter().map(|account| account.home);
     homes
         .filter(|home| home.is_absolute() && home.is_dir())
-        .collect()
-}
-
-fn accounts() -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    text.lines()
-        .map(|line| line.split(':').map(str::to_owned).collect())
         .collect()
 }
 

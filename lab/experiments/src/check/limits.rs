@@ -1,9 +1,10 @@
-use super::Findings;
-use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_kernel::Level;
 use faultline_runner::isolation::Abilities;
+use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
+use super::Findings;
+use super::facts::HostFacts;
 
 const CGROUP_V1: &str = "cgroup v1";
 /// A twentieth of memory, within these bounds.
@@ -96,7 +97,7 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
     let levels = match &facts.levels {
         Ok(levels) => levels,
         Err(why) => {
-            let what = format!("{what} {}", faultline_text::size(max));
+            let what = format!("{what} {}", size(max));
             found.warn(
                 format!("{what}, and a limit around it cannot be read: {why}"),
                 "see to it that no cgroup above has less",
@@ -111,9 +112,9 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
         };
         let what = format!(
             "{what} {}, and {name} has {} of {} left",
-            faultline_text::size(max),
-            faultline_text::bytes(level.headroom()),
-            faultline_text::bytes(level.limit),
+            size(max),
+            bytes(level.headroom()),
+            bytes(level.limit),
         );
         let remedy = "that limit is met first: free memory there, or lower memory_max";
         if level.level == Level::Machine {
@@ -132,11 +133,7 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
         return;
     };
-    let (name, shown, all) = (
-        &arm.name,
-        faultline_text::size(max),
-        faultline_text::size(ram),
-    );
+    let (name, shown, all) = (&arm.name, size(max), size(ram));
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         found.refuse(
@@ -205,11 +202,7 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
         if sum.saturating_add(reserve) > ram {
-            let (sum, reserve, ram) = (
-                faultline_text::size(sum),
-                faultline_text::size(reserve),
-                faultline_text::size(ram),
-            );
+            let [sum, reserve, ram] = [sum, reserve, ram].map(size);
             found.refuse(
                 format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
@@ -236,14 +229,8 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
-        let folders = [
-            Some(&lane.ledger),
-            lane.accounts.as_ref(),
-            lane.snapshots.as_ref(),
-        ];
+        let folders = lane.folders();
         folders
-            .into_iter()
-            .flatten()
             .filter_map(|folder| facts.folders.get(folder)?.device)
             .collect()
     };

@@ -2,11 +2,10 @@
 //! option ends a validator at once.
 
 use super::Findings;
-use super::cache::program_of;
 use super::facts::{HostFacts, Options, Switch};
+use super::programs::{command_of, program_of};
 use super::switch::search;
-use crate::plan::{Arm, Lane, Plan, expand};
-use std::path::Path;
+use crate::plan::{Arm, Plan};
 
 /// Name, releases from 2.0.25 to 4.4.0 that have it, and the remedy for others.
 const ACCOUNTS_OPTIONS: &[(&str, &str, &str)] = &[
@@ -58,13 +57,8 @@ const ACCOUNTS_OPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
-    let lane = Lane::default();
-    let lane = plan.lanes.first().unwrap_or(&lane);
-    let Ok(expanded) = expand(plan, arm, lane, Path::new("/"), 1) else {
-        return Vec::new();
-    };
-    let names = expanded
-        .command
+    let command = command_of(plan, arm);
+    let names = command
         .iter()
         .map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
     let names: Vec<&str> = names.collect();

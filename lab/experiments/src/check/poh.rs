@@ -3,6 +3,7 @@
 
 use crate::plan::{Arm, Kind, Lane, Plan, expand};
 use faultline_runner::isolation::CpuSet;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 
 /// The CPU is an index into those that the process may use.
@@ -23,15 +24,11 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return None;
     }
     let taken = taken(plan, allowed);
-    let left: Vec<String> = allowed
-        .iter()
-        .filter(|cpu| !taken.contains(cpu))
-        .map(u32::to_string)
-        .collect();
+    let left: Vec<&u32> = allowed.iter().filter(|cpu| !taken.contains(cpu)).collect();
     if left.is_empty() || left.len() == allowed.len() {
         None
     } else {
-        CpuSet::parse(&left.join(",")).ok()
+        CpuSet::parse(&left.iter().join(",")).ok()
     }
 }
 

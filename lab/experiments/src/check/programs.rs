@@ -1,7 +1,12 @@
 use super::Findings;
-use super::facts::HostFacts;
-use crate::plan::{Plan, Severity};
-use std::path::Path;
+use super::facts::{HostFacts, Switch};
+use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
+use std::path::{Path, PathBuf};
+
+const FINCORE: &str = "fincore";
+const SETPRIV: &str = "setpriv";
+/// All of util-linux.
+pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
@@ -48,6 +53,93 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                 format!("{}: {why}", file.display()),
                 "fix the plan, or create it",
             );
+        }
+    }
+    tools(plan, facts, found);
+    cache(plan, facts, found);
+}
+
+fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+    if plan.page_cache != PageCache::Leave && !facts.tools.contains(FINCORE) {
+        found.warn(
+            "fincore is not in PATH: a cold start cannot be verified, and every run will be marked unproven",
+            "install util-linux (Debian: util-linux-extra)",
+        );
+    }
+    let systemd = facts
+        .launcher
+        .as_ref()
+        .is_ok_and(|launcher| launcher.name == "systemd");
+    if facts.other_user && !systemd && !facts.tools.contains(SETPRIV) {
+        found.refuse(
+            "workload.user is another user, and setpriv is not in PATH, which becomes him",
+            "install util-linux",
+        );
+    }
+    let most = facts
+        .launcher
+        .as_ref()
+        .ok()
+        .and_then(|launcher| launcher.can.open_files);
+    if let (Some(wanted), Some(most)) = (plan.workload.open_files, most)
+        && wanted > most
+    {
+        found.refuse(
+            format!("workload.open_files is {wanted}, and at most {most} can be given here"),
+            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
+        );
+    }
+}
+
+/// The arm's binary, the workload's, or the command's first word.
+pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
+    let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
+    named.or_else(|| {
+        facts
+            .programs
+            .get(command_of(plan, arm).first()?)?
+            .clone()
+            .ok()
+    })
+}
+
+/// Empty if it has placeholders without a value.
+pub(super) fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
+    let lane = Lane::default();
+    let lane = plan.lanes.first().unwrap_or(&lane);
+    expand(plan, arm, lane, Path::new("/"), 1).map_or_else(|_| Vec::new(), |found| found.command)
+}
+
+/// Whether programs support the arms' cache capacity.
+fn cache(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+    let variable = &plan.workload.cache_variable;
+    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+        let Some(file) = program_of(plan, arm, facts) else {
+            continue;
+        };
+        if matches!(facts.files.get(&file), Some(Err(_))) {
+            continue;
+        }
+        let (name, shown) = (&arm.name, file.display());
+        match facts.switches.get(&file) {
+            Some(Switch::There) | None => {}
+            Some(Switch::Missing) => found.refuse(
+                format!(
+                    "arm {name:?} sets cache_entries, but {variable} is not in {shown}: it would be ignored silently"
+                ),
+                "use a binary with the switch, as scripts/install-agave builds it",
+            ),
+            Some(Switch::Script) => found.refuse(
+                format!(
+                    "arm {name:?} sets cache_entries, and {shown} is a script: which program it starts is not known"
+                ),
+                "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
+                 $FAULTLINE_BINARY in the script",
+            ),
+            Some(Switch::Unreadable(why)) => found.refuse(
+                format!("arm {name:?} sets cache_entries, and {shown} cannot be looked at: {why}"),
+                "name a program file that can be read",
+            ),
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::Findings;
 use super::facts::{HostFacts, LauncherFacts};
 use crate::plan::Plan;
+use faultline_text::{size, time};
 use std::time::Duration;
 
 /// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
@@ -24,17 +25,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         );
     }
     if let Some(ram) = facts.ram.filter(|ram| search.from >= *ram) {
-        let (from, ram) = (faultline_text::size(search.from), faultline_text::size(ram));
+        let (from, ram) = (size(search.from), size(ram));
         found.refuse(
             format!("search.from is {from}, and this host has {ram}: the first limit would be none"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
         );
     }
     if search.dwell < SHORT || search.settle < SHORT / 2 {
-        let (settle, dwell) = (
-            faultline_text::time(search.settle),
-            faultline_text::time(search.dwell),
-        );
+        let (settle, dwell) = (time(search.settle), time(search.dwell));
         found.warn(
             format!(
                 "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
@@ -46,10 +44,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     check_api(plan, found);
     let shortest = search.shortest();
     if shortest > search.most {
-        let (most, shortest) = (
-            faultline_text::time(search.most),
-            faultline_text::time(shortest),
-        );
+        let (most, shortest) = (time(search.most), time(shortest));
         found.warn(
             format!(
                 "search.most is {most}, and a search takes {shortest} even if few dwells are enough"
@@ -124,7 +119,7 @@ fn check_api(plan: &Plan, found: &mut Findings) {
 
 fn check_interval(plan: &Plan, found: &mut Findings) {
     if let Some(interval) = plan.recorder.interval.filter(|interval| *interval > OFTEN) {
-        let interval = faultline_text::time(interval);
+        let interval = time(interval);
         found.refuse(
             format!("recorder.interval is {interval}: a search has to know the distance to the tip more often"),
             "recorder.interval = \"1s\", which is the default",

@@ -1,12 +1,12 @@
-use super::facts::Stake;
-use super::keypair::public_key;
-use crate::plan::{Cluster, Kind, Plan, Workload};
+use crate::plan::{Kind, Plan, Workload};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
+use super::facts::Stake;
 
 /// Public nodes limit requests.
 const TRIES: RetryPolicy = RetryPolicy {
@@ -14,6 +14,9 @@ const TRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
 };
+
+/// 64 numbers in JSON.
+const LONGEST: u64 = 4096;
 
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
     ask_with(plan, TRIES)
@@ -30,7 +33,10 @@ fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
-                let genesis = plan.workload.cluster.and_then(Cluster::genesis_hash);
+                let genesis = plan
+                    .workload
+                    .cluster
+                    .and_then(|cluster| cluster.nodes().genesis_hash);
                 let accounts = answer.get_or_insert_with(|| vote_accounts(url, genesis, tries));
                 match accounts {
                     Ok(accounts) => Ok(accounts.of(&identity)),
@@ -45,7 +51,7 @@ fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
 
 fn node_url(workload: &Workload) -> Option<&str> {
     let named = workload.cluster_rpc.as_deref();
-    named.or_else(|| workload.cluster?.rpc())
+    named.or_else(|| workload.cluster?.nodes().rpc)
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,6 +110,32 @@ fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
         .ask(method, &json!([]))
         .map_err(|error| error.to_string())?;
     result.ok_or_else(|| format!("{method}: the result is null"))
+}
+
+pub(super) fn check_keypair(file: &Path) -> Result<(), String> {
+    public_key(file)
+        .map(drop)
+        .map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
+}
+
+/// Errors never include the file's content.
+fn public_key(file: &Path) -> Result<String, String> {
+    let no_keypair = || {
+        format!(
+            "{} is no keypair as solana-keygen writes it",
+            file.display()
+        )
+    };
+    let meta = std::fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    if !meta.is_file() || meta.len() > LONGEST {
+        return Err(no_keypair());
+    }
+    let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let bytes: Vec<u8> = serde_json::from_slice(&text).map_err(|_| no_keypair())?;
+    match bytes.split_at_checked(32) {
+        Some((_, public)) if public.len() == 32 => Ok(bs58::encode(public).into_string()),
+        _ => Err(no_keypair()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::facts::{HostFacts, Stake};
-use crate::plan::{Arm, Cluster, Kind, Lane, Plan, Severity};
+use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
 
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const NO_STAKE: &str =
@@ -40,10 +40,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Fi
 }
 
 fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) {
-    let who = match plan.lanes.len() {
-        0 | 1 => "the identity".to_owned(),
-        _ => format!("the identity of lane {:?}", lane.name),
-    };
+    let who = plan.of_lane("the identity", lane);
     match stake {
         None => {}
         Some(Stake::Known(0)) if passes_identity(plan, lane) => {}
@@ -82,16 +79,12 @@ fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
         return true;
     };
     let file = file.display().to_string();
-    let names = |text: &String| words(text).any(|word| word == "{identity}" || word == file);
-    let workload = &plan.workload;
-    let mut shared = workload.command.iter().chain(workload.environment.values());
-    let mut of_arm = |arm: &Arm| {
-        arm.arguments
-            .iter()
-            .chain(arm.environment.values())
-            .any(names)
+    let named = |texts: Vec<&String>| {
+        let mut words = texts.into_iter().flat_map(|text| words(text));
+        words.any(|word| word == "{identity}" || word == file)
     };
-    shared.any(names) || (!plan.arms.is_empty() && plan.arms.iter().all(&mut of_arm))
+    let every_arm = || plan.arms.iter().all(|arm| named(arm.texts()));
+    named(plan.workload.texts()) || (!plan.arms.is_empty() && every_arm())
 }
 
 fn other_identities(plan: &Plan) -> Vec<String> {
@@ -102,27 +95,21 @@ fn other_identities(plan: &Plan) -> Vec<String> {
                 .into_iter()
                 .any(|file| file.display().to_string() == word)
     };
-    let names_other = |texts: Vec<&String>| {
-        let all: Vec<&str> = texts.into_iter().flat_map(|text| words(text)).collect();
+    sections(plan, |texts| {
+        let all: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
         { all.windows(2) }.any(|pair| matches!(pair[0], "--identity" | "-i") && !own(pair[1]))
-    };
-    let workload = &plan.workload;
-    let shared = workload.command.iter().chain(workload.environment.values());
-    let mut sections = Vec::new();
-    if names_other(shared.collect()) {
-        sections.push("workload".to_owned());
-    }
-    for arm in &plan.arms {
-        if names_other(
-            arm.arguments
-                .iter()
-                .chain(arm.environment.values())
-                .collect(),
-        ) {
-            sections.push(format!("arm {:?}", arm.name));
-        }
-    }
-    sections
+    })
+}
+
+/// The workload and the arms whose texts match.
+fn sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
+    let arms = plan.arms.iter();
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
+    std::iter::once(("workload".to_owned(), plan.workload.texts()))
+        .chain(arms)
+        .filter(|(_, texts)| matches(texts))
+        .map(|(section, _)| section)
+        .collect()
 }
 
 /// `--option=value` counts as two words.
@@ -132,28 +119,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn vote_accounts(plan: &Plan) -> Vec<String> {
-    let sets = |word: &String| OPTIONS.iter().any(|option| has_option(word, option));
-    let workload = &plan.workload;
-    let mut sections = Vec::new();
-    if workload
-        .command
-        .iter()
-        .chain(workload.environment.values())
-        .any(sets)
-    {
-        sections.push("workload".to_owned());
-    }
-    for arm in &plan.arms {
-        if arm
-            .arguments
-            .iter()
-            .chain(arm.environment.values())
-            .any(sets)
-        {
-            sections.push(format!("arm {:?}", arm.name));
-        }
-    }
-    sections
+    let sets = |word: &&String| OPTIONS.iter().any(|option| has_option(word, option));
+    sections(plan, |texts| texts.iter().any(sets))
 }
 
 /// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.

@@ -1,5 +1,6 @@
 use crate::args::Launching;
 use crate::check::{self, LauncherFacts};
+use crate::journal::JournalState;
 use crate::plan::{Plan, Severity};
 use crate::plan_command;
 use anyhow::bail;
@@ -21,12 +22,11 @@ pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     }
 }
 
-pub(super) fn named(name: &str) -> anyhow::Result<Box<dyn Launcher>> {
-    launcher(if name == "systemd" {
-        Launching::Systemd
-    } else {
-        Launching::Direct
-    })
+pub(super) fn begun_with(standing: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
+    match &standing.begun {
+        Some(begun) if begun.launcher == "systemd" => systemd(),
+        _ => direct(),
+    }
 }
 
 fn systemd() -> anyhow::Result<Box<dyn Launcher>> {

@@ -1,5 +1,6 @@
-use super::{Entry, Line};
+use super::Line;
 use anyhow::Context;
+use faultline_common::files::AtPath;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -14,11 +15,11 @@ pub struct Journal {
 impl Journal {
     /// Durable on return. Fails if the file exists.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create_new(path).with_context(|| path.display().to_string())?;
+        let file = File::create_new(path).at(path)?;
         if let Some(folder) = path.parent() {
             File::open(folder)
                 .and_then(|folder| folder.sync_all())
-                .with_context(|| folder.display().to_string())?;
+                .at(folder)?;
         }
         Ok(Journal {
             file,
@@ -30,15 +31,11 @@ impl Journal {
     /// Removes an incomplete last line.
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
         let (lines, length) = whole(path)?;
-        let file_name = || path.display().to_string();
-        let mut file = OpenOptions::new()
-            .write(true)
-            .open(path)
-            .with_context(file_name)?;
+        let mut file = OpenOptions::new().write(true).open(path).at(path)?;
         file.set_len(length)
             .and_then(|()| file.sync_all())
-            .with_context(file_name)?;
-        file.seek(SeekFrom::Start(length)).with_context(file_name)?;
+            .at(path)?;
+        file.seek(SeekFrom::Start(length)).at(path)?;
         Ok((
             Journal {
                 file,
@@ -64,7 +61,7 @@ impl Journal {
         } else {
             self.length += text.len() as u64;
         }
-        written.with_context(|| self.path.display().to_string())
+        written.at(&self.path)
     }
 }
 
@@ -74,7 +71,6 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
 }
 
 fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
-    let file_name = || path.display().to_string();
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
@@ -84,7 +80,7 @@ fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
                 super::FILE
             )
         }
-        read => read.with_context(file_name)?,
+        read => read.at(path)?,
     };
     let mut lines = Vec::new();
     let (mut end, mut at) = (0, 0);
@@ -124,10 +120,4 @@ pub(crate) fn is_full(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(of_io)
         .any(|kind| full.contains(&kind))
-}
-
-impl Line {
-    pub fn new(unix_ns: i64, entry: Entry) -> Self {
-        Line { unix_ns, entry }
-    }
 }

@@ -1,44 +1,31 @@
-use super::{Entry, Line, Step};
+use super::{Entry, Line, Planned, Step};
 use crate::outcome::Ending;
 use crate::schedule::{Scheduled, Turn};
 use crate::search;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
     /// `None` if not even the first line was written.
-    pub begun: Option<Begun>,
+    pub begun: Option<Planned>,
+    /// 0 if it never began.
+    pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
     /// By turn number.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
-    /// Runner starts; `runner` has pid and boot id of the last one.
     pub runner_starts: u32,
-    pub runner: Option<(u32, String)>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
-    /// 0 without lines.
-    pub last_unix_ns: i64,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Begun {
-    pub name: String,
-    /// SHA-256 in hexadecimal.
-    pub plan: String,
-    pub file: PathBuf,
-    /// Of the random order.
-    pub seed: u64,
-    pub launcher: String,
-    pub unix_ns: i64,
+    /// Of the newest run.
+    pub last_end_unix_ns: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// [`JournalState::lives`] at that time.
+    /// [`JournalState::runner_starts`] at that time.
     pub life: u32,
     pub unix_ns: i64,
     /// Only runs with at least one line.
@@ -64,6 +51,15 @@ pub struct SearchLog {
     pub answer: Option<search::Answer>,
 }
 
+/// A run with a result, in a complete turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted<'e> {
+    pub scheduled: &'e Scheduled,
+    pub turn: u32,
+    pub attempt: u32,
+    pub ending: &'e Ending,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next<'a> {
     pub turn: &'a Turn,
@@ -83,15 +79,14 @@ impl JournalState {
     /// A line about a run that never began is ignored.
     pub fn take(&mut self, line: &Line) {
         let unix_ns = line.unix_ns;
-        self.last_unix_ns = unix_ns;
         match &line.entry {
-            Entry::Planned { turns, .. } => {
-                self.begun = Begun::of(line);
-                self.turns.clone_from(turns);
+            Entry::Planned(planned) => {
+                self.turns.clone_from(&planned.turns);
+                self.begun = Some(planned.clone());
+                self.began_unix_ns = unix_ns;
             }
-            Entry::Runner { pid, boot } => {
+            Entry::Runner { .. } => {
                 self.runner_starts += 1;
-                self.runner = Some((*pid, boot.clone()));
                 self.stopped = None;
             }
             Entry::TurnBegun { turn, attempt } => {
@@ -124,6 +119,7 @@ impl JournalState {
                 ending,
             } => {
                 let ended = Some(((**ending).clone(), unix_ns));
+                self.last_end_unix_ns = Some(unix_ns);
                 self.change_run(*run, *attempt, |run| run.ended = ended);
             }
             Entry::Void { run, attempt, .. } => {
@@ -151,14 +147,24 @@ impl JournalState {
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let attempts = self
             .turn_of(run)
-            .and_then(|turn| self.attempts.get(&turn.number))
-            .map_or(&[][..], Vec::as_slice);
-        let before = attempts.split_last().map_or(&[][..], |(_, before)| before);
-        before
+            .map_or(&[][..], |turn| self.attempts_of(turn));
+        let runs = attempts
             .iter()
-            .filter_map(|attempt| attempt.runs.get(&run))
-            .filter(|run| run.searched.is_cut_off())
-            .count()
+            .rev()
+            .skip(1)
+            .filter_map(|attempt| attempt.runs.get(&run));
+        runs.filter(|run| run.searched.is_cut_off()).count()
+    }
+
+    /// All runs, in order.
+    pub fn scheduled(&self) -> impl Iterator<Item = (&Turn, &Scheduled)> {
+        self.turns
+            .iter()
+            .flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)))
+    }
+
+    pub fn attempts_of(&self, turn: &Turn) -> &[Attempt] {
+        self.attempts.get(&turn.number).map_or(&[], Vec::as_slice)
     }
 
     pub fn turn_of(&self, run: u32) -> Option<&Turn> {
@@ -169,7 +175,12 @@ impl JournalState {
 
     /// `None` if the turn never began.
     pub fn newest(&self, turn: &Turn) -> Option<&Attempt> {
-        self.attempts.get(&turn.number)?.last()
+        self.attempts_of(turn).last()
+    }
+
+    /// Of the newest attempt; `None` without a line about this run.
+    pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
+        self.newest(self.turn_of(run)?)?.runs.get(&run)
     }
 
     /// Whether every run has its result from the same attempt.
@@ -184,10 +195,7 @@ impl JournalState {
     /// `None` if all turns have their results.
     pub fn next(&self) -> Option<Next<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
-        let before = self
-            .attempts
-            .get(&turn.number)
-            .map_or(&[][..], Vec::as_slice);
+        let before = self.attempts_of(turn);
         let failed = before
             .iter()
             .filter(|attempt| attempt.life == self.runner_starts)
@@ -202,58 +210,43 @@ impl JournalState {
         })
     }
 
-    /// Their runner was killed or still works.
-    pub fn unended(&self) -> Vec<(&Scheduled, u32)> {
-        let newest = self
-            .turns
-            .iter()
-            .filter_map(|turn| Some((turn, self.newest(turn)?)));
-        let runs = newest
-            .flat_map(|(turn, newest)| turn.runs.iter().map(move |scheduled| (scheduled, newest)));
-        let open = runs.filter(|(scheduled, newest)| {
-            newest
+    /// Numbers of runs and attempts. Their runner was killed or still works.
+    pub fn unended(&self) -> Vec<(u32, u32)> {
+        let open = self.scheduled().filter_map(|(turn, scheduled)| {
+            let newest = self.newest(turn)?;
+            let ended = newest
                 .runs
                 .get(&scheduled.run)
-                .is_none_or(|run| run.ended.is_none())
+                .is_some_and(|run| run.ended.is_some());
+            (!ended).then_some((scheduled.run, newest.number))
         });
-        open.map(|(scheduled, newest)| (scheduled, newest.number))
-            .collect()
+        open.collect()
     }
 
     /// Only of complete turns.
-    pub fn counted(&self) -> Vec<(&Scheduled, u32, &Ending)> {
-        let done = self.turns.iter().filter(|turn| self.is_done(turn));
-        let runs = done.flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)));
-        runs.filter_map(|(turn, scheduled)| {
+    pub fn counted(&self) -> Vec<Counted<'_>> {
+        let done = self.scheduled().filter(|(turn, _)| self.is_done(turn));
+        done.filter_map(|(turn, scheduled)| {
             let newest = self.newest(turn)?;
-            Some((scheduled, newest.number, newest.result(scheduled.run)?))
+            Some(Counted {
+                scheduled,
+                turn: turn.number,
+                attempt: newest.number,
+                ending: newest.result(scheduled.run)?,
+            })
         })
         .collect()
     }
 }
 
-impl Begun {
-    /// `None` for any other line.
-    fn of(line: &Line) -> Option<Self> {
-        let Entry::Planned {
-            name,
-            plan,
-            file,
-            seed,
-            launcher,
-            turns: _,
-        } = &line.entry
-        else {
-            return None;
-        };
-        Some(Begun {
-            name: name.clone(),
-            plan: plan.clone(),
-            file: file.clone(),
-            seed: *seed,
-            launcher: launcher.clone(),
-            unix_ns: line.unix_ns,
-        })
+impl Counted<'_> {
+    /// `512G, run 2`.
+    pub(crate) fn name(&self) -> String {
+        format!(
+            "{}, run {}",
+            self.scheduled.arm_name("A/A"),
+            self.scheduled.replicate
+        )
     }
 }
 

@@ -18,27 +18,28 @@ pub struct CacheTotals {
 
 impl CacheTotals {
     pub fn of(points: &[ProgramCachePoint]) -> Self {
-        let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| {
-            points.iter().filter_map(of).fold(0, u64::saturating_add)
-        };
-        let evicts =
-            |point: &&ProgramCachePoint| point.evictions.is_some_and(|evictions| evictions > 0);
-        CacheTotals {
-            points: points.len() as u64,
-            water_level: points
-                .iter()
-                .filter_map(|point| point.water_level)
-                .max()
-                .unwrap_or(0),
-            water_level_evicting: points
-                .iter()
-                .filter(evicts)
-                .filter_map(|point| point.water_level)
-                .max()
-                .unwrap_or(0),
-            insertions: sum(|point| point.insertions),
-            evictions: sum(|point| point.evictions),
+        let mut totals = CacheTotals::default();
+        for point in points {
+            totals.add(point.water_level, point.insertions, point.evictions);
         }
+        totals
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        water_level: Option<u64>,
+        insertions: Option<u64>,
+        evictions: Option<u64>,
+    ) {
+        let [level, insertions, evictions] =
+            [water_level, insertions, evictions].map(Option::unwrap_or_default);
+        self.points += 1;
+        self.water_level = self.water_level.max(level);
+        if evictions > 0 {
+            self.water_level_evicting = self.water_level_evicting.max(level);
+        }
+        self.insertions = self.insertions.saturating_add(insertions);
+        self.evictions = self.evictions.saturating_add(evictions);
     }
 }
 

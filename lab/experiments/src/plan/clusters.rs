@@ -2,73 +2,82 @@
 
 use super::Cluster;
 
-impl Cluster {
-    pub fn rpc(self) -> Option<&'static str> {
-        match self {
-            Cluster::MainnetBeta => Some("https://api.mainnet-beta.solana.com"),
-            Cluster::Testnet => Some("https://api.testnet.solana.com"),
-            Cluster::Devnet => Some("https://api.devnet.solana.com"),
-            Cluster::Localnet => None,
-        }
-    }
-
-    pub fn genesis_hash(self) -> Option<&'static str> {
-        match self {
-            Cluster::MainnetBeta => Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
-            Cluster::Testnet => Some("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"),
-            Cluster::Devnet => Some("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"),
-            Cluster::Localnet => None,
-        }
-    }
-
-    pub fn entrypoints(self) -> &'static [&'static str] {
-        match self {
-            Cluster::MainnetBeta => &[
-                "entrypoint.mainnet-beta.solana.com:8001",
-                "entrypoint2.mainnet-beta.solana.com:8001",
-                "entrypoint3.mainnet-beta.solana.com:8001",
-                "entrypoint4.mainnet-beta.solana.com:8001",
-                "entrypoint5.mainnet-beta.solana.com:8001",
-            ],
-            Cluster::Testnet => &[
-                "entrypoint.testnet.solana.com:8001",
-                "entrypoint2.testnet.solana.com:8001",
-                "entrypoint3.testnet.solana.com:8001",
-            ],
-            Cluster::Devnet => &[
-                "entrypoint.devnet.solana.com:8001",
-                "entrypoint2.devnet.solana.com:8001",
-                "entrypoint3.devnet.solana.com:8001",
-                "entrypoint4.devnet.solana.com:8001",
-                "entrypoint5.devnet.solana.com:8001",
-            ],
-            Cluster::Localnet => &[],
-        }
-    }
-
+#[derive(Debug)]
+pub struct PublicNodes {
+    pub rpc: Option<&'static str>,
+    pub genesis_hash: Option<&'static str>,
+    pub entrypoints: &'static [&'static str],
     /// Their snapshots are trusted.
-    pub fn known_validators(self) -> &'static [&'static str] {
+    pub known_validators: &'static [&'static str],
+}
+
+impl Cluster {
+    pub fn nodes(self) -> &'static PublicNodes {
         match self {
-            Cluster::MainnetBeta => &[
-                "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
-                "GdnSyH3YtwcxFvQrVVJMm1JhTS4QVX7MFsX56uJLUfiZ",
-                "DE1bawNcRJB9rVm3buyMVfr8mBEoyyu73NBovf2oXJsJ",
-                "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
-            ],
-            Cluster::Testnet => &[
-                "5D1fNXzvv5NjV1ysLjirC4WY92RNsVH18vjmcszZd8on",
-                "dDzy5SR3AXdYWVqbDEkVFdvSPCtS9ihF5kJkHCtXoFs",
-                "Ft5fbkqNa76vnsjYNwjDZUXoTWpP7VYm3mtsaQckQADN",
-                "eoKpUABi59aT4rR9HGS3LcMecfut9x7zJyodWWP43YQ",
-                "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
-            ],
-            Cluster::Devnet => &[
-                "dv1ZAGvdsz5hHLwWXsVnM94hWf1pjbKVau1QVkaMJ92",
-                "dv2eQHeP4RFrJZ6UeiZWoc3XTtmtZCUKxxCApCDcRNV",
-                "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
-                "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
-            ],
-            Cluster::Localnet => &[],
+            Cluster::MainnetBeta => &MAINNET_BETA,
+            Cluster::Testnet => &TESTNET,
+            Cluster::Devnet => &DEVNET,
+            Cluster::Localnet => &LOCALNET,
         }
     }
 }
+
+const MAINNET_BETA: PublicNodes = PublicNodes {
+    rpc: Some("https://api.mainnet-beta.solana.com"),
+    genesis_hash: Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
+    entrypoints: &[
+        "entrypoint.mainnet-beta.solana.com:8001",
+        "entrypoint2.mainnet-beta.solana.com:8001",
+        "entrypoint3.mainnet-beta.solana.com:8001",
+        "entrypoint4.mainnet-beta.solana.com:8001",
+        "entrypoint5.mainnet-beta.solana.com:8001",
+    ],
+    known_validators: &[
+        "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+        "GdnSyH3YtwcxFvQrVVJMm1JhTS4QVX7MFsX56uJLUfiZ",
+        "DE1bawNcRJB9rVm3buyMVfr8mBEoyyu73NBovf2oXJsJ",
+        "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
+    ],
+};
+
+const TESTNET: PublicNodes = PublicNodes {
+    rpc: Some("https://api.testnet.solana.com"),
+    genesis_hash: Some("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"),
+    entrypoints: &[
+        "entrypoint.testnet.solana.com:8001",
+        "entrypoint2.testnet.solana.com:8001",
+        "entrypoint3.testnet.solana.com:8001",
+    ],
+    known_validators: &[
+        "5D1fNXzvv5NjV1ysLjirC4WY92RNsVH18vjmcszZd8on",
+        "dDzy5SR3AXdYWVqbDEkVFdvSPCtS9ihF5kJkHCtXoFs",
+        "Ft5fbkqNa76vnsjYNwjDZUXoTWpP7VYm3mtsaQckQADN",
+        "eoKpUABi59aT4rR9HGS3LcMecfut9x7zJyodWWP43YQ",
+        "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
+    ],
+};
+
+const DEVNET: PublicNodes = PublicNodes {
+    rpc: Some("https://api.devnet.solana.com"),
+    genesis_hash: Some("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"),
+    entrypoints: &[
+        "entrypoint.devnet.solana.com:8001",
+        "entrypoint2.devnet.solana.com:8001",
+        "entrypoint3.devnet.solana.com:8001",
+        "entrypoint4.devnet.solana.com:8001",
+        "entrypoint5.devnet.solana.com:8001",
+    ],
+    known_validators: &[
+        "dv1ZAGvdsz5hHLwWXsVnM94hWf1pjbKVau1QVkaMJ92",
+        "dv2eQHeP4RFrJZ6UeiZWoc3XTtmtZCUKxxCApCDcRNV",
+        "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
+        "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
+    ],
+};
+
+const LOCALNET: PublicNodes = PublicNodes {
+    rpc: None,
+    genesis_hash: None,
+    entrypoints: &[],
+    known_validators: &[],
+};

@@ -1,4 +1,5 @@
 use super::{Arm, Lane, Plan};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,12 +16,6 @@ pub struct Unknown {
     /// In the arm, not in the workload.
     pub of_arm: bool,
     pub what: String,
-}
-
-impl std::fmt::Display for Unknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.what)
-    }
 }
 
 /// Several words; not valid inside a word.
@@ -233,10 +228,9 @@ fn value<'v>(
             "{{{name}}} is used, but {name} is not given for every arm and lane"
         )),
         None => {
-            let known: Vec<&str> = values.keys().copied().chain(WHOLE).collect();
+            let known = values.keys().copied().chain(WHOLE).join(", ");
             Err(format!(
-                "{{{name}}} stands for nothing; write {{{{ for a brace. Known: {}",
-                known.join(", ")
+                "{{{name}}} stands for nothing; write {{{{ for a brace. Known: {known}"
             ))
         }
     }

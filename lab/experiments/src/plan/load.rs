@@ -3,17 +3,13 @@ mod search;
 mod whole;
 mod workload;
 
-use super::{
-    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder,
-    ReportRules, Rule, Severity, Stop, Workload,
-};
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
-use faultline_settings::{
-    ConfigError, ConfigErrors, Table, choice, flag, number, size, text, time, within,
-};
+use faultline_settings::{ConfigError, Table, choice, flag, number, size, text, time, within};
+use itertools::Itertools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use super::{Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules, Rule, Severity, Stop, Workload};
 use toml::de::DeValue;
 
 const LARGEST: u64 = 1 << 20;
@@ -45,18 +41,19 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
 /// Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
-    let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
-        let (plan, places) = sections(&mut top, &base, m);
-        top.finish(m);
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top| {
+        let (plan, places) = sections(&mut top, &base);
+        let errors = top.errors();
+        top.finish();
         let plan = Plan {
             file: file.to_owned(),
             text: text.to_owned(),
             ..plan
         };
         // Consequences of mistakes are not reported.
-        if m.is_empty() {
-            whole::check(&plan, &places, m);
-            search::check(&plan, places.search, m);
+        if errors.is_empty() {
+            whole::check(&plan, &places, errors);
+            search::check(&plan, places.search, errors);
         }
         plan
     });
@@ -104,18 +101,18 @@ struct Places {
     search: Option<usize>,
 }
 
-fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan, Places) {
-    let mut plan = general(top, base, m);
+fn sections(top: &mut Table<'_>, base: &Base) -> (Plan, Places) {
+    let mut plan = general(top, base);
     let mut places = Places::default();
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
     let mut single = None;
     let apart = top.has("lane");
-    top.table("workload", m, |t, m| {
-        places.workload = t.line(m);
-        plan.workload = workload::workload(t, base, m);
-        single = workload::single_lane(t, base, m);
+    top.table("workload", |t| {
+        places.workload = t.line();
+        plan.workload = workload::workload(t, base);
+        single = workload::single_lane(t, base);
         if single.is_none() && !apart {
             t.lacks(
                 "ledger",
@@ -124,45 +121,45 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> (Plan
         }
     });
     plan.stop = stops(plan.workload.kind);
-    workload::lanes(top, base, single, (&mut plan.lanes, &mut places), m);
-    begin(top, &mut plan, (base, &mut places), m);
+    workload::lanes(top, base, single, (&mut plan.lanes, &mut places));
+    begin(top, &mut plan, (base, &mut places));
     let searches = top.has("search");
-    top.table("stop", m, |t, m| {
-        places.counted_from = t.line_of("counted_from", m);
-        places.first_transaction_within = t.line_of("first_transaction_within", m);
+    top.table("stop", |t| {
+        places.counted_from = t.line_of("counted_from");
+        places.first_transaction_within = t.line_of("first_transaction_within");
         if searches && t.has("duration") {
-            m.push(
-                t.line_of("duration", m),
+            t.errors().push(
+                t.line_of("duration"),
                 "stop.duration: a search ends by itself; say search.most instead",
             );
         }
-        stop(t, &mut plan.stop, m);
+        stop(t, &mut plan.stop);
     });
-    top.table("host", m, |t, m| host(t, &mut plan.host, m));
-    top.table("recorder", m, |t, m| plan.recorder = recorder(t, base, m));
-    top.table("report", m, |t, m| {
-        plan.report.primary = t.take("primary", m, |v| metric(text(v)?));
-        plan.report.margin = t.take("margin", m, |v| percent(number(v)?));
+    top.table("host", |t| host(t, &mut plan.host));
+    top.table("recorder", |t| plan.recorder = recorder(t, base));
+    top.table("report", |t| {
+        plan.report.primary = t.take("primary", |v| metric(text(v)?));
+        plan.report.margin = t.take("margin", |v| percent(number(v)?));
     });
-    (plan.arms, places.arms) = arms::arms(top, base, m);
-    concurrent(top, &mut plan, m);
-    places.search = top.line_of("search", m);
+    (plan.arms, places.arms) = arms::arms(top, base);
+    concurrent(top, &mut plan);
+    places.search = top.line_of("search");
     if searches {
         places.arms = vec![places.search];
     }
-    search::search(top, &mut plan, m);
+    search::search(top, &mut plan);
     (plan, places)
 }
 
 /// The keys before all sections.
-fn general(top: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Plan {
+fn general(top: &mut Table<'_>, base: &Base) -> Plan {
     let mut plan = empty();
-    plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
-    plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
-    let replicates = top.take("replicates", m, |v| within(v, 1..=1000));
-    top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
-    top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
-    order(top, &mut plan, m);
+    plan.name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
+    plan.folder = top.need("folder", |v| base.path(v)).unwrap_or_default();
+    let replicates = top.take("replicates", |v| within(v, 1..=1000));
+    top.set("attempts", &mut plan.attempts, |v| within(v, 1..=100));
+    top.set("seed", &mut plan.seed, |v| within(v, 0..=u64::MAX >> 1));
+    order(top, &mut plan);
     // Only balanced in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
     let usual = if top.has("search") { 1 } else { 3 };
@@ -181,18 +178,8 @@ fn empty() -> Plan {
         seed: 1,
         attempts: 3,
         workload: Workload {
-            kind: Kind::Validator,
-            command: Vec::new(),
-            user: None,
-            working_folder: None,
-            environment: Default::default(),
-            open_files: None,
-            binary: None,
             cache_variable: "AGAVE_PROGRAM_CACHE_ENTRIES".to_owned(),
-            cluster: None,
-            cluster_rpc: None,
-            entrypoints: Vec::new(),
-            known_validators: Vec::new(),
+            ..Workload::default()
         },
         begin: Begin::AsIs,
         page_cache: PageCache::DropFiles,
@@ -214,8 +201,8 @@ fn empty() -> Plan {
             leftovers: Severity::Refuse,
         },
         recorder: Recorder::default(),
-        arms: Vec::<Arm>::new(),
-        lanes: Vec::<Lane>::new(),
+        arms: Vec::new(),
+        lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
         search: None,
@@ -248,22 +235,22 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
+fn order(top: &mut Table<'_>, plan: &mut Plan) {
     let words = [
         ("abba", Order::Abba),
         ("latin-square", Order::LatinSquare),
         ("random", Order::Random),
         ("sequential", Order::Sequential),
     ];
-    let line = top.line_of("order", m);
-    let given = top.take("order", m, |v| choice(v, &words));
+    let line = top.line_of("order");
+    let given = top.take("order", |v| choice(v, &words));
     // Reports a mistake only once.
     let forced = top
-        .take("force_order", m, flag)
+        .take("force_order", flag)
         .unwrap_or(top.has("force_order"));
     plan.order = given.unwrap_or(plan.order);
     if plan.order == Order::Sequential && !forced {
-        m.push(
+        top.errors().push(
             line,
             "order: with \"sequential\" whatever changes with time looks like a difference between arms; choose \
              another order, or say force_order = true",
@@ -272,8 +259,8 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     if top.has("concurrent") {
         for key in ["order", "force_order", "seed"] {
             if top.has(key) {
-                m.push(
-                    top.line_of(key, m),
+                top.errors().push(
+                    top.line_of(key),
                     format!(
                         "{key}: means nothing where all arms run at the same time; leave it out"
                     ),
@@ -283,23 +270,18 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
     }
 }
 
-fn begin(
-    top: &mut Table<'_>,
-    plan: &mut Plan,
-    (base, places): (&Base, &mut Places),
-    m: &mut ConfigErrors<'_>,
-) {
+fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Places)) {
     if !top.has("begin") {
         top.lacks(
             "begin",
             "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
         );
     }
-    top.table("begin", m, |t, m| {
-        places.how = t.line_of("how", m);
+    top.table("begin", |t| {
+        places.how = t.line_of("how");
         let how = [("download", 0), ("restore", 1), ("as-is", 2)];
-        let how = t.need("how", m, |v| choice(v, &how));
-        let from = t.take("from", m, |v| base.path(v));
+        let how = t.need("how", |v| choice(v, &how));
+        let from = t.take("from", |v| base.path(v));
         plan.begin = match (how, from) {
             (Some(1), Some(from)) => Begin::Restore { from },
             (Some(1), None) if !t.has("from") => {
@@ -310,7 +292,7 @@ fn begin(
                 Begin::AsIs
             }
             (Some(0 | 2), Some(_)) => {
-                t.refuse("from is for how = \"restore\" only; leave it out", m);
+                t.refuse("from is for how = \"restore\" only; leave it out");
                 Begin::AsIs
             }
             (Some(0), None) => Begin::Download,
@@ -321,30 +303,29 @@ fn begin(
             ("drop-all", PageCache::DropAll),
             ("leave", PageCache::Leave),
         ];
-        t.set("page_cache", &mut plan.page_cache, m, |v| choice(v, &words));
+        t.set("page_cache", &mut plan.page_cache, |v| choice(v, &words));
     });
 }
 
-fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut ConfigErrors<'_>) {
-    t.set("duration", &mut stop.duration, m, |v| {
+fn stop(t: &mut Table<'_>, stop: &mut Stop) {
+    t.set("duration", &mut stop.duration, |v| {
         at_least(time(v)?, Duration::from_secs(1))
     });
     let words = [
         ("first-transaction", CountedFrom::FirstTransaction),
         ("start", CountedFrom::Start),
     ];
-    t.set("counted_from", &mut stop.counted_from, m, |v| {
+    t.set("counted_from", &mut stop.counted_from, |v| {
         choice(v, &words)
     });
     t.set(
         "first_transaction_within",
         &mut stop.first_transaction_within,
-        m,
         rule_time,
     );
-    t.set("no_progress_for", &mut stop.no_progress_for, m, rule_time);
-    t.set("at_tip_within", &mut stop.at_tip_within, m, rule_time);
-    t.set("grace", &mut stop.grace, m, time);
+    t.set("no_progress_for", &mut stop.no_progress_for, rule_time);
+    t.set("at_tip_within", &mut stop.at_tip_within, rule_time);
+    t.set("grace", &mut stop.grace, time);
 }
 
 fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
@@ -354,32 +335,32 @@ fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     }
 }
 
-fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut ConfigErrors<'_>) {
-    t.set("cool_down", &mut rules.cool_down, m, time);
-    t.set("patience", &mut rules.patience, m, time);
-    t.table("busy_cpus", m, |t, m| {
-        t.set("at_most", &mut rules.busy_cpus.bound, m, number);
-        t.set("otherwise", &mut rules.busy_cpus.severity, m, severity);
+fn host(t: &mut Table<'_>, rules: &mut HostRules) {
+    t.set("cool_down", &mut rules.cool_down, time);
+    t.set("patience", &mut rules.patience, time);
+    t.table("busy_cpus", |t| {
+        t.set("at_most", &mut rules.busy_cpus.bound, number);
+        t.set("otherwise", &mut rules.busy_cpus.severity, severity);
     });
-    t.table("free_disk", m, |t, m| {
-        t.set("at_least", &mut rules.free_disk.bound, m, size);
-        t.set("otherwise", &mut rules.free_disk.severity, m, severity);
+    t.table("free_disk", |t| {
+        t.set("at_least", &mut rules.free_disk.bound, size);
+        t.set("otherwise", &mut rules.free_disk.severity, severity);
     });
-    t.set("swap", &mut rules.swap, m, severity);
-    t.set("huge_pages", &mut rules.huge_pages, m, severity);
-    t.set("governor", &mut rules.governor, m, severity);
-    t.set("leftovers", &mut rules.leftovers, m, severity);
+    t.set("swap", &mut rules.swap, severity);
+    t.set("huge_pages", &mut rules.huge_pages, severity);
+    t.set("governor", &mut rules.governor, severity);
+    t.set("leftovers", &mut rules.leftovers, severity);
 }
 
-fn recorder(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Recorder {
+fn recorder(t: &mut Table<'_>, base: &Base) -> Recorder {
     Recorder {
-        program: t.take("program", m, |v| text(v).map(|text| base.program(&text))),
-        config: t.take("config", m, |v| base.path(v)),
-        interval: t.take("interval", m, |v| {
+        program: t.take("program", |v| text(v).map(|text| base.program(&text))),
+        config: t.take("config", |v| base.path(v)),
+        interval: t.take("interval", |v| {
             at_least(time(v)?, Duration::from_millis(100))
         }),
-        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
-        targets: t.take("targets", m, |v| targets(base.path(v)?)),
+        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        targets: t.take("targets", |v| targets(base.path(v)?)),
     }
 }
 
@@ -394,29 +375,23 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
     )
 }
 
-fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
+fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
     // An invalid arm may lack its name.
-    let sound = m.is_empty();
-    top.table("concurrent", m, |t, m| {
-        let twice = t.take("twice", m, |v| {
+    let sound = top.errors().is_empty();
+    top.table("concurrent", |t| {
+        let twice = t.take("twice", |v| {
             let wanted = text(v)?;
-            let known = || {
-                arms.iter()
-                    .map(|name| format!("{name:?}"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
             let arm_index = arms.iter().position(|arm| *arm == wanted);
             arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
                 format!(
                     "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
-                    known()
+                    arms.iter().map(|name| format!("{name:?}")).join(", ")
                 )
             })
         });
         let shared_device = t
-            .take("shared_device", m, severity)
+            .take("shared_device", severity)
             .unwrap_or(Severity::Refuse);
         plan.concurrent = Some(Concurrent {
             twice: twice.unwrap_or(0),
@@ -437,11 +412,8 @@ fn metric(text: String) -> Result<String, String> {
     if scalar(&text).is_some() {
         return Ok(text);
     }
-    let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-    Err(format!(
-        "{text:?} is no metric; there are {}",
-        known.join(", ")
-    ))
+    let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
+    Err(format!("{text:?} is no metric; there are {known}"))
 }
 
 fn targets(file: PathBuf) -> Result<PathBuf, String> {

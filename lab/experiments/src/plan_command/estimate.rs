@@ -1,4 +1,5 @@
 use crate::plan::{CountedFrom, Kind, Plan};
+use faultline_text::time;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -41,16 +42,12 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
             .saturating_add(rest)
     });
     let length = match &plan.search {
-        Some(_) => format!(
-            "{} to {}",
-            faultline_text::time(each),
-            faultline_text::time(stop.duration)
-        ),
-        None => faultline_text::time(stop.duration),
+        Some(_) => format!("{} to {}", time(each), time(stop.duration)),
+        None => time(stop.duration),
     };
     let mut assumed = format!(
         "{turns} turns of {length}, {} between them",
-        faultline_text::time(plan.host.cool_down)
+        time(plan.host.cool_down)
     );
     if plan.workload.kind == Kind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
@@ -58,12 +55,12 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if let Some(wait) = wait {
         assumed += "; at the latest, each turn also waits";
         if !wait.is_zero() {
-            assumed += &format!(" {} for {what},", faultline_text::time(wait));
+            assumed += &format!(" {} for {what},", time(wait));
         }
         assumed += &format!(
             " {} for a quiet host and {} for its end",
-            faultline_text::time(plan.host.patience),
-            faultline_text::time(stop.grace)
+            time(plan.host.patience),
+            time(stop.grace)
         );
     }
     assumed += "; clearing, copying and repeated runs come on top";

@@ -1,6 +1,7 @@
 use super::{ArmOutlook, Outlook, SearchOutlook};
 use crate::check::Finding;
 use crate::plan::Severity;
+use faultline_text::{bytes, size, table, time};
 use std::time::Duration;
 
 /// `--json` has all rows.
@@ -13,23 +14,23 @@ pub(super) fn page(outlook: &Outlook) -> String {
         "launcher   {}\n",
         outlook.launcher.as_deref().unwrap_or("none")
     );
-    let time = |seconds| faultline_text::time(Duration::from_secs(seconds));
     let estimate = &outlook.estimate;
     out += &match estimate.longest_seconds {
         Some(longest) => format!(
             "takes      {} to {}\n",
-            time(estimate.shortest_seconds),
-            time(longest)
+            seconds(estimate.shortest_seconds),
+            seconds(longest)
         ),
-        None => format!("takes      {} at least\n", time(estimate.shortest_seconds)),
+        None => format!(
+            "takes      {} at least\n",
+            seconds(estimate.shortest_seconds)
+        ),
     };
     out += &format!("           {}\n", estimate.assumed);
     for (index, need) in outlook.disk.iter().enumerate() {
         let head = if index == 0 { "disk" } else { "" };
-        let free = need
-            .free
-            .map_or("unknown".to_owned(), faultline_text::bytes);
-        let (bytes, folder) = (faultline_text::bytes(need.bytes), need.folder.display());
+        let free = need.free.map_or("unknown".to_owned(), bytes);
+        let (bytes, folder) = (bytes(need.bytes), need.folder.display());
         out += &format!(
             "{head:<10} {bytes} in {folder} ({free} free): {}\n",
             need.what
@@ -44,21 +45,24 @@ pub(super) fn page(outlook: &Outlook) -> String {
     out
 }
 
+fn seconds(seconds: u64) -> String {
+    time(Duration::from_secs(seconds))
+}
+
 fn arms(arms: &[ArmOutlook]) -> String {
     let rows = arms.iter().map(|arm| vec![arm.name.clone(), differs(arm)]);
-    faultline_text::table(&["arm", "what it sets"], rows.collect())
+    table(&["arm", "what it sets"], rows.collect())
 }
 
 fn searched(search: &SearchOutlook) -> String {
-    let (from, width) = (faultline_text::size(search.from), search.width_percent);
-    let seconds = [
+    let (from, width) = (size(search.from), search.width_percent);
+    let [settle, dwell, most, horizon] = [
         search.settle_seconds,
         search.dwell_seconds,
         search.most_seconds,
         search.horizon_seconds,
-    ];
-    let [settle, dwell, most, horizon] =
-        seconds.map(|seconds| faultline_text::time(Duration::from_secs(seconds)));
+    ]
+    .map(seconds);
     format!(
         "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
          1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
@@ -72,13 +76,12 @@ fn searched(search: &SearchOutlook) -> String {
 
 fn differs(arm: &ArmOutlook) -> String {
     let limits = &arm.limits;
-    let size = |name: &str, value: Option<u64>| {
-        value.map(|value| format!("{name} {}", faultline_text::size(value)))
-    };
+    let limit =
+        |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", size(value)));
     let mut all: Vec<String> = [
-        size("memory_max", limits.memory_max),
-        size("memory_high", limits.memory_high),
-        size("swap_max", limits.swap_max),
+        limit("memory_max", limits.memory_max),
+        limit("memory_high", limits.memory_high),
+        limit("swap_max", limits.swap_max),
         arm.cache_entries
             .map(|entries| format!("cache_entries {entries}")),
         limits.cpus.as_ref().map(|cpus| format!("cpus {cpus}")),
@@ -114,12 +117,12 @@ fn schedule(outlook: &Outlook) -> String {
             } else {
                 String::new()
             };
-            let arm = if run.second {
-                format!("{} (second)", run.arm)
-            } else {
-                run.arm.clone()
-            };
-            let mut row = vec![number, run.run.to_string(), arm, run.replicate.to_string()];
+            let mut row = vec![
+                number,
+                run.run.to_string(),
+                run.arm_name("second"),
+                run.replicate.to_string(),
+            ];
             row.extend(lanes.then(|| run.lane.clone()));
             rows.push(row);
         }
@@ -128,7 +131,7 @@ fn schedule(outlook: &Outlook) -> String {
     rows.truncate(SHOWN);
     let mut heads = vec!["turn", "run", "arm", "replicate"];
     heads.extend(lanes.then_some("lane"));
-    let mut out = faultline_text::table(&heads, rows);
+    let mut out = table(&heads, rows);
     if left > 0 {
         out += &format!("... and {left} more; --json shows all\n");
     }

@@ -1,13 +1,15 @@
-use super::headline::{self, invalid, runs};
-use super::search::{self, Search};
-use super::{Counted, Experiment, section};
-use crate::lock::{self, Holder};
+use crate::lock::{Holder, self};
 use crate::outcome::{Outcome, Validity};
 use faultline_pages::groups::by_key;
 use faultline_pages::model::Caveat;
 use faultline_report::report::ReportContext;
+use itertools::Itertools;
+use super::{Counted, Experiment, section};
+use super::headline::{Tally, invalid, runs, self};
+use super::search::{Search, self};
 
 const NAMED: usize = 8;
+const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
 const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
      Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
      A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
@@ -23,12 +25,16 @@ pub(crate) fn context<'e>(
         headline::tallies(experiment, counted),
         experiment.plan.workload.kind,
     );
+    let headline = search::headline(searches)
+        .into_iter()
+        .chain(headline::ends(&tallies, kind))
+        .join(" ");
     ReportContext {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
-        headline: joined(search::headline(searches), headline::ends(&tallies, kind)),
+        headline: Some(headline).filter(|text| !text.is_empty()),
         points: headline::points(&tallies, kind),
-        caveats: caveats(experiment, counted, unread),
+        caveats: caveats(experiment, &tallies, counted, unread),
         sections: search::section(searches)
             .into_iter()
             .chain([section::section(experiment, counted)])
@@ -42,14 +48,14 @@ pub(crate) fn context<'e>(
     }
 }
 
-fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
-    let both: Vec<String> = one.into_iter().chain(other).collect();
-    (!both.is_empty()).then(|| both.join(" "))
-}
-
-fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
+fn caveats(
+    experiment: &Experiment,
+    tallies: &[Tally<'_>],
+    counted: &[Counted<'_>],
+    unread: Vec<String>,
+) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    caveats.extend(unfinished(experiment, counted));
+    caveats.extend(unfinished(experiment, tallies));
     if !unread.is_empty() {
         let unread = unread.join("; ");
         caveats.push(Caveat::new(
@@ -87,21 +93,25 @@ fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
             Validity::Unproven(why) => unproven.push((why.clone(), one.name())),
         }
     }
-    let invalid = by_key(invalid).into_iter().map(|(why, runs)| {
-        let runs = listed(&runs);
-        Caveat::new(
-            format!("Left out, since it did not try what its arm says: {runs}: {why}."),
-            "Fix the cause, and run these again in a new experiment.",
-        )
-    });
-    let unproven = by_key(unproven).into_iter().map(|(why, runs)| {
-        let runs = listed(&runs);
-        Caveat::new(
-            format!("Not proven to be what its arm says: {runs}: {why}."),
+    let mut caveats = Vec::new();
+    for (all, head, remedy) in [
+        (
+            invalid,
+            "Left out, since it did not try what its arm says",
+            INVALID_REMEDY,
+        ),
+        (
+            unproven,
+            "Not proven to be what its arm says",
             UNPROVEN_REMEDY,
-        )
-    });
-    invalid.chain(unproven).collect()
+        ),
+    ] {
+        for (why, runs) in by_key(all) {
+            let what = format!("{head}: {}: {why}.", listed(&runs));
+            caveats.push(Caveat::new(what, remedy));
+        }
+    }
+    caveats
 }
 
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
@@ -112,30 +122,16 @@ fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
     one.ending.notes.iter().filter_map(warning).collect()
 }
 
-fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<Caveat> {
-    let all: usize = experiment
-        .standing
-        .turns
-        .iter()
-        .map(|turn| turn.runs.len())
-        .sum();
-    if counted.len() >= all {
+fn unfinished(experiment: &Experiment, tallies: &[Tally<'_>]) -> Option<Caveat> {
+    let (counted, all) = headline::progress(tallies);
+    if counted >= all {
         return None;
     }
-    let mut arms = Vec::new();
-    for arm in &experiment.plan.arms {
-        let planned = experiment.standing.turns.iter().flat_map(|turn| &turn.runs);
-        let planned = planned
-            .filter(|scheduled| scheduled.arm == arm.name)
-            .count();
-        let there = counted
-            .iter()
-            .filter(|one| one.scheduled.arm == arm.name)
-            .count();
-        if there < planned {
-            arms.push(format!("{} {there} of {planned}", arm.name));
-        }
-    }
+    let open = tallies
+        .iter()
+        .filter(|tally| tally.counted() < tally.planned);
+    let open = open.map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned));
+    let arms: Vec<String> = open.collect();
     let why = experiment
         .standing
         .stopped
@@ -148,7 +144,7 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<Caveat
     };
     let what = format!(
         "The experiment is not finished: {} of {} count so far ({}).{why}",
-        counted.len(),
+        counted,
         runs(all),
         arms.join(", ")
     );
@@ -156,18 +152,9 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<Caveat
 }
 
 fn listed(runs: &[String]) -> String {
-    match runs.get(NAMED..) {
-        Some(more) if !more.is_empty() => {
-            format!(
-                "{} and {} more",
-                runs.iter()
-                    .take(NAMED)
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .join("; "),
-                more.len()
-            )
-        }
-        _ => runs.join("; "),
+    let named = runs.iter().take(NAMED).join("; ");
+    match runs.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }

@@ -1,8 +1,10 @@
 //! Sentences that hold at any time: also without runs, without kills, and before the end.
 
+use super::from_experiment::words;
 use super::{Counted, Experiment};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::Kind;
+use itertools::Itertools;
 
 const NAMED: usize = 12;
 
@@ -19,20 +21,15 @@ pub(crate) struct Tally<'e> {
 pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
     let standing = &experiment.standing;
     let of = |arm: &'e str| {
-        let scheduled = || {
-            standing
-                .turns
-                .iter()
-                .flat_map(|turn| &turn.runs)
-                .filter(|run| run.arm == arm)
-        };
-        let attempts = || standing.attempts.values().flatten();
+        let scheduled = || standing.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
         Tally {
             arm,
             planned: scheduled().count(),
-            begun: scheduled()
-                .any(|run| attempts().any(|attempt| attempt.runs.contains_key(&run.run))),
+            begun: scheduled().any(|(turn, run)| {
+                let mut attempts = standing.attempts_of(turn).iter();
+                attempts.any(|attempt| attempt.runs.contains_key(&run.run))
+            }),
             ends: runs()
                 .filter(|one| !invalid(one))
                 .map(|one| &one.ending.outcome)
@@ -52,9 +49,14 @@ pub(crate) fn invalid(one: &Counted<'_>) -> bool {
     matches!(one.ending.validity, Validity::Invalid(_))
 }
 
+/// Runs that count, and all runs.
+pub(crate) fn progress(tallies: &[Tally<'_>]) -> (usize, usize) {
+    let planned = tallies.iter().map(|tally| tally.planned).sum();
+    (tallies.iter().map(Tally::counted).sum(), planned)
+}
+
 pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
-    let planned: usize = tallies.iter().map(|tally| tally.planned).sum();
-    let there: usize = tallies.iter().map(Tally::counted).sum();
+    let (there, planned) = progress(tallies);
     (there < planned).then(|| format!("Not finished: {there} of {} count so far.", runs(planned)))
 }
 
@@ -110,14 +112,13 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
         .map(|tally| tally.arm.to_owned());
     let without = sentence("Without a run that counts", &without.collect::<Vec<_>>());
     let left_out = sentence("Left out as invalid", &left_out);
-    let all: Vec<String> = early
-        .into_iter()
-        .chain(completed)
-        .chain(none)
-        .chain(left_out)
-        .chain(without)
-        .collect();
-    Some(all.join(" "))
+    let rest = [completed, none, left_out, without];
+    Some(
+        early
+            .into_iter()
+            .chain(rest.into_iter().flatten())
+            .join(" "),
+    )
 }
 
 fn sentence(what: &str, arms: &[String]) -> Option<String> {
@@ -163,16 +164,8 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
     if tally.ends.contains(&&Outcome::Completed) {
         return None;
     }
-    let mut how: Vec<String> = Vec::new();
-    for word in tally
-        .ends
-        .iter()
-        .map(|outcome| super::from_experiment::words(outcome, kind))
-    {
-        if !how.contains(&word) {
-            how.push(word);
-        }
-    }
+    let ends = tally.ends.iter();
+    let mut how = ends.map(|outcome| words(outcome, kind)).unique();
     let whole = if kind == Kind::Replay {
         "do all of its work"
     } else {
@@ -187,7 +180,7 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
 }
 
 impl Tally<'_> {
-    fn counted(&self) -> usize {
+    pub(super) fn counted(&self) -> usize {
         self.ends.len() + self.left_out
     }
 }

@@ -7,6 +7,8 @@ use faultline_pages::model::{Cell, Table};
 use faultline_text::moment;
 
 const MOST: usize = 1000;
+const NO_END: &str = "no end is written down";
+const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
 /// With the attempt that counts, or the newest.
 pub(crate) fn schedule(experiment: &Experiment) -> Table {
@@ -25,11 +27,7 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
                 clearing, restoring, cooling) to the last line about it.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
-    let all = experiment
-        .standing
-        .turns
-        .iter()
-        .flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)));
+    let all = experiment.standing.scheduled();
     listed.rows = all
         .take(MOST)
         .map(|(turn, scheduled)| row(experiment, turn, scheduled))
@@ -38,30 +36,22 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
 }
 
 fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
-    let attempts = experiment
-        .standing
-        .attempts
-        .get(&turn.number)
-        .map_or(&[][..], Vec::as_slice);
+    let attempts = experiment.standing.attempts_of(turn);
     let newest = attempts.last();
     let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
     let begun = newest.map(|newest| begun(newest, tried));
     let ended = tried.and_then(|tried| tried.ended.as_ref());
     let outcome = match (newest, ended) {
         (_, Some((ending, _))) => words(&ending.outcome, experiment.plan.workload.kind),
-        (Some(_), None) => "no end is written down: it runs, or was cut off".to_owned(),
+        (Some(_), None) => CUT_OFF.to_owned(),
         (None, _) => "not begun".to_owned(),
     };
     let not_begun = || missing("not begun");
-    let no_end = || missing("no end is written down");
+    let no_end = || missing(NO_END);
     vec![
         known(f64::from(scheduled.run), 0),
         known(f64::from(turn.number), 0),
-        Cell::Text(format!(
-            "{}{}",
-            scheduled.arm,
-            if scheduled.second { " (A/A)" } else { "" }
-        )),
+        Cell::Text(scheduled.arm_name("A/A")),
         known(f64::from(scheduled.replicate), 0),
         Cell::Text(scheduled.lane.clone()),
         begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
@@ -92,12 +82,7 @@ pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
     let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     for turn in &experiment.standing.turns {
-        let attempts = experiment
-            .standing
-            .attempts
-            .get(&turn.number)
-            .map_or(&[][..], Vec::as_slice);
-        for attempt in attempts {
+        for attempt in experiment.standing.attempts_of(turn) {
             let counts = turn
                 .runs
                 .iter()
@@ -133,7 +118,7 @@ fn attempt_row(
             )
         }
         Some((ending, _)) => words(&ending.outcome, experiment.plan.workload.kind),
-        None => "no end is written down: it runs, or was cut off".to_owned(),
+        None => CUT_OFF.to_owned(),
     };
     let ended = tried
         .ended
@@ -146,7 +131,7 @@ fn attempt_row(
         )),
         known(f64::from(attempt.number), 0),
         Cell::Text(moment(begun(attempt, Some(tried)))),
-        ended.unwrap_or_else(|| missing("no end is written down")),
+        ended.unwrap_or_else(|| missing(NO_END)),
         Cell::Text(why),
     ]
 }

@@ -1,21 +1,24 @@
 mod words;
 
-pub(crate) use words::headline;
-
-use super::Experiment;
 use crate::journal::SearchLog;
-use crate::plan::{self, Cluster};
-use crate::schedule::Scheduled;
-use crate::search::{Evidence, Line, Verdict};
-use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
+use crate::plan::{Cluster, self};
+use crate::schedule::{Scheduled, Turn};
+use crate::search::{DwellResult, Evidence, Line, Verdict};
+use faultline_pages::cells::{figure, known, number, self, table, text, without_missing, words};
 use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_text::moment;
 use std::collections::BTreeMap;
+use super::Experiment;
+pub(crate) use words::headline;
+
 
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;
+/// Of a dwell, for a figure.
+type Value = fn(&Evidence) -> Option<f64>;
+
 /// Of the public clusters.
 const EPOCH: u64 = 432_000;
 
@@ -32,26 +35,14 @@ pub(crate) struct Search<'e> {
     only: bool,
 }
 
-struct Dwell<'e> {
-    headroom: Option<u64>,
-    confirms: bool,
-    verdict: Verdict,
-    evidence: &'e Evidence,
-    unix_ns: i64,
-}
-
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
     let (plan, standing) = (&experiment.plan, &experiment.standing);
     let Some(rules) = &plan.search else {
         return Vec::new();
     };
-    let scheduled: Vec<&'e Scheduled> = standing.turns.iter().flat_map(|turn| &turn.runs).collect();
-    let of = |one: &'e Scheduled| {
-        let newest = standing
-            .attempts
-            .get(&standing.turn_of(one.run)?.number)?
-            .last()?;
-        let searched = &newest.runs.get(&one.run)?.searched;
+    let only = standing.scheduled().count() == 1;
+    let of = |(_, one): (&Turn, &'e Scheduled)| {
+        let searched = &standing.newest_run(one.run)?.searched;
         let run = runs
             .iter()
             .find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
@@ -62,10 +53,10 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
             cut_off: standing.searches_cut_off(one.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
-            only: scheduled.len() == 1,
+            only,
         })
     };
-    scheduled.iter().copied().filter_map(of).collect()
+    standing.scheduled().filter_map(of).collect()
 }
 
 fn slots(run: &Run) -> Option<(u64, u64)> {
@@ -83,32 +74,24 @@ pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
 }
 
 impl<'e> Search<'e> {
-    fn dwells(&self) -> impl Iterator<Item = Dwell<'e>> {
-        self.searched
-            .lines
-            .iter()
-            .filter_map(|(line, unix_ns)| match line {
-                Line::Limit { .. } => None,
-                Line::Dwell {
-                    headroom,
-                    confirms,
-                    verdict,
-                    evidence,
-                } => Some(Dwell {
-                    headroom: *headroom,
-                    confirms: *confirms,
-                    verdict: *verdict,
-                    evidence,
-                    unix_ns: *unix_ns,
-                }),
-            })
+    fn dwells(&self) -> impl Iterator<Item = &'e DwellResult> {
+        self.timed_dwells().map(|(dwell, _)| dwell)
+    }
+
+    /// With the time of their end.
+    fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
+        let lines = self.searched.lines.iter();
+        lines.filter_map(|(line, unix_ns)| match line {
+            Line::Limit { .. } => None,
+            Line::Dwell(dwell) => Some((dwell, *unix_ns)),
+        })
     }
 
     /// From the first dwell to the last line.
     fn hours(&self) -> Option<f64> {
-        let first = self.dwells().next()?;
+        let (first, ended) = self.timed_dwells().next()?;
         let (_, last) = self.searched.lines.last()?;
-        Some((last.saturating_sub(first.unix_ns) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
+        Some((last.saturating_sub(ended) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 
     /// Includes the replicate if there are several.
@@ -139,42 +122,25 @@ impl<'e> Search<'e> {
         let behind = |evidence: &Evidence| evidence.behind_most.map(|slots| slots as f64);
         let refaults = |evidence: &Evidence| evidence.refaults;
         let replay = |evidence: &Evidence| evidence.replay_p95_us.map(|us| us / 1e3);
-        [
-            self.curve(
-                "search-behind",
-                "Headroom against slots behind",
-                "Most slots behind",
-                &behind,
-            ),
-            self.curve(
-                "search-refaults",
-                "Headroom against refaults",
-                "Refaults (/s)",
-                &refaults,
-            ),
-            self.curve(
-                "search-replay",
-                "Headroom against replay time",
-                "Replay time, p95 (ms)",
-                &replay,
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let figures: [(&str, &str, &str, Value); 3] = [
+            ("behind", "slots behind", "Most slots behind", behind),
+            ("refaults", "refaults", "Refaults (/s)", refaults),
+            ("replay", "replay time", "Replay time, p95 (ms)", replay),
+        ];
+        figures
+            .into_iter()
+            .filter_map(|(id, what, label, of)| {
+                let title = format!("Headroom against {what}");
+                self.curve(&format!("search-{id}"), &title, label, of)
+            })
+            .collect()
     }
 
-    fn curve(
-        &self,
-        id: &str,
-        title: &str,
-        label: &str,
-        of: &dyn Fn(&Evidence) -> Option<f64>,
-    ) -> Option<Block> {
-        let line = |name: &str, verdict: Verdict| {
+    fn curve(&self, id: &str, title: &str, label: &str, of: Value) -> Option<Block> {
+        let line = |verdict: Verdict| {
             let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
-                if let Some((headroom, value)) = dwell.headroom.zip(of(dwell.evidence)) {
+                if let Some((headroom, value)) = dwell.headroom.zip(of(&dwell.evidence)) {
                     by_headroom.entry(headroom).or_default().push(value);
                 }
             }
@@ -187,25 +153,20 @@ impl<'e> Search<'e> {
             };
             let points: Vec<_> = by_headroom.into_iter().map(point).collect();
             Curve {
-                name: name.to_owned(),
+                name: verdict.in_words().to_owned(),
                 points,
                 ..Curve::default()
             }
         };
-        let series: Vec<Curve> = [
-            line("kept up", Verdict::KeptUp),
-            line("failed", Verdict::Failed),
-        ]
-        .into_iter()
-        .filter(|curve| !curve.points.is_empty())
-        .collect();
+        let mut series = vec![line(Verdict::KeptUp), line(Verdict::Failed)];
+        series.retain(|curve| !curve.points.is_empty());
         if series.is_empty() {
             return None;
         }
         let mut usual: Vec<f64> = self
             .dwells()
-            .filter(Dwell::is_reference)
-            .filter_map(|one| of(one.evidence))
+            .filter(|dwell| is_reference(dwell))
+            .filter_map(|dwell| of(&dwell.evidence))
             .collect();
         usual.sort_unstable_by(f64::total_cmp);
         let usual = usual
@@ -219,13 +180,9 @@ impl<'e> Search<'e> {
         let caption = format!(
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
         );
-        let (x_label, y_label) = (
-            "Headroom over what cannot be reclaimed (MiB)".to_owned(),
-            label.to_owned(),
-        );
         let chart = Chart::Curves(Curves {
-            x_label,
-            y_label,
+            x_label: "Headroom over what cannot be reclaimed (MiB)".to_owned(),
+            y_label: label.to_owned(),
             series,
             ..Curves::default()
         });
@@ -258,71 +215,47 @@ impl<'e> Search<'e> {
                     10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
         let mut listed = table(&self.id("dwells"), &self.title("Dwells"), &columns, note);
         listed.rows = self
-            .dwells()
+            .timed_dwells()
             .take(MOST)
             .zip(1..)
-            .map(|(dwell, row_number)| dwell.row(row_number))
+            .map(|((dwell, ended), number)| row(number, dwell, ended))
             .collect();
         without_missing(listed)
     }
 }
 
-impl Dwell<'_> {
-    fn is_reference(&self) -> bool {
-        self.headroom.is_none() && self.verdict == Verdict::KeptUp
-    }
+fn is_reference(dwell: &DwellResult) -> bool {
+    dwell.headroom.is_none() && dwell.verdict == Verdict::KeptUp
+}
 
-    fn row(&self, row_number: u32) -> Vec<Cell> {
-        let Evidence {
-            seconds,
-            behind_most,
-            behind_first,
-            behind_last,
-            replay_p95_us,
-            refaults,
-            ..
-        } = self.evidence;
-        let Evidence {
-            waited,
-            cluster,
-            memory_full,
-            unreclaimable,
-            memory,
-            why,
-            ..
-        } = self.evidence;
-        let not = "not read";
-        let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
-        let what = match (self.headroom, self.confirms) {
-            (None, _) => "reference",
-            (Some(_), false) => "to try",
-            (Some(_), true) => "to confirm",
-        };
-        let verdict = match self.verdict {
-            Verdict::KeptUp => "kept up",
-            Verdict::Failed => "failed",
-            Verdict::Void => "void",
-        };
-        vec![
-            known(f64::from(row_number), 0),
-            Cell::Text(moment(self.unix_ns)),
-            words(what),
-            number(mib(self.headroom), 1, "no limit"),
-            words(verdict),
-            text(Some(&why.join("; ")), "all held"),
-            number(Some(*seconds), 1, not),
-            number(behind_most.map(|slots| slots as f64), 0, not),
-            number(*behind_first, 1, not),
-            number(*behind_last, 1, not),
-            number(replay_p95_us.map(|us| us / 1e3), 1, not),
-            number(*refaults, 1, not),
-            number(waited.map(|share| 100.0 * share), 1, not),
-            number(*cluster, 2, not),
-            number(*memory_full, 1, not),
-            number(mib(*unreclaimable), 1, not),
-            number(mib(*memory), 1, not),
-        ]
-    }
+fn row(row_number: u32, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
+    let evidence = &dwell.evidence;
+    let read = |value: Option<f64>, decimals| number(value, decimals, "not read");
+    let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+    let what = match (dwell.headroom, dwell.confirms) {
+        (None, _) => "reference",
+        (Some(_), false) => "to try",
+        (Some(_), true) => "to confirm",
+    };
+    vec![
+        known(f64::from(row_number), 0),
+        Cell::Text(moment(ended_unix_ns)),
+        words(what),
+        number(mib(dwell.headroom), 1, "no limit"),
+        words(dwell.verdict.in_words()),
+        text(Some(&evidence.why.join("; ")), "all held"),
+        read(Some(evidence.seconds), 1),
+        read(evidence.behind_most.map(|slots| slots as f64), 0),
+        read(evidence.behind_first, 1),
+        read(evidence.behind_last, 1),
+        read(evidence.replay_p95_us.map(|us| us / 1e3), 1),
+        read(evidence.refaults, 1),
+        read(evidence.waited.map(|share| 100.0 * share), 1),
+        read(evidence.cluster, 2),
+        read(evidence.memory_full, 1),
+        read(mib(evidence.unreclaimable), 1),
+        read(mib(evidence.memory), 1),
+    ]
 }
 
 #[cfg(test)]

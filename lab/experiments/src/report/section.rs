@@ -25,7 +25,7 @@ pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Secti
 
 fn origin(experiment: &Experiment) -> String {
     let Experiment { plan, standing, .. } = experiment;
-    let runs: usize = standing.turns.iter().map(|turn| turn.runs.len()).sum();
+    let runs = standing.scheduled().count();
     let order = match plan.order {
         Order::Abba => "forwards and backwards in turn".to_owned(),
         Order::LatinSquare => "each replicate beginning with the next arm".to_owned(),
@@ -156,12 +156,8 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
             "not reported by the kernel",
         )
     };
-    let limit = experiment
-        .plan
-        .arms
-        .iter()
-        .find(|arm| arm.name == one.scheduled.arm)
-        .and_then(|arm| arm.memory_max);
+    let arm = experiment.plan.arm(&one.scheduled.arm);
+    let limit = arm.and_then(|arm| arm.memory_max);
     let validity = match &one.ending.validity {
         Validity::Valid => "yes".to_owned(),
         Validity::Unproven(why) => format!("not proven: {why}"),

@@ -1,11 +1,11 @@
-use super::*;
-use crate::journal::{Entry, Line, Step};
-use crate::outcome::Outcome;
-use crate::schedule::Turn;
+use crate::journal::{Entry, Line, Planned, Step};
+use crate::outcome::{Ending, Outcome};
+use crate::schedule::{Scheduled, Turn};
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
 use faultline_runner::isolation::Evidence;
 use std::collections::BTreeMap;
+use super::*;
 
 /// An experiment with two arms of memory and what is written down of it.
 fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
@@ -16,7 +16,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         folder.display().to_string()
     );
     let plan = plan::parse(&text, &folder.join("plan.toml"));
-    let plan = plan.unwrap_or_else(|mistakes| panic!("{}", all(Path::new("plan"), &mistakes)));
+    let plan = plan.unwrap();
     let run = |run, arm: &str, replicate| Scheduled {
         run,
         arm: arm.to_owned(),
@@ -38,14 +38,14 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
             runs: vec![run],
         })
         .collect();
-    let planned = Entry::Planned {
+    let planned = Entry::Planned(Planned {
         name: "ram".to_owned(),
         plan: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
         turns,
-    };
+    });
     let lines: Vec<Line> = std::iter::once(planned)
         .chain([Entry::Runner {
             pid: 1,

@@ -10,6 +10,7 @@ use anyhow::Context;
 use faultline_runner::isolation::Evidence;
 use faultline_runner::record::recorder::DEFAULT_INTERVAL;
 use faultline_text::time;
+use itertools::Itertools;
 use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -84,14 +85,10 @@ impl Runner<'_> {
                 },
                 TurnError::Journal(_) => continue,
             };
-            let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
-            let notes = std::mem::take(&mut run.notes);
             let ending = Ending {
-                outcome,
-                validity,
-                evidence,
-                notes,
-                stopped_unix_ns: None,
+                evidence: after.unwrap_or_default(),
+                notes: std::mem::take(&mut run.notes),
+                ..Ending::new(outcome)
             };
             worse = worse.or(self.write_end(run, ending).err());
         }
@@ -133,8 +130,8 @@ impl Runner<'_> {
             if waited >= MOMENT && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
-                    .filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
-                let open = open.collect::<Vec<_>>().join(", ");
+                    .filter_map(|run| (!ended(run)).then_some(run.scheduled.run));
+                let open = { open }.join(", ");
                 let grace = time(self.plan.stop.grace);
                 self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"

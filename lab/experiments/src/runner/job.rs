@@ -1,9 +1,12 @@
-use crate::folder::{self, GATE, OUTPUT, OWN};
+use anyhow::Context;
+use crate::passwd;
+use crate::folder::{GATE, OUTPUT, OWN, self};
 use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::schedule::Scheduled;
-use anyhow::Context;
+use faultline_common::files::AtPath;
+use faultline_runner::isolation::{CpuSet, Job, Launcher};
 use faultline_runner::isolation::folders::Owner;
-use faultline_runner::isolation::{CpuSet, Job, Launcher, Limits};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +14,6 @@ use std::time::Duration;
 
 /// After this additional time, a capable launcher kills the run.
 const SPARE: Duration = Duration::from_secs(3600);
-const PASSWD: &str = "/etc/passwd";
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Held back at a gate in `run_folder`.
@@ -22,11 +24,8 @@ pub(super) fn job(
     (scope, run_folder): (&str, &Path),
     launcher: &dyn Launcher,
 ) -> anyhow::Result<Job> {
-    let expanded =
-        expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
-            let own_name: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-            anyhow::anyhow!("{}", own_name.join("; "))
-        })?;
+    let expanded = expand(plan, arm, lane, &run_folder.join(OWN), run.replicate)
+        .map_err(|unknown| anyhow::anyhow!(unknown.iter().map(|one| &one.what).join("; ")))?;
     let gate = run_folder.join(GATE);
     let mut command = gated(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
@@ -37,7 +36,7 @@ pub(super) fn job(
         user: plan.workload.user.clone(),
         folder: plan.workload.working_folder.clone(),
         output: run_folder.join(OUTPUT),
-        limits: limits(arm, lane),
+        limits: arm.limits(lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
         longest: longest(plan),
@@ -69,16 +68,6 @@ pub(super) fn gated(
     Ok(command)
 }
 
-pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
-    Limits {
-        memory_max: arm.memory_max,
-        memory_high: arm.memory_high,
-        swap_max: arm.swap_max,
-        cpus: arm.cpus.clone().or_else(|| lane.cpus.clone()),
-        io: arm.io.clone(),
-    }
-}
-
 pub(super) fn environment(
     user: Option<&str>,
     given: BTreeMap<String, String>,
@@ -88,12 +77,13 @@ pub(super) fn environment(
         (OsString::from("PATH"), path),
         ("LANG".into(), "C.UTF-8".into()),
     ]);
-    let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
     match user {
         Some(user) => {
             all.insert("USER".into(), user.into());
             all.insert("LOGNAME".into(), user.into());
-            all.extend(home(&passwd, user).map(|home| ("HOME".into(), home.into())));
+            let home = passwd::account(user).map(|account| account.home.into());
+            let home = home.filter(|home: &OsString| !home.is_empty());
+            all.extend(home.map(|home| ("HOME".into(), home)));
         }
         None => all.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home))),
     }
@@ -105,46 +95,20 @@ pub(super) fn environment(
     all.into_iter().collect()
 }
 
-fn home<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
-    let mut lines = passwd
-        .lines()
-        .map(|line| line.split(':').collect::<Vec<_>>());
-    lines
-        .find(|fields| fields.first() == Some(&user))?
-        .get(5)
-        .copied()
-        .filter(|home| !home.is_empty())
-}
-
 /// `None` for this program's user.
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let Some(user) = user else { return Ok(None) };
-    let passwd = std::fs::read_to_string(PASSWD).context(PASSWD)?;
-    owner_in(&passwd, user)
-        .map(Some)
-        .with_context(|| format!("{PASSWD}: there is no user {user}"))
-}
-
-fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
-    let mut lines = passwd
-        .lines()
-        .map(|line| line.split(':').collect::<Vec<_>>());
-    let found = lines.find(|fields| fields.first() == Some(&user))?;
-    Some(Owner {
-        uid: found.get(2)?.parse().ok()?,
-        gid: found.get(3)?.parse().ok()?,
-    })
+    let account = passwd::account(user);
+    let account = account.with_context(|| format!("/etc/passwd: there is no user {user}"))?;
+    Ok(Some(account.owner))
 }
 
 /// Only recorder and launcher may write outside of the program's subfolder.
 pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
     let own = folder.join(OWN);
-    let own_name = || own.display().to_string();
-    std::fs::create_dir_all(&own).with_context(own_name)?;
+    std::fs::create_dir_all(&own).at(&own)?;
     match owner(user)? {
-        Some(Owner { uid, gid }) => {
-            std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(own_name)
-        }
+        Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).at(&own),
         None => Ok(()),
     }
 }
@@ -164,22 +128,6 @@ fn longest(plan: &Plan) -> Option<Duration> {
     Some(before + length + stop.grace + SPARE)
 }
 
-pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, String)> {
-    let mut all = vec![
-        ("experiment", plan.name.clone()),
-        ("arm", run.arm.clone()),
-        ("run", run.replicate.to_string()),
-        ("turn", turn.to_string()),
-        ("lane", run.lane.clone()),
-    ];
-    if run.second {
-        all.push(("second", "1".to_owned()));
-    }
-    all.into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,22 +143,5 @@ mod tests {
             longest(&plan),
             Some(Duration::from_secs(40 * 3600 + 60) + SPARE)
         );
-    }
-
-    #[test]
-    fn a_users_home_and_numbers_are_what_passwd_says() {
-        let passwd =
-            "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1000::/home/sol:/bin/sh\nnone:x:1:1:::\n";
-        assert_eq!(home(passwd, "sol"), Some("/home/sol"));
-        assert_eq!(home(passwd, "none"), None);
-        assert_eq!(home(passwd, "so"), None);
-        assert_eq!(
-            owner_in(passwd, "sol"),
-            Some(Owner {
-                uid: 1000,
-                gid: 1000
-            })
-        );
-        assert_eq!(owner_in(passwd, "so"), None);
     }
 }

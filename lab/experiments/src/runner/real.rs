@@ -1,31 +1,36 @@
-mod cool;
 mod observer;
 mod recorder;
 
-use super::job::owner;
-use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
+use anyhow::Context;
+use crate::replay;
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
-use crate::host::{self, HostFinding};
+use crate::host::{HostFinding, self};
 use crate::judge::cache;
 use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
-use crate::replay;
-use crate::targets::{self, Target};
+use crate::targets::{Target, self};
 use crate::watch::Now;
-use anyhow::Context;
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
 use faultline_runner::isolation::{Launcher, cold, folders};
+use faultline_runner::isolation::cold::Residency;
 use faultline_runner::record::recorder::progress;
 use faultline_text::{bytes, count};
+use itertools::Itertools;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+use super::job::owner;
+use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
 
 const PIECE: Duration = Duration::from_millis(900);
 const NAMED: usize = 3;
+/// From this share of cached pages, files are not cold.
+const WARM: f64 = 0.01;
+/// Irrelevant for a limit, whatever the share.
+const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
 pub struct Real {
     launcher: Box<dyn Launcher>,
@@ -49,12 +54,9 @@ impl Real {
 
 impl System for Real {
     fn now(&self) -> Now {
-        let since = clock::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
         Now {
             uptime: clock::uptime(),
-            unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            unix_ns: clock::unix_ns(),
         }
     }
 
@@ -169,15 +171,15 @@ impl System for Real {
             bytes(dropped.bytes),
             named("; left alone: ", &dropped.left)
         );
-        let mut cooled = cool::cooled(lines, cold::residency(&warm));
+        let mut dropped = cooled(lines, cold::residency(&warm));
         // Otherwise only the first run is charged for reading the programs.
         if plan.page_cache == PageCache::DropFiles {
-            let warmed = program_files(plan)
+            let read = program_files(plan)
                 .into_iter()
-                .map(|file| cool::program(&file, cold::warm_file(&file)));
-            cooled.lines.extend(warmed.flatten());
+                .map(|file| warmed(&file, cold::warm_file(&file)));
+            dropped.lines.extend(read.flatten());
         }
-        Ok(cooled)
+        Ok(dropped)
     }
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
@@ -233,21 +235,64 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
 }
 
 fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
-    let named: Vec<String> = all
+    let named = all
         .iter()
         .take(NAMED)
-        .map(|retained_names| format!("{} ({})", retained_names.path.display(), retained_names.why))
-        .collect();
+        .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
+        .join(", ");
     match (named.is_empty(), all.len().saturating_sub(NAMED)) {
         (true, _) => String::new(),
-        (false, 0) => format!("{what}{}", named.join(", ")),
-        (false, more) => format!("{what}{} and {more} more", named.join(", ")),
+        (false, 0) => format!("{what}{named}"),
+        (false, more) => format!("{what}{named} and {more} more"),
     }
+}
+
+fn cooled(dropped: String, found: Result<Residency, faultline_runner::isolation::Error>) -> CacheDropped {
+    let (sampled_at, not_cold) = match found {
+        Ok(found) => judged(&found),
+        Err(error) => (
+            None,
+            Some(format!("the cold start could not be verified: {error}")),
+        ),
+    };
+    CacheDropped {
+        lines: std::iter::once(dropped).chain(sampled_at).collect(),
+        not_cold,
+    }
+}
+
+/// Every run should find its program cached.
+fn warmed(file: &Path, read: Result<u64, faultline_runner::isolation::Error>) -> Option<String> {
+    let error = read.err()?;
+    Some(format!(
+        "{}: whether it is charged to this run is not known: {error}",
+        file.display()
+    ))
+}
+
+fn judged(found: &Residency) -> (Option<String>, Option<String>) {
+    let Some(share) = found.share() else {
+        return (Some("the folders hold no pages".to_owned()), None);
+    };
+    let resident = found.resident_bytes();
+    let percent = 100.0 * share;
+    if share >= WARM && resident >= NEGLIGIBLE_BYTES {
+        let words = format!(
+            "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
+            bytes(resident)
+        );
+        return (None, Some(words));
+    }
+    (
+        Some(format!("{percent:.2} % of the files' pages are in memory")),
+        None,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
@@ -266,5 +311,51 @@ mod tests {
             "{}",
             named("; kept ", &all)
         );
+    }
+
+    fn of(pages: u64, resident: u64) -> CacheDropped {
+        cooled(
+            "dropped".to_owned(),
+            Ok(Residency {
+                files: 1,
+                pages,
+                resident,
+                ..Residency::default()
+            }),
+        )
+    }
+
+    #[test]
+    fn one_percent_in_memory_is_not_cold_and_less_is() {
+        assert_eq!(of(1_000_000, 9_999).not_cold, None);
+        let warm = of(1_000_000, 10_000);
+        assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
+        assert_eq!(
+            warm.lines,
+            ["dropped"],
+            "it is said once, with the run's validity"
+        );
+    }
+
+    #[test]
+    fn a_keypair_that_was_just_read_warms_nothing() {
+        assert_eq!(of(2, 2).not_cold, None);
+        assert_eq!(of(0, 0).not_cold, None);
+        assert!(of(1000, 1000).not_cold.is_some());
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_not_called_cold() {
+        let error = faultline_runner::isolation::Error::Refused("fincore is not installed".to_owned());
+        let cooled = cooled("dropped".to_owned(), Err(error));
+        assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
+    }
+
+    proptest! {
+        #[test]
+        fn more_in_memory_is_never_colder(pages in 1_u64..1 << 40, a: u64, b: u64) {
+            let (less, more) = ((a % pages).min(b % pages), (a % pages).max(b % pages));
+            prop_assert!(of(pages, less).not_cold.is_none() || of(pages, more).not_cold.is_some());
+        }
     }
 }

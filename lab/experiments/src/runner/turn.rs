@@ -1,28 +1,28 @@
-use super::searching::{self, FailureTimer, Searching};
-use super::system::{Order, Recorder};
-use super::{Runner, TurnError, job};
-use crate::journal::{self, Entry, Step};
-use crate::judge::gaps::RunPeriod;
+use anyhow::Context;
+use crate::journal::{Entry, Step, self};
 use crate::judge::killed_for_memory;
+use crate::judge::gaps::RunPeriod;
 use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
-use anyhow::Context;
 use faultline_runner::isolation::{End, Evidence, Launched};
 use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
-};
+use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_text::time;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use super::{Runner, TurnError, job};
+use super::search::{FailureTimer, Searching, self};
+use super::system::{Order, Recorder};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);
 /// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
+#[derive(Default)]
 pub(super) struct Running {
     pub(super) scheduled: Scheduled,
     pub(super) attempt: u32,
@@ -109,7 +109,7 @@ impl Runner<'_> {
     }
 
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
-        let arm = self.plan.arms.iter().find(|arm| arm.name == scheduled.arm);
+        let arm = self.plan.arm(&scheduled.arm);
         let lane = self
             .plan
             .lanes
@@ -125,18 +125,7 @@ impl Runner<'_> {
                 .with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?
                 .clone(),
             folder: self.folder.run(scheduled, attempt),
-            notes: Vec::new(),
-            environment: Vec::new(),
-            launched: None,
-            recorder: None,
-            watch: None,
-            search: None,
-            error: FailureTimer::default(),
-            why: None,
-            lingers: false,
-            not_cold: None,
-            lasted: None,
-            over: false,
+            ..Running::default()
         })
     }
 
@@ -249,7 +238,7 @@ impl Runner<'_> {
             name: crate::folder::group(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
-            labels: job::labels(&self.plan, &run.scheduled, turn),
+            labels: run.scheduled.labels(&self.plan.name, turn),
             cache_entries: run.arm.cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
@@ -352,7 +341,7 @@ impl Runner<'_> {
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
         let pause = if self.plan.search.is_some() {
-            searching::POLL_INTERVAL
+            search::POLL_INTERVAL
         } else {
             POLL_INTERVAL
         };
@@ -466,12 +455,12 @@ impl Runner<'_> {
             "the recording cannot be written"
         );
         if let Some(silent) = watch.falls_silent() {
-            let silent = faultline_text::time(silent);
+            let silent = time(silent);
             let message = format!("run {run}: faultlined has recorded nothing for {silent}");
             self.system.print(&message);
         }
         if let Some(silent) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
+            anyhow::bail!("nothing was recorded for {}", time(silent));
         }
         Ok(why)
     }

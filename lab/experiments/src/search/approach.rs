@@ -28,7 +28,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
 const PAGE: u64 = 4096;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Approach {
     window: Duration,
     limit: Option<u64>,
@@ -52,16 +52,7 @@ impl Approach {
     pub(super) fn new(settle: Duration) -> Self {
         Approach {
             window: WINDOW.min(settle),
-            limit: None,
-            headroom: None,
-            set: Duration::ZERO,
-            lowered: None,
-            seen: None,
-            last_answer: Duration::ZERO,
-            unreclaimable: VecDeque::new(),
-            burst: 0,
-            refaults: VecDeque::new(),
-            stalls: VecDeque::new(),
+            ..Approach::default()
         }
     }
 

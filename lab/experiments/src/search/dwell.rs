@@ -1,6 +1,4 @@
-use super::evidence::{Evidence, Verdict};
-use super::reference::References;
-use super::{MAX_DATA_AGE, Reading, SILENT};
+use super::{Evidence, MAX_DATA_AGE, Reading, SILENT, Verdict};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -28,7 +26,60 @@ const EXCEEDED: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const GAP: Duration = Duration::from_secs(2);
 
-#[derive(Debug)]
+/// A cluster's load changes over hours.
+const NEWEST: usize = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct References(Vec<Evidence>);
+
+impl References {
+    pub(super) fn take(&mut self, evidence: &Evidence) {
+        self.0.push(evidence.clone());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn replay(&self) -> Option<f64> {
+        self.median(|evidence| evidence.replay_p95_us)
+    }
+
+    /// Replayed slots per second.
+    pub(super) fn replayed(&self) -> Option<f64> {
+        self.replay()?;
+        self.median(|evidence| {
+            (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
+        })
+    }
+
+    pub(super) fn refaults(&self) -> Option<f64> {
+        self.median(|evidence| evidence.refaults)
+    }
+
+    pub(super) fn waited(&self) -> Option<f64> {
+        self.median(|evidence| evidence.waited)
+    }
+
+    pub(super) fn cluster(&self) -> Option<f64> {
+        self.median(|evidence| evidence.cluster)
+    }
+
+    /// Usual number at the end, rounded up.
+    pub(super) fn behind(&self) -> Option<u64> {
+        self.median(|evidence| evidence.behind_last)
+            .map(|behind| behind.ceil() as u64)
+    }
+
+    /// Of two middle values, the upper one.
+    fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+        let mut values: Vec<f64> = self.0.iter().rev().take(NEWEST).filter_map(of).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    }
+}
+
+#[derive(Debug, Default)]
 pub(super) struct Dwell {
     began: Duration,
     length: Duration,
@@ -56,10 +107,7 @@ pub(super) struct Dwell {
 
 impl Dwell {
     pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
-        let first = Reading {
-            replays: Vec::new(),
-            ..reading.clone()
-        };
+        let first = without_replays(reading);
         let mut dwell = Dwell {
             began: reading.at,
             length,
@@ -67,16 +115,7 @@ impl Dwell {
             first: first.clone(),
             seen: reading.at,
             last_answer: reading.at,
-            gap: Duration::ZERO,
-            silent: false,
-            most: None,
-            beginning: (0, 0),
-            end: VecDeque::new(),
-            replay: Vec::new(),
-            full: None,
-            cpu: VecDeque::new(),
-            waited: None,
-            looks: (0, 0),
+            ..Dwell::default()
         };
         dwell.take(&first);
         dwell
@@ -121,10 +160,7 @@ impl Dwell {
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay.extend(own.map(|slot| slot.us));
         self.sample_cpus(reading, part);
-        self.last = Reading {
-            replays: Vec::new(),
-            ..reading.clone()
-        };
+        self.last = without_replays(reading);
     }
 
     pub(super) fn stalls(&mut self, percent: Option<f64>) {
@@ -334,6 +370,13 @@ impl Dwell {
             why.push("it is not known how far behind it was".to_owned());
         }
         why
+    }
+}
+
+fn without_replays(reading: &Reading) -> Reading {
+    Reading {
+        replays: Vec::new(),
+        ..reading.clone()
     }
 }
 

@@ -4,28 +4,18 @@ use super::Reading;
 use std::time::Duration;
 
 const MOST: usize = 256;
+/// Of the first samples.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Growth {
     began: Option<Duration>,
-    every: Duration,
+    /// How often every second sample was dropped. Each time the interval doubles.
+    thinned: u32,
     samples: Vec<(f64, f64)>,
     sampled: Option<Duration>,
     /// Of all readings.
     newest_and_highest: Option<(u64, u64)>,
-}
-
-impl Default for Growth {
-    fn default() -> Self {
-        let every = Duration::from_secs(1);
-        Growth {
-            began: None,
-            every,
-            samples: Vec::new(),
-            sampled: None,
-            newest_and_highest: None,
-        }
-    }
 }
 
 /// `base + slope * seconds`, in bytes.
@@ -45,7 +35,7 @@ impl Growth {
         self.newest_and_highest = Some((bytes, bytes.max(before)));
         if self
             .sampled
-            .is_some_and(|last| reading.at.saturating_sub(last) < self.every)
+            .is_some_and(|last| reading.at.saturating_sub(last) < INTERVAL * (1 << self.thinned))
         {
             return;
         }
@@ -58,7 +48,7 @@ impl Growth {
                 keep = !keep;
                 keep
             });
-            self.every *= 2;
+            self.thinned += 1;
         }
     }
 

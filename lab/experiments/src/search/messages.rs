@@ -1,5 +1,4 @@
 use super::answer::Answer;
-use super::evidence::{Evidence, Verdict};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -60,15 +59,21 @@ pub enum Action {
 #[serde(rename_all = "snake_case", tag = "search")]
 pub enum Line {
     /// The limit follows unreclaimable memory with this headroom; `None` means no limit.
-    Limit { headroom: Option<u64>, why: String },
-    Dwell {
-        /// In bytes; `None` for a reference.
+    Limit {
         headroom: Option<u64>,
-        /// Whether it confirms an end of the interval, at double length.
-        confirms: bool,
-        verdict: Verdict,
-        evidence: Box<Evidence>,
+        why: String,
     },
+    Dwell(DwellResult),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DwellResult {
+    /// In bytes; `None` for a reference.
+    pub headroom: Option<u64>,
+    /// Whether it confirms an end of the interval, at double length.
+    pub confirms: bool,
+    pub verdict: Verdict,
+    pub evidence: Box<Evidence>,
 }
 
 impl Line {
@@ -83,11 +88,59 @@ impl Line {
             why: vec![why],
             ..Evidence::default()
         };
-        Line::Dwell {
+        Line::Dwell(DwellResult {
             headroom: Some(headroom),
             confirms: true,
             verdict: Verdict::Failed,
             evidence: Box::new(evidence),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Near the tip throughout, no worse at the end, and replay about as fast as in the references.
+    KeptUp,
+    /// No cause except the limit is known.
+    Failed,
+    /// Another cause is possible, or data is missing. Repeated.
+    Void,
+}
+
+impl Verdict {
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Verdict::KeptUp => "kept up",
+            Verdict::Failed => "failed",
+            Verdict::Void => "void",
         }
     }
+}
+
+/// Unread values are absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    pub seconds: f64,
+    pub behind_most: Option<u64>,
+    /// Mean over the first eighth.
+    pub behind_first: Option<f64>,
+    /// Mean over the last eighth.
+    pub behind_last: Option<f64>,
+    /// Not stored.
+    #[serde(skip)]
+    pub replayed: usize,
+    pub replay_p95_us: Option<f64>,
+    pub refaults: Option<f64>,
+    /// Share that replay threads waited for a CPU, in the busiest eighth.
+    pub waited: Option<f64>,
+    /// Slots per second.
+    pub cluster: Option<f64>,
+    pub memory_full: Option<f64>,
+    /// At the end, in bytes.
+    pub unreclaimable: Option<u64>,
+    /// Of the cgroup at the end, in bytes.
+    pub memory: Option<u64>,
+    /// Failed conditions; empty if it kept up.
+    pub why: Vec<String>,
 }

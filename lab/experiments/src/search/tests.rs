@@ -38,12 +38,12 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
 fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
     let mut all = Vec::new();
     for line in lines {
-        if let Line::Dwell {
+        if let Line::Dwell(DwellResult {
             headroom,
             verdict,
             evidence,
             ..
-        } = line
+        }) = line
         {
             all.push((*headroom, *verdict, &**evidence));
         }
@@ -302,10 +302,10 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
         let shown = |act: &Action| {
             matches!(
                 act,
-                Action::Line(Line::Dwell {
+                Action::Line(Line::Dwell(DwellResult {
                     verdict: Verdict::Failed,
                     ..
-                })
+                }))
             )
         };
         assert!(acts.iter().any(shown), "{acts:#?}");
@@ -573,7 +573,7 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
         let acts = machine.poll(&plant.read());
         if let Some(lifted_at) = acts.iter().position(|act| *act == Action::Limit(None)) {
             let danger = acts.iter().any(
-                |act| matches!(act, Action::Line(Line::Dwell { evidence, .. }) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
+                |act| matches!(act, Action::Line(Line::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
             let written =
                 |act: &Action| matches!(act, Action::Line(Line::Limit { headroom: None, .. }));

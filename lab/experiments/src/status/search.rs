@@ -3,6 +3,7 @@ use crate::journal::SearchLog;
 use crate::plan::Search;
 use crate::search::{Answer, Line, Outcome, Verdict};
 use faultline_stats::staircase::{SearchConfig, Staircase};
+use faultline_text::{bytes, time};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -50,27 +51,20 @@ impl SearchStatus {
         for (line, unix_ns) in &searched.lines {
             match line {
                 Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
-                Line::Dwell {
-                    verdict: Verdict::Void,
-                    ..
-                } => dwells.void += 1,
-                Line::Dwell { headroom: None, .. } => dwells.references += 1,
-                Line::Dwell {
-                    headroom: Some(headroom),
-                    confirms,
-                    verdict,
-                    ..
-                } => {
-                    let kept_up = *verdict == Verdict::KeptUp;
-                    *(if kept_up {
-                        &mut dwells.kept_up
-                    } else {
-                        &mut dwells.failed
-                    }) += 1;
-                    match &mut staircase {
-                        Some(staircase) if *confirms => staircase.also(*headroom as f64, kept_up),
-                        Some(staircase) => staircase.take(*headroom as f64, kept_up),
-                        None => {}
+                Line::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
+                Line::Dwell(dwell) => {
+                    let kept_up = dwell.verdict == Verdict::KeptUp;
+                    match (dwell.headroom, kept_up) {
+                        (None, _) => dwells.references += 1,
+                        (Some(_), true) => dwells.kept_up += 1,
+                        (Some(_), false) => dwells.failed += 1,
+                    }
+                    if let (Some(headroom), Some(staircase)) = (dwell.headroom, &mut staircase) {
+                        if dwell.confirms {
+                            staircase.also(headroom as f64, kept_up);
+                        } else {
+                            staircase.take(headroom as f64, kept_up);
+                        }
                     }
                 }
             }
@@ -94,22 +88,21 @@ impl SearchStatus {
     /// `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1
     /// void, 4 references`.
     pub(super) fn in_words(&self) -> String {
-        let size = faultline_text::bytes;
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {
             all.push(outcome(&answer.outcome));
         } else if let Some(seconds) = self.seconds {
-            let time = faultline_text::time(Duration::from_secs(seconds));
+            let time = time(Duration::from_secs(seconds));
             all.push(match self.headroom {
-                Some(headroom) => format!("headroom {} for {time}", size(headroom)),
+                Some(headroom) => format!("headroom {} for {time}", bytes(headroom)),
                 None => format!("without a limit for {time}"),
             });
         }
         if let (Some((low, high)), None) = (self.bracket, &self.answer) {
             all.push(format!(
                 "the least is between {} and {} so far",
-                size(low),
-                size(high)
+                bytes(low),
+                bytes(high)
             ));
         }
         let Dwells {
@@ -133,20 +126,19 @@ impl SearchStatus {
 }
 
 fn outcome(outcome: &Outcome) -> String {
-    let size = faultline_text::bytes;
     match outcome {
         Outcome::Found { low, high, .. } => {
-            format!("the least headroom is {} to {}", size(*low), size(*high))
+            format!("the least headroom is {} to {}", bytes(*low), bytes(*high))
         }
         Outcome::Unconfirmed { low, high, .. } => format!(
             "out of time: the least headroom is {} to {}, not confirmed",
-            size(*low),
-            size(*high)
+            bytes(*low),
+            bytes(*high)
         ),
         Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
         Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
         Outcome::NeverFailed { lowest } => {
-            format!("never failed: {} of headroom was enough", size(*lowest))
+            format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
         Outcome::OutOfTime => {
             "out of time: give search.most more, or make dwells shorter".to_owned()
@@ -158,7 +150,7 @@ fn outcome(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::Evidence;
+    use crate::search::{DwellResult, Evidence};
 
     const GIB: u64 = 1 << 30;
 
@@ -175,12 +167,12 @@ mod tests {
     }
 
     fn dwell(headroom: Option<u64>, verdict: Verdict) -> Line {
-        Line::Dwell {
+        Line::Dwell(DwellResult {
             headroom,
             confirms: false,
             verdict,
             evidence: Box::new(Evidence::default()),
-        }
+        })
     }
 
     #[test]

@@ -1,7 +1,6 @@
-use super::{RunStatus, State, Status};
-use crate::outcome::Ending;
 use faultline_text::{moment, table, time};
 use std::time::Duration;
+use super::{RunStatus, State, Status};
 
 pub(super) fn page(status: &Status, now: Duration) -> String {
     let mut page = format!("{}   {}\n", status.name, status.folder.display());
@@ -54,11 +53,10 @@ fn state(state: &State) -> String {
 
 fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<String> {
     let scheduled = &run.scheduled;
-    let second = if scheduled.second { " (second)" } else { "" };
     let mut row = vec![
         run.turn.to_string(),
         scheduled.run.to_string(),
-        format!("{}{second}", scheduled.arm),
+        scheduled.arm_name("second"),
         scheduled.replicate.to_string(),
     ];
     if lanes {
@@ -74,45 +72,26 @@ fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<Str
 }
 
 fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
-    let again = run
-        .outcome
-        .as_ref()
-        .is_some_and(|outcome| !outcome.is_result());
+    let search = run.search.as_ref();
+    let searched = search.map(|search| format!("; {}", search.in_words()));
+    let searched = searched.unwrap_or_default();
     match (&run.outcome, run.step) {
         (Some(outcome), _) => {
-            let end_text = Ending {
-                outcome: outcome.clone(),
-                validity: run.validity.clone().unwrap_or_default(),
-                evidence: faultline_runner::isolation::Evidence::default(),
-                notes: Vec::new(),
-                stopped_unix_ns: None,
+            let ended = run.validity.clone().unwrap_or_default().qualified(outcome);
+            let again = if outcome.is_result() {
+                ""
+            } else {
+                "; to be repeated"
             };
-            let searched = run
-                .search
-                .as_ref()
-                .map(|search| format!("; {}", search.in_words()));
-            let again = if again { "; to be repeated" } else { "" };
-            format!(
-                "{}{again}{}",
-                end_text.in_words(),
-                searched.unwrap_or_default()
-            )
+            format!("{ended}{again}{searched}")
         }
         (None, Some(step)) => {
             *next = None;
-            let phase_words = run
-                .phase_words
-                .as_ref()
-                .map(|phase_words| format!(", {phase_words}"));
-            let searched = run
-                .search
-                .as_ref()
-                .map(|search| format!("; {}", search.in_words()));
+            let phase = run.phase_words.as_ref().map(|phase| format!(", {phase}"));
             format!(
-                "now: {}{}{}",
+                "now: {}{}{searched}",
                 step.in_words(),
-                phase_words.unwrap_or_default(),
-                searched.unwrap_or_default()
+                phase.unwrap_or_default()
             )
         }
         (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),

@@ -16,7 +16,7 @@ mod pretended;
 mod script;
 
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, Line};
+use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
 use faultline_experiments::plan::{Plan, load};
 use faultline_experiments::runner::{Over, Runner};
 use faultline_experiments::schedule::schedule;
@@ -95,7 +95,7 @@ fn every_case_gives_its_expected_log() {
 
 /// By the lines alone: every run has one result in the newest attempt at its turn and none is done again after its turn.
 fn assert_every_run_counts_once(lines: &[Line]) {
-    let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else {
+    let Some(Entry::Planned(Planned { turns, .. })) = lines.first().map(|line| &line.entry) else {
         panic!("no plan")
     };
     for turn in turns {
@@ -169,7 +169,7 @@ fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() 
             standing
                 .counted()
                 .iter()
-                .map(|(run, n, _)| (run.run, *n))
+                .map(|counted| (counted.scheduled.run, counted.attempt))
                 .collect::<Vec<_>>()
         };
         let after = counted(&JournalState::of(&lines));

@@ -11,7 +11,7 @@
 use crate::support::made::day::Arm;
 use crate::support::made::{self, busy, faultline, said};
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{Entry, Line, Step};
+use faultline_experiments::journal::{Entry, Line, Planned, Step};
 use faultline_experiments::outcome::{Ending, Outcome, Validity};
 use faultline_experiments::schedule::{Scheduled, Turn};
 use faultline_runner::isolation::{Evidence, Pressure};
@@ -33,14 +33,14 @@ impl Made {
     fn new(folder: &Path, plan: &str, turns: Vec<Turn>) -> Self {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("plan.toml"), plan).unwrap();
-        let planned = Entry::Planned {
+        let planned = Entry::Planned(Planned {
             name: "made".to_owned(),
             plan: "00ff".to_owned(),
             file: folder.join("plan.toml"),
             seed: 7,
             launcher: "cgroup v2".to_owned(),
             turns,
-        };
+        });
         let mut made = Made {
             folder: Folder::new(folder),
             lines: Vec::new(),

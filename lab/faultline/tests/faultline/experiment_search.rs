@@ -10,7 +10,7 @@
 use crate::support::simulated::{Scene, said};
 use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{self, Entry, JournalState, SearchLog};
-use faultline_experiments::search::{Answer, Line, Outcome, Verdict};
+use faultline_experiments::search::{Answer, DwellResult, Line, Outcome, Verdict};
 use faultline_recording::EventKind;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running};
@@ -109,10 +109,10 @@ fn holds_the_knee(searched: &SearchLog) {
     let failed = |line: &Line| {
         matches!(
             line,
-            Line::Dwell {
+            Line::Dwell(DwellResult {
                 verdict: Verdict::Failed,
                 ..
-            }
+            })
         )
     };
     assert!(
@@ -135,7 +135,7 @@ fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
     let dwells = searched
         .lines
         .iter()
-        .filter(|(line, _)| matches!(line, Line::Dwell { .. }))
+        .filter(|(line, _)| matches!(line, Line::Dwell(DwellResult { .. })))
         .count();
     assert_eq!(marks, dwells, "{events:#?}");
     let status = said(&scene.experiment(&["status"]));
@@ -218,11 +218,11 @@ fn load_from_outside_in_half_of_the_dwells_makes_failures_void_and_the_answer_th
     });
     holds_the_knee(&searched);
     let void = |line: &Line| match line {
-        Line::Dwell {
+        Line::Dwell(DwellResult {
             verdict: Verdict::Void,
             evidence,
             ..
-        } => evidence.why.iter().any(|why| why.contains("for a CPU")),
+        }) => evidence.why.iter().any(|why| why.contains("for a CPU")),
         _ => false,
     };
     assert!(
@@ -304,7 +304,7 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
     assert!(
         matches!(
             again.lines.first(),
-            Some((Line::Dwell { headroom: None, .. }, _))
+            Some((Line::Dwell(DwellResult { headroom: None, .. }), _))
         ),
         "references come first"
     );
@@ -333,10 +333,10 @@ fn run_until_it_squeezes(scene: &Scene) -> Running {
     let squeezed = |line: &Line| {
         matches!(
             line,
-            Line::Dwell {
+            Line::Dwell(DwellResult {
                 headroom: Some(_),
                 ..
-            }
+            })
         )
     };
     eventually_seeing(PATIENCE, "a dwell under a limit", || {

@@ -2,17 +2,17 @@
 
 use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
 use faultline_metrics::metrics::validator::DATAPOINT;
-use faultline_settings::{ConfigErrors, Table, Unique, distinct, text, whole};
+use faultline_settings::{Table, Unique, distinct, text, whole};
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) {
-    t.set("max_series", &mut c.datapoints.max_series, m, whole);
+pub(super) fn read(t: &mut Table<'_>, c: &mut Config) {
+    t.set("max_series", &mut c.datapoints.max_series, whole);
     let (everywhere, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
-    t.tables("allow", m, |t, m| {
-        let Some(allowed) = allowed(t, everywhere, m) else {
+    t.tables("allow", |t| {
+        let Some(allowed) = allowed(t, everywhere) else {
             return;
         };
         let Allowed {
@@ -21,23 +21,23 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut ConfigErrors<'_>) 
         // Tags are not part of the key: a point with none of them would be in one series twice.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
-        if entries.insert(key, t.line(m), what, m) {
+        if entries.insert(key, t.line(), what, t.errors()) {
             c.datapoints.allow.push(allowed);
         }
     });
 }
 
-fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut ConfigErrors<'_>) -> Option<Allowed> {
-    let name = t.take("name", m, text);
-    let field = t.take("field", m, text);
-    let kind = t.take("kind", m, |v| match text(v)?.as_str() {
+fn allowed(t: &mut Table<'_>, everywhere: bool) -> Option<Allowed> {
+    let name = t.take("name", text);
+    let field = t.take("field", text);
+    let kind = t.take("kind", |v| match text(v)?.as_str() {
         "level" => Ok(AllowedKind::Level),
         "delta" => Ok(AllowedKind::Delta),
         other => Err(format!(
             "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
         )),
     });
-    let tags = t.take("tags", m, |v| distinct(v, |v| tag(v, everywhere)));
+    let tags = t.take("tags", |v| distinct(v, |v| tag(v, everywhere)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
     if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
         return Some(Allowed {
@@ -50,10 +50,9 @@ fn allowed(t: &mut Table<'_>, everywhere: bool, m: &mut ConfigErrors<'_>) -> Opt
     let missing = t.missing(&["name", "field", "kind"]);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
-        t.refuse(
-            format!("name, field and kind are all needed: add {missing}"),
-            m,
-        );
+        t.refuse(format!(
+            "name, field and kind are all needed: add {missing}"
+        ));
     }
     None
 }

@@ -109,7 +109,7 @@ fn an_answer_that_is_none_leaves_the_stake_unknown() {
 fn a_node_of_another_cluster_leaves_the_stake_unknown() {
     let answer = "{\"jsonrpc\":\"2.0\",\"result\":\"11111111111111111111111111111112\",\"id\":0}";
     let (url, node) = node(json(answer));
-    let genesis = Cluster::MainnetBeta.genesis_hash();
+    let genesis = Cluster::MainnetBeta.nodes().genesis_hash;
     let why = vote_accounts(&url, genesis, ONCE).unwrap_err();
     assert!(why.contains("of another cluster"), "{why}");
     assert!(node.join().unwrap().contains("getGenesisHash"));
@@ -162,4 +162,24 @@ fn without_a_node_of_its_own_a_plan_queries_the_public_one_of_its_cluster() {
         let url = format!("https://api.{name}.solana.com");
         assert_eq!(of(&mut plan.workload, Some(cluster)), Some(url));
     }
+}
+
+#[test]
+fn the_public_half_is_read_and_nothing_of_the_secret_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("id.json");
+    let mut key = vec![7_u8; 32];
+    key.extend([0; 32]);
+    std::fs::write(&file, serde_json::to_string(&key).unwrap()).unwrap();
+    // The system program's address: 32 zero bytes.
+    assert_eq!(public_key(&file).unwrap(), "1".repeat(32));
+    for bad in ["[1,2,3]", "no", "[300]", "{}"] {
+        std::fs::write(&file, bad).unwrap();
+        assert!(
+            public_key(&file)
+                .unwrap_err()
+                .ends_with("is no keypair as solana-keygen writes it")
+        );
+    }
+    assert!(public_key(&folder.path().join("none")).is_err());
 }

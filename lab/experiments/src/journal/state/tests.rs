@@ -1,7 +1,8 @@
 use super::*;
 use crate::journal::{self, Journal};
 use crate::outcome::{Outcome, Validity};
-use crate::search::{Answer, Confirmed, Evidence, Line as Searching, Memory, Verdict};
+use crate::search::{Answer, Confirmed, DwellResult, Evidence, Line as Searching, Memory, Verdict};
+use std::path::PathBuf;
 
 const GIB: u64 = 1 << 30;
 
@@ -16,11 +17,13 @@ fn lines_of_a_search() -> Vec<Searching> {
         why: vec!["it was 30 slots behind".to_owned()],
         ..Evidence::default()
     };
-    let dwell = |headroom, confirms, verdict| Searching::Dwell {
-        headroom,
-        confirms,
-        verdict,
-        evidence: Box::new(evidence.clone()),
+    let dwell = |headroom, confirms, verdict| {
+        Searching::Dwell(DwellResult {
+            headroom,
+            confirms,
+            verdict,
+            evidence: Box::new(evidence.clone()),
+        })
     };
     vec![
         dwell(None, false, Verdict::KeptUp),
@@ -63,6 +66,10 @@ fn answer() -> Answer {
     }
 }
 
+fn line(unix_ns: i64, entry: Entry) -> Line {
+    Line { unix_ns, entry }
+}
+
 fn planned() -> Entry {
     let run = Scheduled {
         run: 1,
@@ -71,7 +78,7 @@ fn planned() -> Entry {
         lane: "lane".to_owned(),
         second: false,
     };
-    Entry::Planned {
+    Entry::Planned(Planned {
         name: "ram".to_owned(),
         plan: String::new(),
         file: PathBuf::new(),
@@ -81,7 +88,7 @@ fn planned() -> Entry {
             number: 1,
             runs: vec![run],
         }],
-    }
+    })
 }
 
 fn ended(attempt: u32, outcome: Outcome) -> Entry {
@@ -145,7 +152,7 @@ fn whole() -> Vec<Line> {
     entries.push(ended(2, Outcome::Completed));
     (1..)
         .zip(entries)
-        .map(|(at, entry)| Line::new(at, entry))
+        .map(|(at, entry)| line(at, entry))
         .collect()
 }
 
@@ -213,7 +220,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(journal::FILE);
     std::fs::write(&path, old).unwrap();
-    let mut lines = vec![Line::new(0, planned())];
+    let mut lines = vec![line(0, planned())];
     lines.extend(journal::read(&path).unwrap());
     let standing = JournalState::of(&lines);
     assert!(standing.next().is_none());
@@ -226,7 +233,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
 #[test]
 fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
     let mut lines = whole();
-    let finished = Line::new(100, Entry::Finished);
+    let finished = line(100, Entry::Finished);
     lines.push(finished);
     let before = JournalState::of(&lines);
     assert!(before.finished && before.next().is_none());
@@ -236,10 +243,32 @@ fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
         attempt: 2,
         why: "its recording is damaged".to_owned(),
     };
-    let text = serde_json::to_string(&Line::new(101, void)).unwrap();
+    let text = serde_json::to_string(&line(101, void)).unwrap();
     lines.push(serde_json::from_str(&text).unwrap());
     let after = JournalState::of(&lines);
     assert!(!after.finished && after.counted().is_empty());
     assert_eq!(after.next().map(|next| next.attempt), Some(3));
     assert!(after.unended().is_empty(), "nothing runs");
+}
+
+#[test]
+fn lines_of_older_versions_are_read_and_written_as_before() {
+    let whole = [
+        r#"{"unix_ns":1,"entry":"planned","name":"a","plan":"b","file":"/p","seed":1,"launcher":"direct","turns":[]}"#,
+        r#"{"unix_ns":2,"entry":"search","run":1,"attempt":1,"line":{"search":"limit","headroom":null,"why":"w"}}"#,
+    ];
+    for text in whole {
+        let line: Line = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&line).unwrap(), text);
+    }
+    let without_file = whole[0].replace(r#""file":"/p","#, "");
+    assert!(serde_json::from_str::<Line>(&without_file).is_ok());
+    let dwell = r#"{"unix_ns":3,"entry":"search","run":1,"attempt":1,"line":{"search":"dwell","headroom":7,
+        "confirms":true,"verdict":"kept_up","evidence":{"seconds":1.5,"why":[]}}}"#;
+    let line: Line = serde_json::from_str(dwell).unwrap();
+    let written = serde_json::to_string(&line).unwrap();
+    assert!(
+        written.contains(r#""search":"dwell","headroom":7,"confirms":true,"verdict":"kept_up","#),
+        "{written}"
+    );
 }

@@ -1,8 +1,8 @@
-use super::super::Arm;
-use super::Base;
-use super::workload::{argument, environment, plain_name, variable};
 use faultline_runner::isolation::{CpuSet, IoLimit};
-use faultline_settings::{ConfigErrors, Table, Unique, distinct, several, size, text, within};
+use faultline_settings::{Table, Unique, distinct, several, size, text, within};
+use super::Base;
+use super::super::Arm;
+use super::workload::{argument, environment, plain_name, variable};
 use toml::de::DeValue;
 
 const MOST: usize = 100;
@@ -10,11 +10,7 @@ const MOST: usize = 100;
 const PAGE: u64 = 4096;
 
 /// `[[arm]]`, then the product of `[factors]`.
-pub(super) fn arms(
-    top: &mut Table<'_>,
-    base: &Base,
-    m: &mut ConfigErrors<'_>,
-) -> (Vec<Arm>, Vec<Option<usize>>) {
+pub(super) fn arms(top: &mut Table<'_>, base: &Base) -> (Vec<Arm>, Vec<Option<usize>>) {
     let (mut arms, mut places) = (Vec::new(), Vec::new());
     let none = !top.has("arm") && !top.has("factors") && !top.has("search");
     if none {
@@ -23,27 +19,23 @@ pub(super) fn arms(
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", m, |t, m| {
-        places.push(t.line(m));
-        arms.push(arm(t, base, m));
+    top.tables("arm", |t| {
+        places.push(t.line());
+        arms.push(arm(t, base));
     });
-    top.table("factors", m, |t, m| {
-        let line = t.line(m);
-        let factors = factors(t, base, m);
+    top.table("factors", |t| {
+        let line = t.line();
+        let factors = factors(t, base);
         let crossed: usize = factors
             .iter()
             .map(|levels| levels.len().min(MOST + 1))
             .fold(1, usize::saturating_mul);
         if crossed > MOST {
-            t.refuse(
-                format!("their cross has more than {MOST} arms; leave some levels out"),
-                m,
-            );
+            t.refuse(format!(
+                "their cross has more than {MOST} arms; leave some levels out"
+            ));
         } else if t.is_empty() {
-            t.refuse(
-                "is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]",
-                m,
-            );
+            t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
             let cross = cross(&factors);
             places.extend(cross.iter().map(|_| line));
@@ -51,7 +43,7 @@ pub(super) fn arms(
         }
     });
     if arms.len() > MOST {
-        m.push(
+        top.errors().push(
             None,
             format!("there are {} arms; {MOST} at most", arms.len()),
         );
@@ -59,31 +51,29 @@ pub(super) fn arms(
     (arms, places)
 }
 
-fn arm(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Arm {
+fn arm(t: &mut Table<'_>, base: &Base) -> Arm {
     let mut arm = Arm {
-        name: t
-            .need("name", m, |v| plain_name(text(v)?))
-            .unwrap_or_default(),
-        memory_max: t.take("memory_max", m, |v| memory(&size(v)?)),
-        memory_high: t.take("memory_high", m, |v| memory(&size(v)?)),
-        swap_max: t.take("swap_max", m, |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
-        cache_entries: t.take("cache_entries", m, |v| within(v, 1..=u32::MAX)),
-        binary: t.take("binary", m, |v| base.path(v)),
+        name: t.need("name", |v| plain_name(text(v)?)).unwrap_or_default(),
+        memory_max: t.take("memory_max", |v| memory(&size(v)?)),
+        memory_high: t.take("memory_high", |v| memory(&size(v)?)),
+        swap_max: t.take("swap_max", |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
+        cache_entries: t.take("cache_entries", |v| within(v, 1..=u32::MAX)),
+        binary: t.take("binary", |v| base.path(v)),
         arguments: t
-            .take("arguments", m, |v| several(v, argument))
+            .take("arguments", |v| several(v, argument))
             .unwrap_or_default(),
-        environment: environment(t, "environment", m),
-        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
+        environment: environment(t, "environment"),
+        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
         io: Vec::new(),
     };
     let mut devices = Unique::default();
-    t.tables("io", m, |t, m| {
+    t.tables("io", |t| {
         let limit = IoLimit {
-            device: t.need("device", m, |v| base.path(v)).unwrap_or_default(),
-            read_bytes: t.take("read_bytes", m, |v| positive(size(v)?)),
-            write_bytes: t.take("write_bytes", m, |v| positive(size(v)?)),
-            read_operations: t.take("read_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
-            write_operations: t.take("write_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
+            device: t.need("device", |v| base.path(v)).unwrap_or_default(),
+            read_bytes: t.take("read_bytes", |v| positive(size(v)?)),
+            write_bytes: t.take("write_bytes", |v| positive(size(v)?)),
+            read_operations: t.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
+            write_operations: t.take("write_operations", |v| within(v, 1..=u64::MAX >> 1)),
         };
         if ![
             "read_bytes",
@@ -96,13 +86,12 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Arm {
         {
             t.refuse(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
-                m,
             );
         }
         if t.has("device") {
             let device = limit.device.clone();
             let what = format!("arm {:?}: device {}", arm.name, device.display());
-            devices.insert(device, t.line_of("device", m), what, m);
+            devices.insert(device, t.line_of("device"), what, t.errors());
         }
         arm.io.push(limit);
     });
@@ -146,42 +135,42 @@ impl PartialEq for Level {
     }
 }
 
-fn factors(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Vec<Vec<Level>> {
+fn factors(t: &mut Table<'_>, base: &Base) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
     let mut all = vec![
-        unnamed(t, "memory_max", m, |v, arm| {
+        unnamed(t, "memory_max", |v, arm| {
             arm.memory_max = Some(memory(&size(v)?)?);
             Ok(written(v))
         }),
-        unnamed(t, "memory_high", m, |v, arm| {
+        unnamed(t, "memory_high", |v, arm| {
             arm.memory_high = Some(memory(&size(v)?)?);
             Ok(format!("high-{}", written(v)))
         }),
-        unnamed(t, "swap_max", m, |v, arm| {
+        unnamed(t, "swap_max", |v, arm| {
             arm.swap_max = Some(size(v)? / PAGE * PAGE);
             Ok(format!("swap-{}", written(v)))
         }),
-        unnamed(t, "cache_entries", m, |v, arm| {
+        unnamed(t, "cache_entries", |v, arm| {
             let entries = within(v, 1..=u32::MAX)?;
             arm.cache_entries = Some(entries);
             Ok(format!("cache-{entries}"))
         }),
-        unnamed(t, "cpus", m, |v, arm| {
+        unnamed(t, "cpus", |v, arm| {
             let cpus = CpuSet::parse(&text(v)?)?;
             let name = format!("cpus-{cpus}");
             arm.cpus = Some(cpus);
             Ok(name)
         }),
     ];
-    all.push(named(t, "binary", m, |v, arm| {
+    all.push(named(t, "binary", |v, arm| {
         arm.binary = Some(base.path(v)?);
         Ok(())
     }));
-    all.push(named(t, "arguments", m, |v, arm| {
+    all.push(named(t, "arguments", |v, arm| {
         arm.arguments = several(v, argument)?;
         Ok(())
     }));
-    all.push(named(t, "environment", m, |v, arm| {
+    all.push(named(t, "environment", |v, arm| {
         arm.environment = variables(v)?;
         Ok(())
     }));
@@ -192,10 +181,9 @@ fn factors(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Vec<Vec<
 fn unnamed(
     t: &mut Table<'_>,
     key: &'static str,
-    m: &mut ConfigErrors<'_>,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<String, String>,
 ) -> Option<Vec<Level>> {
-    t.take(key, m, |value| {
+    t.take(key, |value| {
         let levels = distinct(value, |value| {
             let mut sets = Arm::default();
             let name = read(value, &mut sets)?;
@@ -212,11 +200,10 @@ fn unnamed(
 fn named(
     t: &mut Table<'_>,
     key: &'static str,
-    m: &mut ConfigErrors<'_>,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<(), String>,
 ) -> Option<Vec<Level>> {
-    let before = m.len();
-    let levels = t.every(key, m, |name, value| {
+    let before = t.errors().len();
+    let levels = t.every(key, |name, value| {
         let name = plain_name(name.to_owned())?;
         if name.is_empty() {
             return Err("a level needs a name".to_owned());
@@ -225,8 +212,8 @@ fn named(
         read(value, &mut sets)?;
         Ok(Level { name, sets })
     });
-    if levels.is_empty() && t.has(key) && m.len() == before {
-        t.refuse(format!("{key} is empty: name its levels"), m);
+    if levels.is_empty() && t.has(key) && t.errors().len() == before {
+        t.refuse(format!("{key} is empty: name its levels"));
     }
     (!levels.is_empty()).then_some(levels)
 }

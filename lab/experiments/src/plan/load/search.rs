@@ -14,10 +14,10 @@ const FORBIDDEN_KEYS: [&str; 6] = [
 ];
 
 /// The plan then has one arm without settings.
-pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<'_>) {
-    top.table("search", m, |t, m| {
-        t.need("what", m, |v| choice(v, &[("memory", ())]));
-        let from = t.need("from", m, |v| headroom(size(v)?));
+pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
+    top.table("search", |t| {
+        t.need("what", |v| choice(v, &[("memory", ())]));
+        let from = t.need("from", |v| headroom(size(v)?));
         let mut search = Search {
             from: from.unwrap_or_default(),
             settle: 2 * MINUTE,
@@ -26,19 +26,15 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<
             most: 8 * HOUR,
             horizon: 24 * HOUR,
         };
-        t.set("settle", &mut search.settle, m, |v| {
+        t.set("settle", &mut search.settle, |v| {
             at_least(time(v)?, Duration::from_secs(1))
         });
-        t.set("dwell", &mut search.dwell, m, |v| {
+        t.set("dwell", &mut search.dwell, |v| {
             at_least(time(v)?, Duration::from_secs(2))
         });
-        t.set("width", &mut search.width, m, |v| {
-            width(percent(number(v)?)?)
-        });
-        t.set("most", &mut search.most, m, |v| at_least(time(v)?, MINUTE));
-        t.set("horizon", &mut search.horizon, m, |v| {
-            at_least(time(v)?, HOUR)
-        });
+        t.set("width", &mut search.width, |v| width(percent(number(v)?)?));
+        t.set("most", &mut search.most, |v| at_least(time(v)?, MINUTE));
+        t.set("horizon", &mut search.horizon, |v| at_least(time(v)?, HOUR));
         plan.stop.duration = search.most;
         plan.search = Some(search);
     });
@@ -47,8 +43,8 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<
     }
     for key in FORBIDDEN_KEYS.into_iter().filter(|key| top.has(key)) {
         let key_name = if key == "arm" { "[[arm]]" } else { key };
-        m.push(
-            top.line_of(key, m),
+        top.errors().push(
+            top.line_of(key),
             format!(
                 "{key_name}: means nothing with [search], which has one run and one lane; leave it out"
             ),
@@ -60,7 +56,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut ConfigErrors<
     }];
 }
 
-pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) {
+pub(super) fn check(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
         m.push(
@@ -70,10 +66,7 @@ pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) 
     }
     let least = (search.settle + search.dwell) * 10;
     if search.most < least {
-        let (most, least) = (
-            faultline_text::time(search.most),
-            faultline_text::time(least),
-        );
+        let [most, least] = [search.most, least].map(faultline_text::time);
         m.push(
             line,
             format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 const MOST_RUNS: usize = 10_000;
 
-pub(super) fn check(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+pub(super) fn check(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     arms(plan, places, m);
     lanes(plan, places, m);
     folders(plan, places, m);
@@ -17,7 +17,7 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     }
 }
 
-fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+fn arms(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         let whose = format!("arm {:?}", arm.name);
@@ -51,8 +51,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
         }
     }
     workload_environment(plan, places.workload, m);
-    let runs =
-        (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
+    let runs = plan.runs();
     if runs > MOST_RUNS {
         m.push(
             None,
@@ -61,7 +60,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     }
 }
 
-fn workload_environment(plan: &Plan, line: Option<usize>, m: &mut ConfigErrors<'_>) {
+fn workload_environment(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) {
     let workload = &plan.workload;
     runners_own(workload.environment.keys(), "workload", line, m);
     if workload.environment.contains_key(&workload.cache_variable) {
@@ -78,7 +77,7 @@ fn runners_own<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
     line: Option<usize>,
-    m: &mut ConfigErrors<'_>,
+    m: &ConfigErrors<'_>,
 ) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
         m.push(
@@ -88,7 +87,7 @@ fn runners_own<'k>(
     }
 }
 
-fn lanes(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+fn lanes(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     let wanted = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
@@ -134,8 +133,8 @@ fn lanes(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     }
 }
 
-fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
-    let mut shared = |what: String| {
+fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &ConfigErrors<'_>) {
+    let shared = |what: String| {
         m.push(
             line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
@@ -166,7 +165,7 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_
     }
 }
 
-fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut ConfigErrors<'_>) {
+fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &ConfigErrors<'_>) {
     let whose = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
@@ -200,7 +199,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 }
 
 /// Cleared folders must not contain anything else.
-fn folders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+fn folders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     let all = named_folders(plan, places);
     for (index, (what, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
@@ -249,23 +248,13 @@ fn named_folders<'p>(plan: &'p Plan, places: &Places) -> Vec<NamedFolder<'p>> {
         all.push(("begin.from".to_owned(), from, None));
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
-        let folders = [
-            ("ledger", Some(&lane.ledger)),
-            ("accounts", lane.accounts.as_ref()),
-            ("snapshots", lane.snapshots.as_ref()),
-        ];
-        for (what, path) in folders {
-            let name = match plan.lanes.len() {
-                0 | 1 => what.to_owned(),
-                _ => format!("{what} of lane {:?}", lane.name),
-            };
-            all.extend(path.map(|path| (name, path.as_path(), *line)));
-        }
+        let folders = plan.folders_of(lane);
+        all.extend(folders.map(|(what, path)| (what, path, *line)));
     }
     all
 }
 
-fn stops(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+fn stops(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
         m.push(
@@ -290,7 +279,7 @@ fn stops(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
     }
 }
 
-fn placeholders(plan: &Plan, places: &Places, m: &mut ConfigErrors<'_>) {
+fn placeholders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     let mut reported = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         for lane in &plan.lanes {

@@ -1,9 +1,9 @@
-use super::super::{Cluster, Kind, Lane, Workload};
-use super::{Base, Places, empty};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
-use faultline_settings::{ConfigErrors, Table, choice, distinct, several, text, within};
+use faultline_settings::{Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
+use super::{Base, Places, empty};
+use super::super::{Cluster, Kind, Lane, Workload};
 use toml::de::DeValue;
 
 /// Allowed in `[workload]` if there is only one lane.
@@ -18,23 +18,21 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Workload {
+pub(super) fn workload(t: &mut Table<'_>, base: &Base) -> Workload {
     let mut w = empty().workload;
-    t.set("kind", &mut w.kind, m, |v| {
+    t.set("kind", &mut w.kind, |v| {
         choice(
             v,
             &[("validator", Kind::Validator), ("replay", Kind::Replay)],
         )
     });
-    w.command = t
-        .need("command", m, |v| command(v, base))
-        .unwrap_or_default();
-    w.user = t.take("user", m, text);
-    w.working_folder = t.take("working_folder", m, |v| base.path(v));
-    w.environment = environment(t, "environment", m);
-    w.open_files = t.take("open_files", m, |v| within(v, 1..=u64::MAX >> 1));
-    w.binary = t.take("binary", m, |v| base.path(v));
-    t.set("cache_variable", &mut w.cache_variable, m, |v| {
+    w.command = t.need("command", |v| command(v, base)).unwrap_or_default();
+    w.user = t.take("user", text);
+    w.working_folder = t.take("working_folder", |v| base.path(v));
+    w.environment = environment(t, "environment");
+    w.open_files = t.take("open_files", |v| within(v, 1..=u64::MAX >> 1));
+    w.binary = t.take("binary", |v| base.path(v));
+    t.set("cache_variable", &mut w.cache_variable, |v| {
         variable(&text(v)?)
     });
     let clusters = [
@@ -43,26 +41,19 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>)
         ("devnet", Cluster::Devnet),
         ("localnet", Cluster::Localnet),
     ];
-    w.cluster = t.take("cluster", m, |v| choice(v, &clusters));
-    w.cluster_rpc = t.take("cluster_rpc", m, |v| url(text(v)?));
-    let of_cluster = |list: fn(Cluster) -> &'static [&'static str]| {
-        w.cluster
-            .map(|cluster| {
-                list(cluster)
-                    .iter()
-                    .map(|text| (*text).to_owned())
-                    .collect()
-            })
-            .unwrap_or_default()
+    w.cluster = t.take("cluster", |v| choice(v, &clusters));
+    w.cluster_rpc = t.take("cluster_rpc", |v| url(text(v)?));
+    let nodes = w.cluster.map(Cluster::nodes);
+    let public = |list: Option<&[&str]>| {
+        let list = list.into_iter().flatten();
+        list.map(|text| (*text).to_owned()).collect()
     };
-    let entrypoints = t.take("entrypoints", m, |v| {
-        distinct(v, |v| host_and_port(text(v)?))
-    });
-    w.entrypoints = entrypoints.unwrap_or_else(|| of_cluster(Cluster::entrypoints));
-    let known = t.take("known_validators", m, |v| {
+    let entrypoints = t.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
+    w.entrypoints = entrypoints.unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
+    let known = t.take("known_validators", |v| {
         distinct(v, |v| public_key(text(v)?))
     });
-    w.known_validators = known.unwrap_or_else(|| of_cluster(Cluster::known_validators));
+    w.known_validators = known.unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
     w
 }
 
@@ -88,16 +79,10 @@ pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
 }
 
 /// Values may be empty.
-pub(super) fn environment(
-    t: &mut Table<'_>,
-    key: &'static str,
-    m: &mut ConfigErrors<'_>,
-) -> BTreeMap<String, String> {
-    t.every(key, m, |name, value| {
-        Ok((variable(name)?, argument(value)?))
-    })
-    .into_iter()
-    .collect()
+pub(super) fn environment(t: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
+    t.every(key, |name, value| Ok((variable(name)?, argument(value)?)))
+        .into_iter()
+        .collect()
 }
 
 pub(super) fn variable(name: &str) -> Result<String, String> {
@@ -144,12 +129,8 @@ fn url(text: String) -> Result<String, String> {
     ))
 }
 
-pub(super) fn single_lane(
-    t: &mut Table<'_>,
-    base: &Base,
-    m: &mut ConfigErrors<'_>,
-) -> Option<(Lane, Option<usize>)> {
-    let line = LANE_KEYS.iter().find_map(|key| t.line_of(key, m));
+pub(super) fn single_lane(t: &mut Table<'_>, base: &Base) -> Option<(Lane, Option<usize>)> {
+    let line = LANE_KEYS.iter().find_map(|key| t.line_of(key));
     let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
     if !has_lane_keys {
         // Registers the keys as known.
@@ -161,7 +142,7 @@ pub(super) fn single_lane(
     Some((
         Lane {
             name: "main".to_owned(),
-            ..lane(t, base, m)
+            ..lane(t, base)
         },
         line,
     ))
@@ -172,10 +153,9 @@ pub(super) fn lanes(
     base: &Base,
     single: Option<(Lane, Option<usize>)>,
     (lanes, places): (&mut Vec<Lane>, &mut Places),
-    m: &mut ConfigErrors<'_>,
 ) {
     if let (Some((_, line)), true) = (&single, top.has("lane")) {
-        m.push(
+        top.errors().push(
             *line,
             "workload: with [[lane]] its folders and ports stand there, not here",
         );
@@ -184,29 +164,27 @@ pub(super) fn lanes(
         lanes.push(lane);
         places.lanes.push(line);
     }
-    top.tables("lane", m, |t, m| {
-        let name = t
-            .need("name", m, |v| plain_name(text(v)?))
-            .unwrap_or_default();
-        places.lanes.push(t.line(m));
+    top.tables("lane", |t| {
+        let name = t.need("name", |v| plain_name(text(v)?)).unwrap_or_default();
+        places.lanes.push(t.line());
         lanes.push(Lane {
             name,
-            ..lane(t, base, m)
+            ..lane(t, base)
         });
     });
 }
 
-fn lane(t: &mut Table<'_>, base: &Base, m: &mut ConfigErrors<'_>) -> Lane {
+fn lane(t: &mut Table<'_>, base: &Base) -> Lane {
     Lane {
         name: String::new(),
-        ledger: t.need("ledger", m, |v| base.path(v)).unwrap_or_default(),
-        accounts: t.take("accounts", m, |v| base.path(v)),
-        snapshots: t.take("snapshots", m, |v| base.path(v)),
-        identity: t.take("identity", m, |v| base.path(v)),
-        rpc_port: t.take("rpc_port", m, |v| within(v, 1..=u16::MAX)),
-        gossip_port: t.take("gossip_port", m, |v| within(v, 1..=u16::MAX)),
-        port_range: t.take("port_range", m, |v| port_range(&text(v)?)),
-        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
+        ledger: t.need("ledger", |v| base.path(v)).unwrap_or_default(),
+        accounts: t.take("accounts", |v| base.path(v)),
+        snapshots: t.take("snapshots", |v| base.path(v)),
+        identity: t.take("identity", |v| base.path(v)),
+        rpc_port: t.take("rpc_port", |v| within(v, 1..=u16::MAX)),
+        gossip_port: t.take("gossip_port", |v| within(v, 1..=u16::MAX)),
+        port_range: t.take("port_range", |v| port_range(&text(v)?)),
+        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
     }
 }
 

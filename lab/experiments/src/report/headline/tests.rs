@@ -1,7 +1,7 @@
 use super::super::Experiment;
 use super::Outcome;
 use crate::folder::Folder;
-use crate::journal::{Entry, JournalState, Line, Step};
+use crate::journal::{Entry, JournalState, Line, Planned, Step};
 use crate::outcome::{Ending, Validity};
 use crate::plan;
 use crate::schedule::{Scheduled, Turn};
@@ -99,14 +99,14 @@ fn ended(run: u32, ending: Ending) -> [Entry; 3] {
 }
 
 fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
-    let planned = Entry::Planned {
+    let planned = Entry::Planned(Planned {
         name: "e".to_owned(),
         plan: String::new(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
         turns,
-    };
+    });
     let runner = Entry::Runner {
         pid: 1,
         boot: String::new(),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::folder::Folder;
-use crate::journal::{Entry, JournalState, Line as Written};
+use crate::journal::{Entry, JournalState, Line as Written, Planned};
 use crate::outcome::{Ending, Outcome as Ended, Validity};
 use crate::schedule::Turn;
 use crate::search::{Answer, Confirmed, Memory, Outcome};
@@ -36,12 +36,12 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
         why,
     };
     let headroom = headroom.map(|gib| (gib * GIB as f64) as u64);
-    Line::Dwell {
+    Line::Dwell(DwellResult {
         headroom,
         confirms,
         verdict,
         evidence: Box::new(evidence),
-    }
+    })
 }
 
 /// A short search as the journal has it.
@@ -144,7 +144,7 @@ fn planned() -> Entry {
         lane: "here".to_owned(),
         second: false,
     };
-    Entry::Planned {
+    Entry::Planned(Planned {
         name: "least".to_owned(),
         plan: "abc".to_owned(),
         file: PathBuf::new(),
@@ -154,7 +154,7 @@ fn planned() -> Entry {
             number: 1,
             runs: vec![run],
         }],
-    }
+    })
 }
 
 fn attempt(attempt: u32, lines: Vec<Line>) -> impl Iterator<Item = Entry> {
@@ -268,7 +268,7 @@ fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
 fn a_validator_that_ended_in_a_dwell_is_said_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lines = lines();
-    if let Some(Line::Dwell { evidence, .. }) = lines.last_mut() {
+    if let Some(Line::Dwell(DwellResult { evidence, .. })) = lines.last_mut() {
         evidence.why = vec![crate::search::ENDED.to_owned()];
     }
     let experiment = written(folder.path(), 0, lines, None);
@@ -286,12 +286,12 @@ fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
     let sentence = |untried: usize| {
         let mut lines = lines();
         let low = lines.iter_mut().filter_map(|line| match line {
-            Line::Dwell {
+            Line::Dwell(DwellResult {
                 confirms: true,
                 verdict: Verdict::Failed,
                 evidence,
                 ..
-            } => Some(evidence),
+            }) => Some(evidence),
             _ => None,
         });
         low.take(untried)

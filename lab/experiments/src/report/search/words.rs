@@ -1,7 +1,8 @@
-use super::{Dwell, EPOCH, Search};
+use super::{EPOCH, Search, is_reference};
 use crate::plan::Cluster;
-use crate::search::{Answer, Confirmed, ENDED, Outcome, Verdict};
-use faultline_text::{bytes, number};
+use crate::search::{Answer, Confirmed, DwellResult, ENDED, Outcome, Verdict};
+use faultline_text::{bytes, count, number, time};
+use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -9,12 +10,11 @@ const MIB: u64 = 1 << 20;
 const LARGE: u64 = 10 << 30;
 
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let text = searches.iter().map(|search| match search.only {
+    let mut text = searches.iter().map(|search| match search.only {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
     });
-    let text: Vec<String> = text.collect();
-    (!text.is_empty()).then(|| text.join(" "))
+    Some(text.join(" ")).filter(|text| !text.is_empty())
 }
 
 impl Search<'_> {
@@ -22,45 +22,39 @@ impl Search<'_> {
         let Some(answer) = &self.searched.answer else {
             return self.without_answer();
         };
-        match &answer.outcome {
-            Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
-            Outcome::Unconfirmed { low, high, .. } => format!(
-                "{} Not confirmed: {} were over before both ends of the range had been tried again.",
-                self.found(answer, *low, *high),
-                faultline_text::time(self.rules.most)
-            ),
+        let most = time(self.rules.most);
+        let words = match &answer.outcome {
+            Outcome::Found { low, high, .. } => return self.found(answer, *low, *high),
+            Outcome::Unconfirmed { low, high, .. } => {
+                let found = self.found(answer, *low, *high);
+                return format!(
+                    "{found} Not confirmed: {most} were over before both ends of the range had been tried again."
+                );
+            }
             Outcome::NeverFailed { lowest } => format!(
-                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.{}",
-                bytes(*lowest),
-                sentence(start(answer))
+                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.",
+                bytes(*lowest)
             ),
             Outcome::Noisy => {
-                format!(
-                    "Noisy: equal dwells ended too differently, so there is no size.{}",
-                    sentence(start(answer))
-                )
+                "Noisy: equal dwells ended too differently, so there is no size.".to_owned()
             }
             Outcome::AboveStart => format!(
-                "The first headroom, {}, was too small to keep up: the least is above it.{}",
-                bytes(self.rules.from),
-                sentence(start(answer))
+                "The first headroom, {}, was too small to keep up: the least is above it.",
+                bytes(self.rules.from)
             ),
             Outcome::OutOfTime => format!(
-                "Out of time: {} were over before the range was narrow enough, so there is no size.{}",
-                faultline_text::time(self.rules.most),
-                sentence(start(answer))
+                "Out of time: {most} were over before the range was narrow enough, so there is no size."
             ),
-            Outcome::Inconclusive { why } => {
-                format!(
-                    "Inconclusive: {why}. There is no size.{}",
-                    sentence(start(answer))
-                )
-            }
+            Outcome::Inconclusive { why } => format!("Inconclusive: {why}. There is no size."),
+        };
+        match start(answer) {
+            Some(start) => format!("{words} Its {start}."),
+            None => words,
         }
     }
 
     fn without_answer(&self) -> String {
-        let ended = |dwell: &Dwell<'_>| dwell.evidence.why.iter().any(|why| why == ENDED);
+        let ended = |dwell: &&DwellResult| dwell.evidence.why.iter().any(|why| why == ENDED);
         match self
             .dwells()
             .last()
@@ -101,7 +95,7 @@ impl Search<'_> {
             (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        text.extend(start(answer));
+        text.extend(start(answer).map(|start| format!("its {start}")));
         format!("{}.", text.join("; "))
     }
 
@@ -138,7 +132,7 @@ impl Search<'_> {
 
     fn confirmed(&self, ends: &Confirmed) -> String {
         let untried = |end: u64| {
-            let of = |dwell: &Dwell<'_>| {
+            let of = |dwell: &&DwellResult| {
                 dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0
             };
             u32::try_from(self.dwells().filter(of).count()).unwrap_or(u32::MAX)
@@ -157,10 +151,10 @@ impl Search<'_> {
             }),
             (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
         ];
-        let tried: Vec<String> = tried.into_iter().flatten().collect();
+        let tried = tried.into_iter().flatten().join(", and ");
         let mut text = String::new();
         if !tried.is_empty() {
-            text = format!(" Tried again at double length, {}.", tried.join(", and "));
+            text = format!(" Tried again at double length, {tried}.");
         }
         for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
             if untried > 0 {
@@ -175,7 +169,7 @@ impl Search<'_> {
     }
 
     fn failures(&self, high: u64) -> String {
-        let enough = |dwell: &Dwell<'_>| {
+        let enough = |dwell: &&DwellResult| {
             dwell
                 .headroom
                 .is_some_and(|headroom| headroom >= high / 4096 * 4096)
@@ -208,7 +202,7 @@ impl Search<'_> {
     }
 
     fn of_growth(&self, answer: &Answer) -> Option<String> {
-        let horizon = faultline_text::time(self.rules.horizon);
+        let horizon = time(self.rules.horizon);
         let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
@@ -221,11 +215,11 @@ impl Search<'_> {
             }),
             Some(false) => {
                 let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), long(one.hours)));
-                let each: Vec<String> = each.collect();
+                let each = { each }.join(", ");
                 let enough = if each.is_empty() {
                     String::new()
                 } else {
-                    format!(" If it continues like this, with the upper end {} are enough.", each.join(", "))
+                    format!(" If it continues like this, with the upper end {} are enough.", each)
                 };
                 Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
             }
@@ -234,7 +228,7 @@ impl Search<'_> {
 
     fn of_time(&self) -> String {
         let (mut under, mut void) = (0_usize, 0_usize);
-        let references = self.dwells().filter(Dwell::is_reference).count();
+        let references = self.dwells().filter(|dwell| is_reference(dwell)).count();
         for dwell in self.dwells() {
             void += usize::from(dwell.verdict == Verdict::Void);
             let tried = dwell.evidence.seconds > 0.0;
@@ -253,7 +247,7 @@ impl Search<'_> {
                 "{text} Which slots passed was not recorded, so nor is it known which events were covered."
             );
         };
-        let passed = faultline_text::count(last.saturating_sub(first));
+        let passed = count(last.saturating_sub(first));
         text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
         text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
@@ -288,17 +282,7 @@ fn cut_off(times: usize) -> Option<String> {
 }
 
 fn start(answer: &Answer) -> Option<String> {
-    (answer.start > 0).then(|| format!("its start alone needs {}", size(answer.start)))
-}
-
-fn sentence(words: Option<String>) -> String {
-    let Some(words) = words else {
-        return String::new();
-    };
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| {
-        format!(" {}{}.", first.to_uppercase(), letters.as_str())
-    })
+    (answer.start > 0).then(|| format!("start alone needs {}", size(answer.start)))
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
@@ -324,7 +308,7 @@ fn size(bytes: u64) -> String {
 /// `6 h`, `6.2 h`, `42 min 0 s`.
 fn long(hours: f64) -> String {
     if hours < 1.0 {
-        return faultline_text::time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
+        return time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }
     let text = number(hours, 1);
     format!("{} h", text.strip_suffix(".0").unwrap_or(&text))

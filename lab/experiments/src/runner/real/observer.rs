@@ -11,7 +11,7 @@ use faultline_recording::Recording;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Interval of reads of the recording, which is opened each time.
 const RECORDED: Duration = Duration::from_millis(500);
@@ -21,6 +21,7 @@ const LISTED: Duration = Duration::from_secs(5);
 /// Prefix of the purpose of replay pools.
 const REPLAY: &str = "replay";
 
+#[derive(Default)]
 pub(super) struct RunObserver {
     root: HostRoot,
     pid: u32,
@@ -60,10 +61,7 @@ impl RunObserver {
             root,
             pid,
             recording,
-            cgroup: None,
-            buffer: Vec::new(),
-            threads: Replaying::default(),
-            recorded: Recorded::default(),
+            ..RunObserver::default()
         }
     }
 
@@ -143,10 +141,8 @@ impl RunObserver {
 
 /// To the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
-    let since = clock::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let ago = since.saturating_sub(Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0)));
+    let then = Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0));
+    let ago = clock::since_1970().saturating_sub(then);
     Replayed {
         at: at.saturating_sub(ago),
         us,

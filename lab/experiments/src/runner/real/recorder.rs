@@ -1,15 +1,13 @@
+use anyhow::{anyhow, bail};
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
 use crate::runner::system::{Order, Recorder};
-use anyhow::{Context, anyhow, bail};
 use faultline_client::http;
+use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_runner::isolation::{End, Job, Launched, Launcher, Limits};
-use faultline_runner::record::recorder::{
-    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
-    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
-};
+use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, Log, POLLS_TO_END, POLLS_TO_START, POLL_EVERY, PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress, self};
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::PathBuf;
@@ -81,7 +79,7 @@ impl Daemon {
         };
         let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
-        let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
+        let log = Log::on_disk(&output).at(&output)?;
         let addresses = Addresses {
             metrics: String::new(),
             ingest: None,

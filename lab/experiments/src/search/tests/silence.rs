@@ -11,9 +11,9 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
         for act in machine.poll(&reading) {
             match act {
                 Action::Limit(limit) => plant.limit(limit),
-                Action::Line(Line::Dwell {
+                Action::Line(Line::Dwell(DwellResult {
                     verdict, evidence, ..
-                }) => return (verdict, evidence.why),
+                })) => return (verdict, evidence.why),
                 _ => {}
             }
         }
@@ -94,12 +94,12 @@ fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_f
 fn a_validator_that_ends_under_a_limit_has_failed_there() {
     let (mut machine, mut plant) = squeezed();
     machine.poll(&plant.read());
-    let Some(Line::Dwell {
+    let Some(Line::Dwell(DwellResult {
         headroom,
         verdict,
         evidence,
         ..
-    }) = machine.validator_ended()
+    })) = machine.validator_ended()
     else {
         panic!("no line")
     };

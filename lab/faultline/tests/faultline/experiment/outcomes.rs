@@ -104,7 +104,8 @@ fn evidence_is_the_kernels(scene: &Scene) {
 }
 
 fn recordings_are_labelled(scene: &Scene) {
-    for (run, attempt, _) in scene.standing().counted() {
+    for counted in scene.standing().counted() {
+        let (run, attempt) = (counted.scheduled, counted.attempt);
         let recording = Recording::open(&scene.folder().recording(run, attempt)).unwrap();
         let label = |key: &str| {
             recording
@@ -127,9 +128,9 @@ fn a_script_has_its_time(scene: &Scene) {
         .standing()
         .counted()
         .iter()
-        .find(|(run, ..)| run.arm == "wrapped")
+        .find(|counted| counted.scheduled.arm == "wrapped")
         .unwrap()
-        .0
+        .scheduled
         .clone();
     let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
     assert!(

@@ -1,7 +1,7 @@
 //! A folder with a plan, and what is left of it on the host.
 
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, Line};
+use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
 use faultline_experiments::outcome::Ending;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running};
@@ -132,7 +132,7 @@ impl Scene {
         let mut ends: Vec<_> = standing
             .counted()
             .iter()
-            .map(|(run, _, end)| (run.run, (*end).clone()))
+            .map(|counted| (counted.scheduled.run, counted.ending.clone()))
             .collect();
         ends.sort_by_key(|(run, _)| *run);
         ends
@@ -167,7 +167,8 @@ impl Scene {
     /// it was done: by the lines alone.
     pub(crate) fn assert_every_run_counts_once(&self) {
         let lines = self.lines();
-        let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else {
+        let Some(Entry::Planned(Planned { turns, .. })) = lines.first().map(|line| &line.entry)
+        else {
             panic!("no plan")
         };
         for turn in turns {

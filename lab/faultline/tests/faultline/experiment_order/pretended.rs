@@ -3,7 +3,7 @@
 use super::script::Script;
 use faultline_experiments::folder::Folder;
 use faultline_experiments::host::HostFinding;
-use faultline_experiments::journal::{Entry, Line};
+use faultline_experiments::journal::{Entry, Line, Planned};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
 use faultline_experiments::runner::system::{
@@ -103,7 +103,7 @@ impl State {
 
 fn in_words(entry: &Entry) -> String {
     match entry {
-        Entry::Planned { turns, .. } => format!("planned, {} turns", turns.len()),
+        Entry::Planned(Planned { turns, .. }) => format!("planned, {} turns", turns.len()),
         Entry::Runner { .. } => "runner".to_owned(),
         Entry::TurnBegun { turn, attempt } => format!("turn {turn}, attempt {attempt}"),
         Entry::Step { run, step, .. } => format!("run {run}: {step:?}"),
@@ -125,12 +125,12 @@ fn in_words(entry: &Entry) -> String {
         Entry::Search {
             run,
             line:
-                search::Line::Dwell {
+                search::Line::Dwell(search::DwellResult {
                     headroom,
                     verdict,
                     evidence,
                     ..
-                },
+                }),
             ..
         } => {
             format!(

@@ -1,0 +1,62 @@
+//! The users of this host.
+
+use faultline_isolation::folders::Owner;
+use std::path::PathBuf;
+
+const FILE: &str = "/etc/passwd";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) owner: Owner,
+    pub(crate) home: PathBuf,
+}
+
+/// Empty if the file cannot be read.
+pub(crate) fn read() -> Vec<Account> {
+    parse(&std::fs::read_to_string(FILE).unwrap_or_default())
+}
+
+pub(crate) fn account(name: &str) -> Option<Account> {
+    read().into_iter().find(|account| account.name == name)
+}
+
+fn parse(text: &str) -> Vec<Account> {
+    let account = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, uid, gid, _, home, ..] = fields[..] else {
+            return None;
+        };
+        Some(Account {
+            name: name.to_owned(),
+            owner: Owner {
+                uid: uid.parse().ok()?,
+                gid: gid.parse().ok()?,
+            },
+            home: home.into(),
+        })
+    };
+    text.lines().filter_map(account).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_users_home_and_numbers_are_what_passwd_says() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1001::/home/sol:/bin/sh\nbad:x:y:1:::\n";
+        let accounts = parse(passwd);
+        assert_eq!(accounts.len(), 2);
+        let sol = Account {
+            name: "sol".to_owned(),
+            owner: Owner {
+                uid: 1000,
+                gid: 1001,
+            },
+            home: "/home/sol".into(),
+        };
+        assert_eq!(accounts[1], sol);
+    }
+}
