@@ -101,11 +101,11 @@ impl Scene {
         );
     }
 
-    fn clear(&self) -> Result<folders::Cleared, faultline_isolation::Error> {
+    fn clear(&self) -> anyhow::Result<folders::Cleared> {
         folders::clear(&self.path("ledger"), &HostRoot::default())
     }
 
-    fn would_clear(&self) -> Result<folders::Cleared, faultline_isolation::Error> {
+    fn would_clear(&self) -> anyhow::Result<folders::Cleared> {
         folders::would_clear(&self.path("ledger"), &HostRoot::default())
     }
 }

@@ -83,7 +83,7 @@ impl Searching {
             .pending_limit
             .map_or(Ok(()), |bytes| relimit(launched, bytes));
         let moved = pending_limit.is_ok();
-        let sampled_evidence = pending_limit.and_then(|()| Ok(launched.evidence()?));
+        let sampled_evidence = pending_limit.and_then(|()| launched.evidence());
         if moved {
             self.pending_limit = None;
         }

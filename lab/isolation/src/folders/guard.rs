@@ -1,5 +1,6 @@
-use crate::Error;
-use crate::tree::{Folder, OpenResult};
+use crate::launch::at;
+use crate::tree::{Folder, OpenResult, real};
+use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -38,7 +39,7 @@ impl fmt::Display for FolderUser {
 /// Uses the kernel's paths. It does not find other users' processes without privilege, files that
 /// are only mapped, or processes that see the folder under another path.
 pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let folder = real(folder);
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
     pids.into_iter()
@@ -68,7 +69,7 @@ fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
 }
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
-pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>, Error> {
+pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>> {
     let OpenResult::Open((file, _)) = folder.file(LOCK)? else {
         return Ok(None);
     };
@@ -76,11 +77,11 @@ pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>, Error> {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => {
             let path = folder.join(LOCK);
-            Err(Error::Refused(format!(
+            bail!(
                 "{} is locked: a validator runs on this ledger; end it first",
                 path.display()
-            )))
+            )
         }
-        Err(errno) => Err(crate::tree::failed(&folder.join(LOCK), errno)),
+        Err(errno) => Err(at(&folder.join(LOCK))(errno)),
     }
 }

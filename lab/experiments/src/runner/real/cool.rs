@@ -8,10 +8,7 @@ const WARM: f64 = 0.01;
 /// Irrelevant for a limit, whatever the share.
 const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
-pub(super) fn cooled(
-    dropped: String,
-    found: Result<Residency, faultline_isolation::Error>,
-) -> CacheDropped {
+pub(super) fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
@@ -26,10 +23,7 @@ pub(super) fn cooled(
 }
 
 /// Every run should find its program cached.
-pub(super) fn program(
-    file: &Path,
-    read: Result<u64, faultline_isolation::Error>,
-) -> Option<String> {
+pub(super) fn program(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
     let error = read.err()?;
     Some(format!(
         "{}: whether it is charged to this run is not known: {error}",
@@ -94,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_looked_at_is_not_called_cold() {
-        let error = faultline_isolation::Error::Refused("fincore is not installed".to_owned());
+        let error = anyhow::anyhow!("fincore is not installed");
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }

@@ -1,6 +1,7 @@
 use super::Owner;
-use crate::Error;
-use crate::tree::{Folder, OpenResult, failed};
+use crate::launch::at;
+use crate::tree::{Folder, OpenResult};
+use anyhow::{Result, anyhow};
 use faultline_file_version::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -24,14 +25,14 @@ pub(super) fn copy(
     to: &Folder,
     name: &CStr,
     owner: Option<Owner>,
-) -> Result<Copied, Error> {
+) -> Result<Copied> {
     let path = to.join(name);
-    let wrong = |errno| failed(&path, errno);
+    let wrong = |errno: Errno| at(&path)(errno);
     let changed = || {
-        Error::Refused(format!(
+        anyhow!(
             "{} changed while it was copied: does something run there?",
             from.join(name).display()
-        ))
+        )
     };
     let OpenResult::Open((source, stat)) = from.file(name)? else {
         return Err(changed());
@@ -39,7 +40,7 @@ pub(super) fn copy(
     let source = File::from(source);
     let version = || match source.metadata() {
         Ok(metadata) => Ok(FileVersion::from(&metadata)),
-        Err(error) => Err(Error::at(&from.join(name))(error)),
+        Err(error) => Err(at(&from.join(name))(error)),
     };
     let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
