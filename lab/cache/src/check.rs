@@ -8,6 +8,7 @@ use crate::recorded::Recorded;
 use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
 use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
+use faultline_cache_sim::predict::{is_close, off_percent};
 use faultline_cache_sim::trace::Coverage;
 use faultline_cache_sim::{Counts, Trace};
 use faultline_common::output::json;
@@ -23,9 +24,6 @@ const LEAST_COMMON: f64 = 50.0;
 /// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
 /// cluster at least this percentage of common slots are equal; forks differ.
 const LEAST_EQUAL: usize = 90;
-/// The largest error, in percent. Below [`FEW`] it is an absolute number.
-const MOST_OFF: f64 = 10.0;
-const FEW: f64 = 100.0;
 /// Uses the mean load time of the other run itself, so it is shown and not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
 /// Beyond this, scaling fails: first uses of programs do not grow with the load.
@@ -308,13 +306,8 @@ fn transactions(observed: &[Observed]) -> f64 {
 }
 
 fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
-    let off = predicted.mean - recorded;
-    let off_percent = (recorded > 0.0).then(|| 100.0 * off / recorded);
-    let within = if recorded < FEW {
-        off.abs() <= MOST_OFF
-    } else {
-        off_percent.is_some_and(|percent| percent.abs() <= MOST_OFF)
-    };
+    let off_percent = off_percent(recorded, predicted.mean);
+    let within = is_close(recorded, predicted.mean);
     let inside = predicted.low <= recorded && recorded <= predicted.high;
     Compared {
         name,

@@ -60,6 +60,10 @@ pub(crate) fn mean_load(observed: &[Observed]) -> Model {
 
 /// As many runs as [`MOST_LOOKUPS`] allow. It uses no clock, so that the same files give the same
 /// report.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn seeds(lookups: u64, begin: Begin) -> u64 {
     (MOST_LOOKUPS / (lookups.max(1) * runs(begin))).clamp(FEWEST_SEEDS, SEEDS)
 }
@@ -121,7 +125,6 @@ impl Prepared {
         compile_us: &'a [u64],
         fit: Option<&'a Fit>,
     ) -> Plan<'a> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (trace, rule, seeds, begin) = (&self.trace, self.rule, self.seeds, self.begin);
         Plan {
             trace,
@@ -129,7 +132,7 @@ impl Prepared {
             sizes,
             seeds,
             seed: SEED,
-            threads,
+            threads: threads(),
             begin,
             compile_us,
             fit,
