@@ -22,30 +22,36 @@ pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind
     Ok(kinds)
 }
 
+/// `fill` adds rows of the table to columns of these kinds. Returns the number of rows.
 pub(super) fn write(
     recording: &Recording,
-    table: &TableSpec,
+    table: &str,
     kinds: &[Kind],
     mut to: Box<dyn TableWriter>,
+    fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;
     recording.rows(
-        table.name,
+        table,
         chunk_rows(kinds.len()),
-        |rows: &[Row]| -> anyhow::Result<()> {
+        |rows| -> anyhow::Result<()> {
             let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            for row in rows {
-                columns
-                    .iter_mut()
-                    .zip(row)
-                    .for_each(|(values, cell)| push(values, cell));
-            }
+            fill(rows, &mut columns)?;
             written += rows.len() as u64;
             to.chunk(&columns)
         },
     )?;
     to.finish()?;
     Ok(written)
+}
+
+pub(super) fn push_rows(rows: &[Row], columns: &mut [Values]) {
+    for row in rows {
+        columns
+            .iter_mut()
+            .zip(row)
+            .for_each(|(values, cell)| push(values, cell));
+    }
 }
 
 /// A value of another type becomes NULL.

@@ -1,18 +1,12 @@
 use faultline_recording::schema::Kind;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
-    Integer,
-    Real,
-    Text,
-    /// Nanoseconds since 1970, in UTC, shown as a date and time.
-    Time,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
-    pub(super) kind: Type,
+    pub(super) kind: Kind,
+    /// Nanoseconds since 1970, in UTC, shown as a date and time.
+    pub(super) is_time: bool,
+    column: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -52,42 +46,32 @@ impl Values {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) fields: Vec<Field>,
-    from: Vec<usize>,
 }
 
 impl Layout {
     pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> Self {
-        let mut layout = Layout {
-            fields: Vec::new(),
-            from: Vec::new(),
-        };
-        for (i, (name, kind)) in columns.into_iter().enumerate() {
-            let plain = match kind {
-                Kind::Integer => Type::Integer,
-                Kind::Real => Type::Real,
-                Kind::Text => Type::Text,
+        let mut fields = Vec::new();
+        for (column, (name, kind)) in columns.into_iter().enumerate() {
+            let field = |name: String, is_time| Field {
+                name,
+                kind,
+                is_time,
+                column,
             };
-            layout.push(name.to_owned(), plain, i);
+            fields.push(field(name.to_owned(), false));
             if let (Kind::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
-                layout.push(format!("{before}time"), Type::Time, i);
+                fields.push(field(format!("{before}time"), true));
             }
         }
-        layout
-    }
-
-    fn push(&mut self, name: String, kind: Type, from: usize) {
-        self.fields.push(Field { name, kind });
-        self.from.push(from);
+        Layout { fields }
     }
 
     pub(super) fn values<'a>(
         &'a self,
         columns: &'a [Values],
     ) -> impl Iterator<Item = (&'a Field, &'a Values)> {
-        self.fields
-            .iter()
-            .zip(&self.from)
-            .filter_map(|(field, from)| Some((field, columns.get(*from)?)))
+        let fields = self.fields.iter();
+        fields.filter_map(|field| Some((field, columns.get(field.column)?)))
     }
 }
 
@@ -117,15 +101,15 @@ mod tests {
         let names: Vec<_> = layout
             .fields
             .iter()
-            .map(|field| (field.name.as_str(), field.kind))
+            .map(|field| (field.name.as_str(), field.kind, field.is_time))
             .collect();
         let expected = [
-            ("id", Type::Integer),
-            ("unix_ns", Type::Integer),
-            ("time", Type::Time),
-            ("seen_unix_ns", Type::Integer),
-            ("seen_time", Type::Time),
-            ("unix_ns_text", Type::Text),
+            ("id", Kind::Integer, false),
+            ("unix_ns", Kind::Integer, false),
+            ("time", Kind::Integer, true),
+            ("seen_unix_ns", Kind::Integer, false),
+            ("seen_time", Kind::Integer, true),
+            ("unix_ns_text", Kind::Text, false),
         ];
         assert_eq!(names, expected);
         let columns = [Values::of(Kind::Integer), Values::Integer(vec![Some(7)])];

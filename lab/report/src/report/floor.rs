@@ -325,14 +325,14 @@ impl Floor {
 
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let columns = [
-            ("What", ""),
-            ("Arms", ""),
-            ("Unit", ""),
-            ("Turns", ""),
-            ("Difference", ""),
-            ("Ratio of sums", ""),
-            ("Bias floor", ""),
-            ("Verdict", ""),
+            "What",
+            "Arms",
+            "Unit",
+            "Turns",
+            "Difference",
+            "Ratio of sums",
+            "Bias floor",
+            "Verdict",
         ];
         let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
                     turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
