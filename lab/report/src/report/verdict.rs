@@ -30,30 +30,18 @@ pub(crate) fn verdict(
 }
 
 fn single(subject: &Subject<'_>) -> Verdict {
+    let (name, lifecycle) = (&subject.name, &subject.measured.lifecycle);
+    let why = &lifecycle.kept_up.why;
     let replay = subject.run.is_replay();
-    let headline = match subject.measured.lifecycle.kept_up.answer {
-        Some(true) if replay => format!("{} did all of its work.", subject.name),
-        Some(false) if replay => {
-            format!(
-                "{} did not do all of its work: {}.",
-                subject.name, subject.measured.lifecycle.kept_up.why
-            )
+    let headline = match lifecycle.kept_up.answer {
+        Some(true) if replay => format!("{name} did all of its work."),
+        Some(false) if replay => format!("{name} did not do all of its work: {why}."),
+        _ if !lifecycle.validator && !subject.run.processes.is_empty() => {
+            format!("{name} shows nothing of a validator: the process itself is described.")
         }
-        _ if !subject.measured.lifecycle.validator && !subject.run.processes.is_empty() => {
-            format!(
-                "{} shows nothing of a validator: the process itself is described.",
-                subject.name
-            )
-        }
-        Some(true) => format!("{} kept up with the tip.", subject.name),
-        Some(false) => format!(
-            "{} did not keep up: {}.",
-            subject.name, subject.measured.lifecycle.kept_up.why
-        ),
-        None => format!(
-            "Whether {} kept up is not known: {}.",
-            subject.name, subject.measured.lifecycle.kept_up.why
-        ),
+        Some(true) => format!("{name} kept up with the tip."),
+        Some(false) => format!("{name} did not keep up: {why}."),
+        None => format!("Whether {name} kept up is not known: {why}."),
     };
     let mut points = vec![lifecycle_sentences(subject)];
     points.extend(reported(subject));
@@ -91,10 +79,10 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
             grouped(tps.mean_of_all, 0)
         ));
     }
-    if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
+    if let Some(mean) = n.cache.misses.mean {
         text.push(format!(
             "The program cache missed {} times, {} per batch.",
-            grouped(sum, 0),
+            grouped(n.cache.misses.sum, 0),
             grouped(mean, 3)
         ));
     }

@@ -307,7 +307,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
         "events",
         "Events",
         &["Run", "At [s]", "Event", "Detail"],
-        "",
+        "As recorded; changes of phase are in the table of phases.",
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
@@ -331,7 +331,6 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
             events.rows.push(row(&subject.name, cells));
         }
     }
-    events.note = "As recorded; changes of phase are in the table of phases.".to_owned();
     for (run, n) in left_out {
         events
             .note
