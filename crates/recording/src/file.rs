@@ -4,7 +4,7 @@ mod whole;
 
 pub(crate) use guarded::BoundedConnection;
 pub use guarded::ReturnedValues;
-pub(crate) use tables::{Present, is_table, present, shown};
+pub(crate) use tables::{Present, objects, present, shown};
 use whole::HEADER;
 pub(crate) use whole::cut_off;
 

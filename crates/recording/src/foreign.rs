@@ -1,7 +1,7 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
 use crate::error::{At, Error};
-use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, is_table, shown};
+use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, objects, shown};
 use crate::reader::open::{self, TempCopy};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Params, Row};
@@ -54,19 +54,16 @@ impl ForeignDatabase {
 
     /// A writing connection has no limits, so pages with several references would be endless.
     fn check_pages(&self, path: &Path) -> Result<(), Error> {
-        let mut found = String::new();
         let sql = "PRAGMA quick_check(1)";
-        self.walk(ReturnedValues::Texts, sql, [], |row| {
-            found = row.get(0).at(path)?;
-            Ok::<(), Error>(())
-        })?;
-        if found == "ok" {
-            return Ok(());
+        let of = |row: &Row<'_>| row.get::<_, String>(0);
+        let found = self.conn.collect(ReturnedValues::Texts, sql, [], of)?;
+        match found.into_iter().find(|found| found != "ok") {
+            Some(found) => Err(Error::Damaged {
+                path: path.to_owned(),
+                what: shown(&found),
+            }),
+            None => Ok(()),
         }
-        Err(Error::Damaged {
-            path: path.to_owned(),
-            what: shown(&found),
-        })
     }
 
     /// Passes each row to `each`, whose error ends the walk. The statement must not sort.
@@ -119,30 +116,19 @@ fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite
 
 fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<(), Error> {
     let mut found = Vec::new();
-    guarded.walk(
-        ReturnedValues::Texts,
-        "SELECT type, name, rootpage, sql FROM sqlite_schema",
-        [],
-        |row| {
-            let text = |column: usize| row.get::<_, Option<String>>(column);
-            let read = || {
-                let root = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
-                Ok((text(0)?, text(1)?, root, text(3)?.unwrap_or_default()))
-            };
-            let (kind, name, root, sql) = read().map_err(|error| Error::sqlite(path, error))?;
-            if kind.as_deref() == Some("table") && root > 0 && is_table(&sql) {
-                found.push(sql);
-                return Ok::<(), Error>(());
-            }
-            // SQLite's own index of a key.
-            if kind.as_deref() == Some("index") && sql.is_empty() {
-                return Ok(());
-            }
-            let [name, kind] = [name, kind].map(|text| shown(&text.unwrap_or_default()));
-            let what = format!("`{name}` is a {kind} and no plain table");
-            Err(Error::refused(path, what))
-        },
-    )?;
+    for object in objects(guarded)? {
+        let (kind, sql) = (object.kind.as_str(), object.sql.as_str());
+        if object.is_table() {
+            found.push(object.sql);
+        } else if kind != "index" || !sql.is_empty() {
+            let what = format!(
+                "`{}` is a {} and no plain table",
+                shown(&object.name),
+                shown(kind)
+            );
+            return Err(Error::refused(path, what));
+        }
+    }
     match tables
         .iter()
         .find(|table| !found.iter().any(|sql| sql == *table))

@@ -53,11 +53,17 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
     let mut gaps = Vec::new();
     let mut before: Option<Duration> = None;
     for piece in &pieces {
-        let offsets = Offsets::after(&conn).at(to)?;
-        add(&conn, piece, offsets, to)?;
+        let offsets = highest_ids(&conn).at(to)?;
+        add(&conn, piece, &offsets, to)?;
         if let Some(ended) = before {
             gaps.push(piece.began.saturating_sub(ended));
-            gap(&conn, offsets.session.saturating_add(1), ended, piece.began).at(to)?;
+            gap(
+                &conn,
+                offsets[&Role::Session].saturating_add(1),
+                ended,
+                piece.began,
+            )
+            .at(to)?;
         }
         before = Some(piece.ended);
     }
@@ -99,10 +105,7 @@ fn piece(path: &Path) -> Result<SourceRecording, Error> {
     let sessions = recording.sessions()?;
     let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
-        return Err(Error::Unmergeable {
-            path: path.to_owned(),
-            why: "it has no session".into(),
-        });
+        return unmergeable(path, "it has no session");
     };
     let ended = last
         .ended
@@ -115,12 +118,16 @@ fn piece(path: &Path) -> Result<SourceRecording, Error> {
     })
 }
 
+fn unmergeable<T>(path: &Path, why: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Unmergeable {
+        path: path.to_owned(),
+        why: why.into(),
+    })
+}
+
 fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     if pieces.len() < 2 {
-        return Err(Error::Unmergeable {
-            path: to.to_owned(),
-            why: "it takes two recordings or more".into(),
-        });
+        return unmergeable(to, "it takes two recordings or more");
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
@@ -134,11 +141,7 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
         };
         let whole = |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
         if whole(earlier).is_some() && whole(earlier) == whole(later) {
-            let path = later.recording.path().to_owned();
-            return Err(Error::Unmergeable {
-                path,
-                why: "it is given twice".into(),
-            });
+            return unmergeable(later.recording.path(), "it is given twice");
         }
         if earlier.recording.labels() != later.recording.labels() {
             let path = later.recording.path().to_owned();
@@ -153,39 +156,29 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
                 "it overlaps with {} in time, so that they are no parts of one run",
                 name(&earlier.recording)
             );
-            return Err(Error::Unmergeable {
-                path: later.recording.path().to_owned(),
-                why,
-            });
+            return unmergeable(later.recording.path(), why);
         }
     }
     Ok(())
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Offsets {
-    session: i64,
-    process: i64,
-    tick: i64,
-    event: i64,
-}
+/// What to add to the ids of each role: the highest that are in the file.
+type Offsets = HashMap<Role, i64>;
 
-impl Offsets {
-    fn after(conn: &Connection) -> rusqlite::Result<Offsets> {
-        let highest = |table: &str| {
-            conn.query_row(
-                &format!("SELECT coalesce(max(id), 0) FROM {table}"),
-                [],
-                |row| row.get::<_, i64>(0),
-            )
-        };
-        Ok(Offsets {
-            session: highest("session")?,
-            process: highest("process")?,
-            tick: highest("tick")?,
-            event: highest("event")?,
-        })
-    }
+fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
+    let highest = |(role, table): (Role, &str)| {
+        let sql = format!("SELECT coalesce(max(id), 0) FROM {table}");
+        Ok((role, conn.query_row(&sql, [], |row| row.get(0))?))
+    };
+    [
+        (Role::Session, "session"),
+        (Role::Process, "process"),
+        (Role::Tick, "tick"),
+        (Role::Event, "event"),
+    ]
+    .into_iter()
+    .map(highest)
+    .collect()
 }
 
 /// Ids of names in the result, by (role, id in the piece).
@@ -194,7 +187,7 @@ type Names = HashMap<(Role, i64), i64>;
 fn add(
     conn: &Connection,
     piece: &SourceRecording,
-    offsets: Offsets,
+    offsets: &Offsets,
     to: &Path,
 ) -> Result<(), Error> {
     let mut names = Names::new();
@@ -225,14 +218,10 @@ fn add(
     Ok(())
 }
 
-fn renumber(role: Role, id: i64, offsets: Offsets, names: &Names) -> i64 {
-    match role {
-        Role::Plain => id,
-        Role::Session => id.saturating_add(offsets.session),
-        Role::Process => id.saturating_add(offsets.process),
-        Role::Tick => id.saturating_add(offsets.tick),
-        Role::Event => id.saturating_add(offsets.event),
-        Role::Pool | Role::Device | Role::Series => names.get(&(role, id)).copied().unwrap_or(id),
+fn renumber(role: Role, id: i64, offsets: &Offsets, names: &Names) -> i64 {
+    match offsets.get(&role) {
+        Some(offset) => id.saturating_add(*offset),
+        None => names.get(&(role, id)).copied().unwrap_or(id),
     }
 }
 

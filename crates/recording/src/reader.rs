@@ -43,7 +43,7 @@ impl Recording {
     /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let (conn, present, copied) = open::open(path, &RECORDING, present)?;
-        let labels = read_labels(&conn, path)?;
+        let labels = read_labels(&conn)?;
         Ok(Recording {
             conn,
             _copied: copied,

@@ -1,12 +1,12 @@
 //! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
-use crate::prepared::{Prepared, SIZES, SelfTestRun, SourceArgs};
+use crate::prepared::{Prepared, SIZES, SourceArgs};
 use crate::trace_file::path_of;
-use faultline_cache_sim::Error;
 use faultline_cache_sim::interval::Interval;
-use faultline_cache_sim::predict::{Bias, Curve, Point, Unknown, predict};
+use faultline_cache_sim::predict::{Bias, Curve, Point, predict};
+use faultline_common::clock;
 use faultline_common::output::say;
-use faultline_common::{clock, progress::Progress};
+use faultline_common::progress::Progress;
 use faultline_text::{count, number, time};
 use serde::Serialize;
 use std::path::Path;
@@ -135,7 +135,12 @@ impl Prediction {
         progress.at(1, "");
         let passed = tested.test.passed();
         let curve = if passed {
-            Some(curve(prepared, &tested, sizes, &mut progress)?)
+            let plan = prepared.plan(sizes, &tested.compile_us, tested.fit.as_ref());
+            let mut done = 1;
+            Some(predict(&plan, |entries| {
+                done += 1;
+                progress.at(done, &format!(", last {}", count(entries)));
+            })?)
         } else {
             None
         };
@@ -162,46 +167,6 @@ impl Prediction {
             unknown: unknown.iter().map(|unknown| unknown.entries).collect(),
             enough_entries: curve.as_ref().and_then(knee),
         })
-    }
-}
-
-fn curve(
-    prepared: &Prepared,
-    tested: &SelfTestRun,
-    sizes: &[u64],
-    progress: &mut Progress,
-) -> Result<Curve, Error> {
-    let mut curve = Curve {
-        points: Vec::new(),
-        unknown: Vec::new(),
-    };
-    for (done, entries) in (2..).zip(sizes) {
-        match predict(&prepared.plan(&[*entries], &tested.compile_us, tested.fit.as_ref())) {
-            Ok(one) => curve.points.extend(one.points),
-            Err(Error::StartUnknown {
-                entries,
-                empty,
-                full,
-            }) => curve.unknown.push(Unknown {
-                entries,
-                empty,
-                full,
-            }),
-            Err(error) => return Err(error),
-        }
-        progress.at(done, &format!(", last {}", count(*entries)));
-    }
-    match curve.unknown.first() {
-        Some(Unknown {
-            entries,
-            empty,
-            full,
-        }) if curve.points.is_empty() => Err(Error::StartUnknown {
-            entries: *entries,
-            empty: *empty,
-            full: *full,
-        }),
-        _ => Ok(curve),
     }
 }
 

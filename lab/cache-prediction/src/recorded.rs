@@ -137,17 +137,9 @@ pub fn agave(version: &str) -> String {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counters {
-    misses: u64,
-    evictions: u64,
-    reloads: u64,
-    insertions: u64,
-}
-
 /// Sums deltas of the same slot. Points without a slot or a counter are left out.
-fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
-    let mut slots: BTreeMap<u64, Counters> = BTreeMap::new();
+fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Observed> {
+    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
     for point in points {
         let counters = || {
             Some((
@@ -170,7 +162,7 @@ fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
     slots
 }
 
-fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
+fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
     let mut slots = BTreeMap::new();
     for point in replay {
         let both = || {
@@ -185,12 +177,9 @@ fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<
             Some(Observed {
                 slot,
                 transactions: point.total_transactions?,
-                misses: counters.misses,
-                evictions: counters.evictions,
-                reloads: counters.reloads,
-                insertions: counters.insertions,
                 compile_us: parts.into_iter().sum(),
                 cache_us: point.program_cache_us,
+                ..*counters
             })
         };
         slots.extend(both().map(|observed| (observed.slot, observed)));

@@ -1,6 +1,8 @@
+use crate::recorded::Recorded;
 use anyhow::{Context, bail};
-use faultline_cache_sim::trace::{Meta, SetNumbers, Trace};
+use faultline_cache_sim::trace::{Coverage, Meta, SetNumbers, Trace};
 use faultline_cache_sim::{Error, file};
+use faultline_text::{count, number};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -106,6 +108,37 @@ impl TraceFile {
             .write(&self.trace)
             .map_err(|error| not_written(error, &self.path))
     }
+}
+
+/// What the trace has, how much of the recording it covers, and `more` lines.
+pub(crate) fn summary(
+    path: &str,
+    trace: &Trace,
+    recorded: &Recorded,
+    more: impl IntoIterator<Item = String>,
+) -> String {
+    let coverage = Coverage::of(trace, &recorded.slots);
+    let percent = coverage.percent().map_or_else(
+        || "nothing".to_owned(),
+        |percent| format!("{} %", number(percent, 2)),
+    );
+    let mut lines = vec![
+        format!(
+            "{path}: {} slots, {} transactions with programs, {} programs",
+            count(trace.slots().len() as u64),
+            count(trace.calls() as u64),
+            count(trace.programs().len() as u64)
+        ),
+        format!(
+            "covers {percent} of the recorded transactions; {} recorded slots are missing",
+            coverage.missing.len()
+        ),
+    ];
+    lines.extend(more);
+    if let Err(error) = coverage.require() {
+        lines.push(format!("not enough to predict from: {error}"));
+    }
+    lines.join("\n") + "\n"
 }
 
 fn not_written(error: Error, path: &Path) -> anyhow::Error {

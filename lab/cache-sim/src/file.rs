@@ -20,6 +20,7 @@ mod bytes;
 mod read;
 mod write;
 
+use crate::trace::{ChangeKind, Loader, SlotKind, Source};
 pub use read::{PartialRead, read, read_whole_records};
 pub use write::Writer;
 
@@ -38,3 +39,20 @@ const HAS_ADDRESS: u8 = 1;
 const HAS_BYTES: u8 = 2;
 const HAS_CODE: u8 = 4;
 const LOADER_SHIFT: u32 = 3;
+
+/// The number of a value in the file is its index.
+const SOURCES: [Source; 4] = [
+    Source::Validator,
+    Source::Replay,
+    Source::Blocks,
+    Source::Plain,
+];
+const LOADERS: [Option<Loader>; 5] = [
+    None,
+    Some(Loader::V1),
+    Some(Loader::V2),
+    Some(Loader::V3),
+    Some(Loader::V4),
+];
+const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
+const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];

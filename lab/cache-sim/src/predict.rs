@@ -8,7 +8,7 @@ use crate::policy::Setting;
 use crate::run::{BySlot, Outcome, Simulation, Start, all};
 use crate::trace::Trace;
 
-pub use self_test::{Bias, Block, SelfTest, self_test};
+pub use self_test::{Bias, SelfTest, is_close, off_percent, self_test};
 
 /// Allowed difference of misses from an empty and from a full cache, as a share.
 const MAX_START_DIFFERENCE: f64 = 0.01;
@@ -21,6 +21,15 @@ pub enum Begin {
     ValidatorStart,
     /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
+}
+
+impl Begin {
+    pub fn first_slot(self) -> u64 {
+        match self {
+            Begin::ValidatorStart => 0,
+            Begin::Slot(slot) => slot,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +75,7 @@ pub struct Curve {
     pub unknown: Vec<Unknown>,
 }
 
-pub fn predict(plan: &Plan) -> Result<Curve, Error> {
+pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
         return Err(Error::Request(
             "a prediction needs a size and at least 2 seeds".to_owned(),
@@ -76,32 +85,24 @@ pub fn predict(plan: &Plan) -> Result<Curve, Error> {
         points: Vec::new(),
         unknown: Vec::new(),
     };
-    let empty = outcomes(plan, Start::Empty)?;
-    let full = if plan.begin == Begin::ValidatorStart {
-        None
-    } else {
-        Some(outcomes(plan, Start::Full)?)
-    };
-    let per_size = plan.seeds as usize;
-    for (index, (entries, runs)) in plan.sizes.iter().zip(empty.chunks(per_size)).enumerate() {
-        let Some(point) = point(plan, *entries, runs) else {
+    for entries in plan.sizes.iter().copied() {
+        let from_full = match plan.begin {
+            Begin::ValidatorStart => None,
+            Begin::Slot(_) => Some(mean_misses(&outcomes(plan, entries, Start::Full)?)),
+        };
+        let Some(point) = point(plan, entries, &outcomes(plan, entries, Start::Empty)?) else {
             continue;
         };
-        let from_full = full
-            .iter()
-            .flat_map(|full| full.chunks(per_size).nth(index))
-            .next();
-        match from_full
-            .map(mean_misses)
-            .filter(|full| differ(point.misses.mean, *full))
-        {
+        let empty = point.misses.mean;
+        match from_full.filter(|full| differ(empty, *full)) {
             Some(full) => curve.unknown.push(Unknown {
-                entries: *entries,
-                empty: point.misses.mean,
+                entries,
+                empty,
                 full,
             }),
             None => curve.points.push(point),
         }
+        done(entries);
     }
     match curve.unknown.first() {
         Some(first) if curve.points.is_empty() => Err(Error::StartUnknown {
@@ -122,30 +123,21 @@ pub fn by_slot(plan: &Plan, entries: u64) -> Result<BySlot, Error> {
 }
 
 fn simulation<'a>(plan: &Plan<'a>, entries: u64, seed: u64, start: Start) -> Simulation<'a> {
-    let first_slot = match plan.begin {
-        Begin::ValidatorStart => 0,
-        Begin::Slot(slot) => slot,
-    };
     let setting = Setting::agave(plan.rule, entries);
     let seed = plan.seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
         setting,
         start,
-        first_slot,
+        first_slot: plan.begin.first_slot(),
         compile_us: plan.compile_us,
         seed,
     }
 }
 
-fn outcomes(plan: &Plan, start: Start) -> Result<Vec<Outcome>, Error> {
-    let of_size = |entries: &u64| {
-        (0..plan.seeds)
-            .map(|seed| simulation(plan, *entries, seed, start))
-            .collect::<Vec<_>>()
-    };
-    let simulations: Vec<Simulation> = plan.sizes.iter().flat_map(of_size).collect();
-    all(&simulations, plan.threads)
+fn outcomes(plan: &Plan, entries: u64, start: Start) -> Result<Vec<Outcome>, Error> {
+    let simulations = (0..plan.seeds).map(|seed| simulation(plan, entries, seed, start));
+    all(&simulations.collect::<Vec<_>>(), plan.threads)
 }
 
 fn mean_misses(runs: &[Outcome]) -> f64 {

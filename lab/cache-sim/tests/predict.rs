@@ -8,8 +8,12 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::cost::{Fit, Model};
-use faultline_cache_sim::predict::{Begin, Plan, predict};
+use faultline_cache_sim::predict::{self, Begin, Curve, Plan};
 use faultline_cache_sim::{Error, Rule, Trace};
+
+fn predict(plan: &Plan) -> Result<Curve, Error> {
+    predict::predict(plan, |_| {})
+}
 
 fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begin: Begin) -> Plan<'a> {
     let rule = Rule::of("2.1.14").unwrap();

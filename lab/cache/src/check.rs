@@ -8,6 +8,7 @@ use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
 use faultline_cache_prediction::recorded::Recorded;
 use faultline_cache_prediction::trace_file::{self, path_of};
 use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
+use faultline_cache_sim::predict::{is_close, off_percent};
 use faultline_cache_sim::trace::Coverage;
 use faultline_cache_sim::{Counts, Trace};
 use faultline_common::output::json;
@@ -23,9 +24,6 @@ const LEAST_COMMON: f64 = 50.0;
 /// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
 /// cluster at least this percentage of common slots are equal; forks differ.
 const LEAST_EQUAL: usize = 90;
-/// The largest error, in percent. Below [`FEW`] it is an absolute number.
-const MOST_OFF: f64 = 10.0;
-const FEW: f64 = 100.0;
 /// Uses the mean load time of the other run itself, so it is shown and not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
 /// Beyond this, scaling fails: first uses of programs do not grow with the load.
@@ -93,10 +91,10 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
         );
     }
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
-    let basis = Basis::of(prepared, &recorded, other)?;
-    let trace = basis.own.as_ref().unwrap_or(&prepared.trace);
+    let (own, common) = basis(prepared, &recorded, other)?;
+    let trace = own.as_ref().unwrap_or(&prepared.trace);
     // Without either, the same kind of load is assumed and whole runs are compared.
-    let (compared_slots, simulated_slots) = match &basis.common {
+    let (compared_slots, simulated_slots) = match &common {
         Some(common) => (common, common),
         None => (&recorded.observed, &prepared.recorded.observed),
     };
@@ -105,9 +103,10 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
         .fit
         .as_ref()
         .map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
-    let own_us = basis.own.as_ref().map(|own| compile_times(own, &model));
-    let whole_runs = basis.common.is_none();
-    let times = whole_runs.then(|| calls(trace, compared_slots, simulated_slots));
+    let own_us = own.as_ref().map(|own| compile_times(own, &model));
+    let times = common
+        .is_none()
+        .then(|| calls(trace, compared_slots, simulated_slots));
     let predicted = Predicted::of(
         Simulated {
             rule: prepared.rule,
@@ -132,8 +131,8 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
     Ok(CheckReport {
         run: other.display().to_string(),
         entries,
-        same_slots: basis.same_slots,
-        own_blocks: basis.own.is_some(),
+        same_slots: own.is_none() && common.is_some(),
+        own_blocks: own.is_some(),
         times,
         slots: compared_slots.len(),
         us_of_a_load,
@@ -141,40 +140,27 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
     })
 }
 
-struct Basis {
-    same_slots: bool,
-    /// The other run's trace, if the slots differ.
-    own: Option<Trace>,
-    /// Slots of the other run and the trace; `None` if whole runs are compared.
-    common: Option<Vec<Observed>>,
-}
-
-impl Basis {
-    fn of(prepared: &Prepared, recorded: &Recorded, other: &Path) -> anyhow::Result<Self> {
-        let theirs = transactions(&recorded.observed);
-        ensure!(
-            theirs > 0.0,
-            "it has no slot with counters of the program cache and of its replay"
-        );
-        let common_slots = common_slots(prepared, recorded);
-        let same_slots = 100.0 * transactions(&common_slots) / theirs >= LEAST_COMMON;
-        if same_slots {
-            return Ok(Basis {
-                same_slots,
-                own: None,
-                common: Some(common_slots),
-            });
-        }
-        let own = own_trace(recorded, other)?;
-        let common = own
-            .as_ref()
-            .map(|own| within(own, recorded.observed.iter()));
-        Ok(Basis {
-            same_slots,
-            own,
-            common,
-        })
+/// The other run's trace, if the slots differ; and the slots that the other run and the simulated
+/// trace have, or `None` if whole runs are compared.
+fn basis(
+    prepared: &Prepared,
+    recorded: &Recorded,
+    other: &Path,
+) -> anyhow::Result<(Option<Trace>, Option<Vec<Observed>>)> {
+    let theirs = transactions(&recorded.observed);
+    ensure!(
+        theirs > 0.0,
+        "it has no slot with counters of the program cache and of its replay"
+    );
+    let common = common_slots(prepared, recorded);
+    if 100.0 * transactions(&common) / theirs >= LEAST_COMMON {
+        return Ok((None, Some(common)));
     }
+    let own = own_trace(recorded, other)?;
+    let common = own
+        .as_ref()
+        .map(|own| within(own, recorded.observed.iter()));
+    Ok((own, common))
 }
 
 fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
@@ -308,13 +294,8 @@ fn transactions(observed: &[Observed]) -> f64 {
 }
 
 fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
-    let off = predicted.mean - recorded;
-    let off_percent = (recorded > 0.0).then(|| 100.0 * off / recorded);
-    let within = if recorded < FEW {
-        off.abs() <= MOST_OFF
-    } else {
-        off_percent.is_some_and(|percent| percent.abs() <= MOST_OFF)
-    };
+    let off_percent = off_percent(recorded, predicted.mean);
+    let within = is_close(recorded, predicted.mean);
     let inside = predicted.low <= recorded && recorded <= predicted.high;
     Compared {
         name,

@@ -1,15 +1,15 @@
 //! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
+use anyhow::{Context, bail};
 use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
 use crate::owners::Owners;
-use anyhow::{Context, bail};
 use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{TraceFile, path_of};
-use faultline_cache_sim::trace::{Coverage, Meta, SlotKind, Source};
+use faultline_cache_prediction::trace_file::{TraceFile, path_of, self};
+use faultline_cache_sim::trace::{Meta, SlotKind, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
-use faultline_text::{bytes, count, number};
+use faultline_text::{bytes, count};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -177,30 +177,12 @@ impl Fetching<'_> {
     }
 
     fn summary(&self, path: &str, later: usize) -> String {
-        let trace = &self.growing.trace;
-        let coverage = Coverage::of(trace, &self.recorded.slots);
-        let percent = coverage.percent().map_or_else(
-            || "nothing".to_owned(),
-            |percent| format!("{} %", number(percent, 2)),
-        );
         let (requests, read) = self.rpc.spent();
-        let mut lines = vec![
-            format!(
-                "{path}: {} slots, {} transactions with programs, {} programs",
-                count(trace.slots().len() as u64),
-                count(trace.calls() as u64),
-                count(trace.programs().len() as u64)
-            ),
-            format!(
-                "covers {percent} of the recorded transactions; {} recorded slots are missing",
-                coverage.missing.len()
-            ),
-            format!(
-                "this time: {} requests, {} read",
-                count(requests),
-                bytes(read)
-            ),
-        ];
+        let mut lines = vec![format!(
+            "this time: {} requests, {} read",
+            count(requests),
+            bytes(read)
+        )];
         let mut also = |many: u64, what: &str| {
             lines.extend((many > 0).then(|| format!("{} {what}", count(many))))
         };
@@ -224,10 +206,7 @@ impl Fetching<'_> {
             later as u64,
             "slots are not finalized yet: run the same command again to continue",
         );
-        if let Err(error) = coverage.require() {
-            lines.push(format!("not enough to predict from: {error}"));
-        }
-        lines.join("\n") + "\n"
+        trace_file::summary(path, &self.growing.trace, self.recorded, lines)
     }
 }
 

@@ -1,10 +1,10 @@
 use crate::args::{AGAVE, PoliciesArgs};
-use faultline_cache_prediction::prepared::Prepared;
+use crate::predicted_run::mean;
+use faultline_cache_prediction::prepared::{Prepared, threads};
+use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_cache_sim::cost::{Model, compile_times};
 use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
-use faultline_cache_sim::predict::Begin;
 use faultline_cache_sim::run::{Start, all};
-use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_common::output::json;
 use faultline_common::progress::Progress;
 use faultline_text::{count, number, size, table};
@@ -154,10 +154,7 @@ impl<'a> Compared<'a> {
     ) -> anyhow::Result<Self> {
         let trace = &prepared.trace;
         let attacked = with_attack(trace, attack)?;
-        let first_slot = match prepared.begin {
-            Begin::ValidatorStart => 0,
-            Begin::Slot(slot) => slot,
-        };
+        let first_slot = prepared.begin.first_slot();
         let counted = trace
             .slots()
             .iter()
@@ -240,10 +237,7 @@ impl<'a> Compared<'a> {
             seed,
         };
         let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
-        let outcomes = all(
-            &simulations,
-            std::thread::available_parallelism().map_or(1, usize::from),
-        )?;
+        let outcomes = all(&simulations, threads())?;
         Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
     }
 
@@ -261,10 +255,6 @@ impl<'a> Compared<'a> {
             attacked_seconds: None,
         })
     }
-}
-
-fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
-    runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
 }
 
 /// Policies by their misses at the first fill, most first; the bound last. Fills ascend.

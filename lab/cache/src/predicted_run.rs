@@ -136,6 +136,6 @@ impl Predicted {
     }
 }
 
-fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
+pub(crate) fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
 }

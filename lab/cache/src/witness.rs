@@ -1,14 +1,12 @@
 //! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
+use anyhow::{Context, ensure};
 use crate::args::FetchArgs;
 use crate::written::{SlotLookups, ValidatorTrace};
-use anyhow::{Context, ensure};
 use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{TraceFile, path_of};
-use faultline_cache_sim::trace::{
-    Call, Change, Coverage, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
-};
-use faultline_text::{count, number};
+use faultline_cache_prediction::trace_file::{TraceFile, path_of, self};
+use faultline_cache_sim::trace::{Call, Change, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace};
+use faultline_text::count;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -147,11 +145,6 @@ fn add_slot(
 }
 
 fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {
-    let coverage = Coverage::of(trace, &recorded.slots);
-    let percent = coverage.percent().map_or_else(
-        || "nothing".to_owned(),
-        |part| format!("{} %", number(part, 2)),
-    );
     let misses: u64 = written
         .slots
         .values()
@@ -167,16 +160,6 @@ fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recor
         .iter()
         .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
     let mut lines = vec![
-        format!(
-            "{path}: {} slots, {} transactions with programs, {} programs",
-            count(trace.slots().len() as u64),
-            count(trace.calls() as u64),
-            count(trace.programs().len() as u64)
-        ),
-        format!(
-            "covers {percent} of the recorded transactions; {} recorded slots are missing",
-            coverage.missing.len()
-        ),
         format!(
             "{} {}: {} misses, {} loads in {} ms, {} evictions",
             faultline_text::clean(&written.program),
@@ -194,8 +177,5 @@ fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recor
     lines.extend(
         (written.dropped > 0).then(|| format!("{} lines were dropped", count(written.dropped))),
     );
-    if let Err(error) = coverage.require() {
-        lines.push(format!("not enough to predict from: {error}"));
-    }
-    lines.join("\n") + "\n"
+    trace_file::summary(path, trace, recorded, lines)
 }

@@ -7,6 +7,10 @@ use anyhow::{Context, bail, ensure};
 use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
+use std::str::Split;
+
+/// The rest of a line.
+type Words<'a> = Split<'a, char>;
 
 /// Length of a batch of 64 transactions with 256 accounts each.
 const LONGEST: u64 = 1 << 18;
@@ -135,7 +139,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn begin<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    fn begin(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
         ensure!(
             words.next() == Some("1"),
             "the format has another version than 1"
@@ -151,7 +155,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn program<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    fn program(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
         expect(words, self.programs.len(), "the number of the program")?;
         let address: Address = words
             .next()
@@ -167,10 +171,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn parse_lookup<'a>(
-        &mut self,
-        words: &mut impl Iterator<Item = &'a str>,
-    ) -> anyhow::Result<()> {
+    fn parse_lookup(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
         let (slot, pool) = self.account_place(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
@@ -178,7 +179,7 @@ impl ValidatorTrace {
                 .strip_prefix('-')
                 .map_or((word, false), |rest| (rest, true));
             let (program, uses) = word.split_once('*').unwrap_or((word, "1"));
-            let program = self.known(&mut std::iter::once(program))?;
+            let program = self.known(&mut program.split(' '))?;
             let uses: u32 = uses
                 .parse()
                 .ok()
@@ -200,7 +201,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn load<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    fn load(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
         let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let us = number(words, "microseconds")?;
@@ -210,7 +211,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn change<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    fn change(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
         let (slot, _) = self.account_place(words)?;
         let program = self.known(words)?;
         let kind = if self.about(program, words)? {
@@ -223,11 +224,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn about<'a>(
-        &mut self,
-        program: u32,
-        words: &mut impl Iterator<Item = &'a str>,
-    ) -> anyhow::Result<bool> {
+    fn about(&mut self, program: u32, words: &mut Words<'_>) -> anyhow::Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
             Some("v1") => Some(Loader::V1),
@@ -266,10 +263,7 @@ impl ValidatorTrace {
         Ok(has_code)
     }
 
-    fn account_place<'a>(
-        &self,
-        words: &mut impl Iterator<Item = &'a str>,
-    ) -> anyhow::Result<(u64, String)> {
+    fn account_place(&self, words: &mut Words<'_>) -> anyhow::Result<(u64, String)> {
         let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
         let pool = usize::try_from(thread)
             .ok()
@@ -277,7 +271,7 @@ impl ValidatorTrace {
         Ok((slot, pool.context("the thread is unknown")?.clone()))
     }
 
-    fn known<'a>(&self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<u32> {
+    fn known(&self, words: &mut Words<'_>) -> anyhow::Result<u32> {
         let program = number(words, "a program")?;
         ensure!(
             program < self.programs.len() as u64,
@@ -287,18 +281,14 @@ impl ValidatorTrace {
     }
 }
 
-fn number<'a>(words: &mut impl Iterator<Item = &'a str>, what: &str) -> anyhow::Result<u64> {
+fn number(words: &mut Words<'_>, what: &str) -> anyhow::Result<u64> {
     words
         .next()
         .and_then(|word| word.parse().ok())
         .with_context(|| format!("{what}: no number"))
 }
 
-fn expect<'a>(
-    words: &mut impl Iterator<Item = &'a str>,
-    next: usize,
-    what: &str,
-) -> anyhow::Result<()> {
+fn expect(words: &mut Words<'_>, next: usize, what: &str) -> anyhow::Result<()> {
     let number = number(words, what)?;
     ensure!(
         number == next as u64,

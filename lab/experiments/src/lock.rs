@@ -75,7 +75,7 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
         _ => None,
     };
     work.chain(source)
-        .map(|(folder, purpose)| Ok(lock_folder(folder, purpose, &root)?))
+        .map(|(folder, purpose)| lock_folder(folder, purpose, &root))
         .collect()
 }
 

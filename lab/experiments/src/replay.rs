@@ -105,7 +105,6 @@ impl Log {
             .map(|(before, at)| at.saturating_sub(before) as f64 / 1e6);
         self.places.insert(slot.slot, slots.len());
         slots.push(ReplayedSlot {
-            frozen_unix_ns: at.unwrap_or_default(),
             elapsed_ms: elapsed.filter(|elapsed| *elapsed >= 0.0),
             ..slot
         });

@@ -69,16 +69,13 @@ pub fn text(words: Option<&str>, why: &str) -> Cell {
     }
 }
 
-pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
-    let column = |(title, unit): &(&str, &str)| Column {
-        title: (*title).to_owned(),
-        unit: (*unit).to_owned(),
-    };
+/// The title of a column ends with its unit, as in `Duration [s]`, or is given apart from it.
+pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: &str) -> Table {
     Table {
         id: id.to_owned(),
         title: title.to_owned(),
         note: note.to_owned(),
-        columns: columns.iter().map(column).collect(),
+        columns: columns.iter().map(|column| (*column).into()).collect(),
         rows: Vec::new(),
     }
 }

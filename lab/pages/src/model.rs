@@ -96,6 +96,23 @@ pub struct Column {
     pub unit: String,
 }
 
+impl From<(&str, &str)> for Column {
+    fn from((title, unit): (&str, &str)) -> Self {
+        Column {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+        }
+    }
+}
+
+impl From<&str> for Column {
+    fn from(title: &str) -> Self {
+        let parts = title.strip_suffix(']');
+        let parts = parts.and_then(|title| title.split_once(" ["));
+        parts.unwrap_or((title, "")).into()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {

@@ -71,32 +71,30 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
 
 /// Several recordings get a subfolder each.
 fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
-    let [one] = args.files.as_slice() else {
-        let mut jobs: Vec<Job> = Vec::new();
-        for file in &args.files {
-            let name = file
-                .file_stem()
-                .with_context(|| format!("{}: not a file", file.display()))?;
-            let to = args.out.join(name);
-            if let Some(other) = jobs.iter().find(|job| job.to == to) {
-                bail!(
-                    "{} and {} would both go to {}: export them one by one",
-                    other.from.display(),
-                    file.display(),
-                    to.display()
-                );
-            }
-            jobs.push(Job {
-                from: file.clone(),
-                to,
-            });
+    let mut jobs: Vec<Job> = Vec::new();
+    for file in &args.files {
+        let name = || {
+            let stem = file.file_stem();
+            stem.with_context(|| format!("{}: not a file", file.display()))
+        };
+        let to = match args.files.len() {
+            1 => args.out.clone(),
+            _ => args.out.join(name()?),
+        };
+        if let Some(other) = jobs.iter().find(|job| job.to == to) {
+            bail!(
+                "{} and {} would both go to {}: export them one by one",
+                other.from.display(),
+                file.display(),
+                to.display()
+            );
         }
-        return Ok(jobs);
-    };
-    Ok(vec![Job {
-        from: one.clone(),
-        to: args.out.clone(),
-    }])
+        jobs.push(Job {
+            from: file.clone(),
+            to,
+        });
+    }
+    Ok(jobs)
 }
 
 fn path(job: &Job, table: &str, format: Format) -> PathBuf {
@@ -127,7 +125,10 @@ fn export(
     let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
     let to = writer(recording, &part, table, layout, format)?;
     let rows = match spec {
-        Some(spec) => rows::write(recording, spec, &kinds, to)?,
+        Some(spec) => rows::write(recording, spec.name, &kinds, to, |rows, columns| {
+            rows::push_rows(rows, columns);
+            Ok(())
+        })?,
         None => wide::write(recording, &kinds, to)?,
     };
     part.finish(path)?;

@@ -18,6 +18,7 @@ pub use tps::{Counted, Second, Tps};
 
 use crate::run::{Point, Run, Signal};
 use faultline_stats::rate::{self, Reading};
+use std::ops::Add;
 
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
@@ -92,17 +93,7 @@ pub fn measure(run: &Run) -> Measured {
 }
 
 pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
-    rate::rates(
-        &readings(
-            run,
-            signal,
-            Span {
-                from: f64::NEG_INFINITY,
-                to: f64::INFINITY,
-            },
-        ),
-        longest(run),
-    )
+    rate::rates(&readings(run, signal, Span::ALWAYS), longest(run))
 }
 
 pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
@@ -134,14 +125,9 @@ pub(crate) fn longest(run: &Run) -> f64 {
 }
 
 fn rss(run: &Run) -> Vec<Option<f64>> {
-    let parts =
-        [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|signal| run.signal(signal));
-    let [anon, file, shmem] = parts;
-    anon.iter()
-        .zip(file)
-        .zip(shmem)
-        .map(|((anon, file), shmem)| Some((*anon)? + (*file)? + (*shmem)?))
-        .collect()
+    let signal = |signal| run.signal(signal);
+    let anon_and_file = combine(signal(Signal::RssAnon), signal(Signal::RssFile), f64::add);
+    combine(&anon_and_file, signal(Signal::RssShmem), f64::add)
 }
 
 /// The points within a span.

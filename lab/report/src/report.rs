@@ -34,7 +34,6 @@ use faultline_text::moment;
 use floor::Floor;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use subject::{Subject, Subjects};
-use verdict::Answers;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -141,16 +140,14 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         sections.extend(accounts::section(&subjects));
         sections.push(hardware::section(&subjects));
     }
-    let answers = Answers {
-        limits: limits.as_ref(),
-        floor: floor.as_ref(),
-    };
+    let (limits, floor) = (limits.as_ref(), floor.as_ref());
+    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
     let mut caveats = caveats::caveats(&subjects, same_slots);
     caveats.extend(floor::pressure(&subjects));
     Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
-        verdict: verdict::verdict(&subjects, options.primary, &pairs, &answers, &settings),
+        verdict,
         runs: subjects.all.iter().map(card).collect(),
         caveats,
         sections,

@@ -67,17 +67,14 @@ pub struct Session {
     pub id: i64,
     pub from: f64,
     pub interval: f64,
-    pub version: String,
     pub rules: Rules,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    pub id: i64,
     pub pid: i64,
     pub seen: f64,
     pub started: Option<f64>,
-    pub version: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -128,6 +125,16 @@ pub struct Points {
     /// `program-cache-times` of an instrumented build.
     pub cache_times: Vec<CacheTimesPoint>,
     pub costs: Vec<CostTrackerPoint>,
+}
+
+impl Points {
+    /// Whether the validator sent none of the points that every version sends.
+    pub fn is_empty(&self) -> bool {
+        self.cache.is_empty()
+            && self.replay.is_empty()
+            && self.costs.is_empty()
+            && self.roots.is_empty()
+    }
 }
 
 /// A datapoint of the validator, by its own clock.
@@ -188,6 +195,11 @@ impl Run {
             .iter()
             .find(|(name, _)| name == key)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// Each tick with the one after it.
+    pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
+        self.ticks.iter().zip(self.ticks.iter().skip(1))
     }
 
     pub fn end(&self) -> f64 {

@@ -27,8 +27,8 @@ mod restore;
 
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders;
-use std::collections::BTreeMap;
 use std::fs;
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -101,11 +101,11 @@ impl Scene {
         );
     }
 
-    fn clear(&self) -> Result<folders::Cleared, faultline_runner::isolation::Error> {
+    fn clear(&self) -> anyhow::Result<folders::Cleared> {
         folders::clear(&self.path("ledger"), &HostRoot::default())
     }
 
-    fn would_clear(&self) -> Result<folders::Cleared, faultline_runner::isolation::Error> {
+    fn would_clear(&self) -> anyhow::Result<folders::Cleared> {
         folders::would_clear(&self.path("ledger"), &HostRoot::default())
     }
 }

@@ -161,7 +161,7 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
     }
 }
 
-fn direct() -> Result<Direct, faultline_runner::isolation::Error> {
+fn direct() -> anyhow::Result<Direct> {
     let delegated = std::env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
     Direct::new(&CgroupRoots {
         delegated,

@@ -12,7 +12,7 @@ pub use welch::{Welch, equivalence_p, mean_difference, ratio_of_means, welch_tes
 /// Minimum runs of an arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Confidence of intervals; tests use the remainder (0.95: 5 %).
     pub level: f64,
@@ -32,7 +32,7 @@ impl Default for Settings {
 }
 
 /// An arm's runs in a few numbers. `None` without a value; `sd` needs two.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Arm {
     pub runs: usize,
     pub mean: Option<f64>,
@@ -59,14 +59,14 @@ impl Interval {
 }
 
 /// Two one-sided tests of the ratio of means against the margin.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Equivalence {
     pub margin: f64,
     /// The larger of the two p-values.
     pub p: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub reference: Arm,
     pub other: Arm,
@@ -104,8 +104,7 @@ pub enum Direction {
 
 /// Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
 /// difference".
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     NoValues,
     /// An arm has a single run: how much runs differ by themselves is unknown.

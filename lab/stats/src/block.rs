@@ -21,7 +21,7 @@ const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 /// Limit for any number of comparisons.
 const MOST_RESAMPLES: f64 = 1e6;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     pub level: f64,
     /// At least 1,000, and 10,000 unless there is a reason.

@@ -1,6 +1,5 @@
 //! Arms that differ in a limit: the threshold is between two limits that were tried.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct Replicate {
     pub kept_up: Option<bool>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limit {
     pub limit: u64,
     pub kept_up: usize,
@@ -22,7 +21,7 @@ pub struct Limit {
 
 /// A smaller limit was enough in every replicate, and a larger one was not in some: other factors
 /// decided too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contradiction {
     /// In bytes; it kept up in every replicate.
     pub kept_up: u64,
@@ -30,7 +29,7 @@ pub struct Contradiction {
     pub failed: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bracket {
     pub limits: Vec<Limit>,
     /// The smallest limit that kept up in every replicate (an unknown one did not); `None` if no

@@ -1,8 +1,7 @@
 use crate::summary::{quantile_sorted, sorted};
-use serde::Serialize;
 
 /// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last one its upper edge too.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
     /// Ascending: one more than there are classes; empty if there is no class.
     pub edges: Vec<f64>,

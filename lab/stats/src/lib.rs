@@ -23,6 +23,5 @@ pub mod summary;
 
 pub use arms::{Comparison, Conclusion};
 pub use block::{Estimate, Plan, Reliability};
-pub use caveat::Caveat;
 pub use decision::Decision;
 pub use summary::Summary;

@@ -8,7 +8,6 @@ use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
 use crate::decision::Decision;
 use crate::distribution::{t_above, t_quantile};
 use crate::summary::{mean_and_variance, total};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,7 +19,7 @@ pub struct Pairs {
     pub only_other: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     pub slots: usize,
     pub mean_difference: Estimate,
@@ -33,7 +32,7 @@ pub struct Effect {
 
 /// Difference of the means on the same slots, by the means of random halves of the blocks. It is
 /// exact for tails of any length if both differ only by a shift and their order is random.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Means {
     pub difference: Estimate,
     /// The other's mean over the reference's; `None` if that is not clearly above 0.
@@ -107,7 +106,7 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,

@@ -1,7 +1,5 @@
 //! Rates of counters that may reset and may be missing.
 
-use serde::Serialize;
-
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// In seconds of a clock that does not jump within an epoch.
@@ -12,7 +10,7 @@ pub struct Reading {
     pub epoch: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     /// One for each reading: the rate since the previous one, never negative. `None` for the first
     /// one of an epoch, where either total is missing, at a reset, and across a gap.

@@ -1,37 +1,13 @@
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
-    /// So many samples, half of them before (one more before than after if even). Missing samples,
-    /// also those beyond the ends, are left out. Where the sample itself is missing the average is
-    /// `None`, so that a gap stays a gap. For plots.
-    Centred(usize),
-    /// The sample and those before it; `None` unless all exist, like `rolling(n).mean()` of pandas
-    /// and most likely the study's "sliding window of 100 entries". It lags by half a window.
-    Trailing(usize),
-}
-
 /// As long as the series. A window of 0 samples gives `None` everywhere.
-pub fn moving_average(values: &[Option<f64>], window: Window) -> Vec<Option<f64>> {
+pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let running = Running::of(values);
-    let (Window::Centred(size) | Window::Trailing(size)) = window;
-    let one = |i: usize| match window {
-        _ if size == 0 => None,
-        Window::Centred(size) => {
-            there(values, i)?;
-            let after = (size - 1) / 2;
-            running
-                .mean(
-                    i.saturating_sub(size - 1 - after),
-                    i.saturating_add(after + 1).min(values.len()),
-                )
-                .map(|(_, mean)| mean)
-        }
-        Window::Trailing(size) => {
-            let from = (i + 1).checked_sub(size)?;
-            running
-                .mean(from, i + 1)
-                .filter(|(n, _)| *n == size)
-                .map(|(_, mean)| mean)
-        }
+    let after = size.saturating_sub(1) / 2;
+    let one = |i: usize| {
+        there(values, i).filter(|_| size > 0)?;
+        running.mean(
+            i.saturating_sub(size - 1 - after),
+            i.saturating_add(after + 1).min(values.len()),
+        )
     };
     (0..values.len()).map(one).collect()
 }
@@ -69,9 +45,9 @@ impl Running {
         }
     }
 
-    fn mean(&self, from: usize, to: usize) -> Option<(usize, f64)> {
+    fn mean(&self, from: usize, to: usize) -> Option<f64> {
         let n = self.counts.get(to)?.checked_sub(*self.counts.get(from)?)?;
         let sum = self.sums.get(to)? - self.sums.get(from)?;
-        (n > 0).then(|| (n, self.origin + sum / n as f64))
+        (n > 0).then(|| self.origin + sum / n as f64)
     }
 }

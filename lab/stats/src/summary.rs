@@ -1,7 +1,5 @@
-use serde::Serialize;
-
 /// A series in a few numbers. Without values, all but the counts is `None`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
     pub n: usize,
     pub missing: usize,
@@ -14,7 +12,7 @@ pub struct Summary {
     pub sd: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WithoutPeaks {
     pub mean: f64,
     pub mean_of_all: f64,

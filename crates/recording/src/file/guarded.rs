@@ -109,12 +109,8 @@ impl BoundedConnection {
     }
 
     pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
-        let mut number = None;
-        self.walk(ReturnedValues::Numbers, sql, [], |row| {
-            number = row.get(0).at(&self.path)?;
-            Ok::<(), Error>(())
-        })?;
-        Ok(number)
+        let numbers = self.collect(ReturnedValues::Numbers, sql, [], |row| row.get(0))?;
+        Ok(numbers.into_iter().next_back().flatten())
     }
 
     /// Removes the limits, for a file that was found to be a recording.
@@ -168,6 +164,21 @@ impl BoundedConnection {
             each(row)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn collect<T>(
+        &self,
+        gives: ReturnedValues,
+        sql: &str,
+        parameters: impl Params,
+        mut of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        let mut out = Vec::new();
+        self.walk(gives, sql, parameters, |row| {
+            out.push(of(row).at(&self.path)?);
+            Ok::<(), Error>(())
+        })?;
+        Ok(out)
     }
 
     fn limit(&self, bytes: usize) -> Result<(), Error> {

@@ -23,52 +23,36 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
 pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Present, Error> {
     let mut present = Present::new();
-    guarded.walk(
-        ReturnedValues::Texts,
-        "SELECT type, name, rootpage, sql FROM sqlite_schema",
-        [],
-        |row| {
-            let text = |i| {
-                row.get::<_, Option<String>>(i)
-                    .map(Option::unwrap_or_default)
-            };
-            let read = || {
-                Ok::<_, rusqlite::Error>((
-                    text(0)?,
-                    text(1)?,
-                    row.get::<_, Option<i64>>(2)?,
-                    text(3)?,
-                ))
-            };
-            let (kind, name, root, sql) = read().map_err(|error| Error::sqlite(path, error))?;
-            let of_table = kind == "table" && root.is_some_and(|root| root > 0) && is_table(&sql);
-            let spec = TABLES
-                .iter()
-                .find(|spec| spec.name.eq_ignore_ascii_case(&name));
-            let found = match (kind.as_str(), spec) {
-                ("table", Some(spec)) if of_table => columns(&sql, spec).map(Some),
-                ("table", None) if of_table => Ok(None),
-                ("table", _) => Err(format!(
-                    "`{}` is a virtual table; a recording has only plain ones",
-                    shown(&name)
-                )),
-                ("index", _) if is_plain_index(&sql) => Ok(None),
-                ("index", _) => Err(format!(
-                    "`{}` is an index of an expression; a recording has none",
-                    shown(&name)
-                )),
-                _ => Err(format!(
-                    "`{}` is a {}; a recording has only tables",
-                    shown(&name),
-                    shown(&kind)
-                )),
-            };
-            if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
-                present.insert(name, columns);
-            }
-            Ok::<(), Error>(())
-        },
-    )?;
+    for object in objects(guarded)? {
+        let of_table = object.is_table();
+        let SchemaObject {
+            kind, name, sql, ..
+        } = object;
+        let spec = TABLES
+            .iter()
+            .find(|spec| spec.name.eq_ignore_ascii_case(&name));
+        let found = match (kind.as_str(), spec) {
+            ("table", Some(spec)) if of_table => columns(&sql, spec).map(Some),
+            ("table", None) if of_table => Ok(None),
+            ("table", _) => Err(format!(
+                "`{}` is a virtual table; a recording has only plain ones",
+                shown(&name)
+            )),
+            ("index", _) if is_plain_index(&sql) => Ok(None),
+            ("index", _) => Err(format!(
+                "`{}` is an index of an expression; a recording has none",
+                shown(&name)
+            )),
+            _ => Err(format!(
+                "`{}` is a {}; a recording has only tables",
+                shown(&name),
+                shown(&kind)
+            )),
+        };
+        if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
+            present.insert(name, columns);
+        }
+    }
     match TABLES
         .iter()
         .find(|spec| !spec.may_be_missing() && !present.contains_key(spec.name))
@@ -81,8 +65,36 @@ pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Presen
     }
 }
 
-pub(crate) fn is_table(sql: &str) -> bool {
-    sql.split_whitespace().take(2).eq(["CREATE", "TABLE"])
+/// A row of `sqlite_schema`.
+pub(crate) struct SchemaObject {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    root: i64,
+    pub(crate) sql: String,
+}
+
+impl SchemaObject {
+    /// A virtual table has no page.
+    pub(crate) fn is_table(&self) -> bool {
+        let words = self.sql.split_whitespace().take(2);
+        self.kind == "table" && self.root > 0 && words.eq(["CREATE", "TABLE"])
+    }
+}
+
+pub(crate) fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>, Error> {
+    let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
+    guarded.collect(ReturnedValues::Texts, sql, [], |row| {
+        let text = |i| {
+            row.get::<_, Option<String>>(i)
+                .map(Option::unwrap_or_default)
+        };
+        Ok(SchemaObject {
+            kind: text(0)?,
+            name: text(1)?,
+            root: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
+            sql: text(3)?,
+        })
+    })
 }
 
 /// Also true for SQLite's own index of a constraint.

@@ -51,19 +51,10 @@ impl Recording {
         chunk: usize,
         mut each: impl FnMut(&[Row]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let spec = TABLES.iter().find(|spec| spec.name == table);
-        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
-            what: table.to_owned(),
-        })?;
-        if !self.has(spec.name) {
+        let Some((spec, select)) = self.select(table)? else {
             return Ok(());
-        }
-        let list = file::list(
-            &self.present,
-            spec.name,
-            spec.columns.iter().map(|column| column.name),
-        );
-        let sql = format!("SELECT {list} FROM {} ORDER BY {}", spec.name, spec.order);
+        };
+        let sql = format!("{select} ORDER BY {}", spec.order);
         let mut rows: Vec<Row> = Vec::new();
         self.conn.walk(ReturnedValues::Texts, &sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
@@ -78,29 +69,25 @@ impl Recording {
 
     /// Rows of a wide table for the ticks `first` to `last`, both included.
     pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>, Error> {
-        let spec = TABLES.iter().find(|spec| spec.name == table.name());
-        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
-            what: table.name().to_owned(),
-        })?;
-        if !self.has(spec.name) {
+        let Some((spec, select)) = self.select(table.name())? else {
             return Ok(Vec::new());
-        }
-        let list = file::list(
-            &self.present,
-            spec.name,
-            spec.columns.iter().map(|column| column.name),
-        );
-        let sql = format!(
-            "SELECT {list} FROM {} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick",
-            spec.name
-        );
-        let mut rows = Vec::new();
+        };
+        let sql = format!("{select} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick");
+        let of = |row: &rusqlite::Row<'_>| cells(row, spec.columns.len());
         self.conn
-            .walk(ReturnedValues::Texts, &sql, [first, last], |row| {
-                rows.push(cells(row, spec.columns.len()).at(&self.path)?);
-                Ok::<(), Error>(())
-            })?;
-        Ok(rows)
+            .collect(ReturnedValues::Texts, &sql, [first, last], of)
+    }
+
+    /// The query of all its columns; `None` if the recording does not have the table.
+    fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>, Error> {
+        let spec = TABLES.iter().find(|spec| spec.name == table);
+        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
+            what: table.to_owned(),
+        })?;
+        let names = spec.columns.iter().map(|column| column.name);
+        let list = file::list(&self.present, spec.name, names);
+        let select = format!("SELECT {list} FROM {}", spec.name);
+        Ok(self.has(spec.name).then_some((spec, select)))
     }
 }
 

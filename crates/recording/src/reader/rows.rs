@@ -2,7 +2,7 @@ use super::Recording;
 use super::types::{
     Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
-use crate::error::{At, Error};
+use crate::error::Error;
 use crate::file::{self, BoundedConnection, ReturnedValues, duration};
 use crate::rows::EventKind;
 use crate::schema::{
@@ -13,7 +13,6 @@ use faultline_metrics::Metric;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Limit in bytes for an event's detail and a problem. The daemon writes some hundred.
@@ -130,12 +129,11 @@ impl Recording {
         let wanted = std::iter::once("tick").chain(names.iter().copied());
         let list = file::list(&self.present, table.name(), wanted);
         let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
-        self.each(ReturnedValues::Numbers, &sql, |row| {
-            columns.ticks.push(row.get(0)?);
+        columns.ticks = self.collect(ReturnedValues::Numbers, &sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
             }
-            Ok(())
+            row.get(0)
         })?;
         Ok(columns)
     }
@@ -345,24 +343,9 @@ impl Recording {
         &self,
         gives: ReturnedValues,
         sql: &str,
-        mut of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        let mut out = Vec::new();
-        self.each(gives, sql, |row| {
-            out.push(of(row)?);
-            Ok(())
-        })?;
-        Ok(out)
-    }
-
-    fn each(
-        &self,
-        gives: ReturnedValues,
-        sql: &str,
-        mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
-    ) -> Result<(), Error> {
-        self.conn
-            .walk(gives, sql, [], |row| each(row).at(&self.path))
+        self.conn.collect(gives, sql, [], of)
     }
 }
 
@@ -397,19 +380,9 @@ fn json(text: String) -> Value {
     }
 }
 
-pub(crate) fn read_labels(
-    conn: &BoundedConnection,
-    path: &Path,
-) -> Result<Vec<(String, String)>, Error> {
-    let mut labels = Vec::new();
-    conn.walk(
-        ReturnedValues::Texts,
-        "SELECT key, value FROM label ORDER BY key",
-        [],
-        |row| {
-            labels.push((row.get(0).at(path)?, row.get(1).at(path)?));
-            Ok::<(), Error>(())
-        },
-    )?;
-    Ok(labels)
+pub(crate) fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>, Error> {
+    let sql = "SELECT key, value FROM label ORDER BY key";
+    conn.collect(ReturnedValues::Texts, sql, [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
 }

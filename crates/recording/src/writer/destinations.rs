@@ -1,4 +1,5 @@
-use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
+use super::samples::{DEVICES, POOLS};
+use crate::schema::{DEVICE, Kind, POOL, Table, elsewhere};
 use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Metric, Reading};
 use std::collections::HashMap;
@@ -10,10 +11,12 @@ pub(super) enum Destination {
         column: usize,
         kind: Kind,
     },
-    /// The pool is the first label.
-    Pool { column: usize, kind: Kind },
-    /// The device is the first label.
-    Device { column: usize, kind: Kind },
+    /// The first label is the name of the pool or device.
+    Named {
+        rows: usize,
+        column: usize,
+        kind: Kind,
+    },
     /// The reading is the tick's phase.
     Phase,
     /// Not stored, because other data in the recording contains it.
@@ -50,26 +53,18 @@ impl Destinations {
                 );
             }
         }
-        let keyed = |columns: &'static [Column]| columns.iter().enumerate();
-        for (column, c) in keyed(POOL) {
-            add(
-                c.metric,
-                c.labels,
-                Destination::Pool {
-                    column,
-                    kind: c.kind(),
-                },
-            );
-        }
-        for (column, c) in keyed(DEVICE) {
-            add(
-                c.metric,
-                c.labels,
-                Destination::Device {
-                    column,
-                    kind: c.kind(),
-                },
-            );
+        for (rows, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
+            for (column, c) in columns.iter().enumerate() {
+                add(
+                    c.metric,
+                    c.labels,
+                    Destination::Named {
+                        rows,
+                        column,
+                        kind: c.kind(),
+                    },
+                );
+            }
         }
         for (metric, _) in elsewhere() {
             let destination = if std::ptr::eq(metric, &PHASE) {
@@ -89,9 +84,7 @@ impl Destinations {
         let fits = |(labels, destination): &&(Labels, Destination)| {
             let own = match destination {
                 Destination::Phase | Destination::Elsewhere => return true,
-                Destination::Pool { .. } | Destination::Device { .. } => {
-                    reading.labels.get(1..).unwrap_or_default()
-                }
+                Destination::Named { .. } => reading.labels.get(1..).unwrap_or_default(),
                 _ => &*reading.labels,
             };
             reading.tags.is_empty()

@@ -8,18 +8,20 @@ use std::collections::BTreeMap;
 pub(super) type SampledSources = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
-struct Entry<const N: usize> {
+struct Entry {
     /// In the name table; `None` until a row needs it.
     id: Option<i64>,
     /// The name is gone only if this source has sampled and did not report it.
     source: Source,
     /// The values in the file; `None` if unknown.
-    written: Option<[Number; N]>,
-    now: [Number; N],
+    written: Option<Vec<Number>>,
+    now: Vec<Number>,
 }
 
 #[derive(Debug)]
 pub(super) struct Statements {
+    /// The table of the names, and that of their values.
+    pub(super) tables: [&'static str; 2],
     /// `?1..` are the parts of the name; returns the id.
     pub(super) find: String,
     /// `?1..` are the parts of the name.
@@ -29,9 +31,11 @@ pub(super) struct Statements {
 
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
 #[derive(Debug)]
-pub(super) struct NamedRows<const N: usize> {
-    statements: Statements,
-    entries: BTreeMap<Box<str>, Entry<N>>,
+pub(super) struct NamedRows {
+    pub(super) statements: Statements,
+    /// A row with no value.
+    none: Vec<Number>,
+    entries: BTreeMap<Box<str>, Entry>,
 }
 
 /// In no label of a validator or kernel.
@@ -43,10 +47,11 @@ pub(super) struct WrittenRows {
     pub(super) names: u64,
 }
 
-impl<const N: usize> NamedRows<N> {
-    pub(super) fn new(statements: Statements) -> Self {
+impl NamedRows {
+    pub(super) fn new(statements: Statements, values: usize) -> Self {
         NamedRows {
             statements,
+            none: vec![Number::None; values],
             entries: BTreeMap::new(),
         }
     }
@@ -56,8 +61,8 @@ impl<const N: usize> NamedRows<N> {
             let entry = Entry {
                 id: None,
                 source,
-                written: Some([Number::None; N]),
-                now: [Number::None; N],
+                written: Some(self.none.clone()),
+                now: self.none.clone(),
             };
             self.entries.insert(name.into(), entry);
         }
@@ -87,8 +92,8 @@ impl<const N: usize> NamedRows<N> {
             {
                 continue;
             }
-            let now = std::mem::replace(&mut entry.now, [Number::None; N]);
-            if entry.written == Some(now) {
+            let now = std::mem::replace(&mut entry.now, self.none.clone());
+            if entry.written.as_ref() == Some(&now) {
                 continue;
             }
             let id = match entry.id {
@@ -113,14 +118,14 @@ impl<const N: usize> NamedRows<N> {
         for entry in self.entries.values_mut() {
             entry.id = None;
             entry.written = None;
-            entry.now = [Number::None; N];
+            entry.now.clone_from(&self.none);
         }
     }
 
     /// All rows are committed. Forgets gone names, which may never return.
     pub(super) fn settle(&mut self) {
         self.entries
-            .retain(|_, entry| entry.written != Some([Number::None; N]));
+            .retain(|_, entry| entry.written.as_ref() != Some(&self.none));
     }
 
     /// Names may have been removed from the file: their ids are looked up again.
@@ -129,11 +134,11 @@ impl<const N: usize> NamedRows<N> {
     }
 }
 
-fn insert<const N: usize>(
+fn insert(
     row: &mut CachedStatement<'_>,
     tick: i64,
     id: i64,
-    values: &[Number; N],
+    values: &[Number],
 ) -> rusqlite::Result<()> {
     row.raw_bind_parameter(1, tick)?;
     row.raw_bind_parameter(2, id)?;

@@ -66,9 +66,8 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     }
     let present = file::present(&found, path)?;
     let counts = found_counts(&found, &present)?;
-    let labels_found: BTreeMap<String, String> = crate::reader::read_labels(&found, path)?
-        .into_iter()
-        .collect();
+    let labels_found: BTreeMap<String, String> =
+        crate::reader::read_labels(&found)?.into_iter().collect();
     let conn = found.release()?;
     let wanted = labels(opening);
     if labels_found != wanted {

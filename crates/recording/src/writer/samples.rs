@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
+pub(super) const POOLS: usize = 0;
+pub(super) const DEVICES: usize = 1;
+const SERIES: usize = 2;
+
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug)]
@@ -24,9 +28,8 @@ struct Wide {
 pub(super) struct Samples {
     destinations: Destinations,
     wide: Vec<Wide>,
-    pools: NamedRows<{ POOL.len() }>,
-    devices: NamedRows<{ DEVICE.len() }>,
-    series: NamedRows<1>,
+    /// At [`POOLS`], [`DEVICES`] and [`SERIES`].
+    named: [NamedRows; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
     name: String,
@@ -40,47 +43,43 @@ impl Samples {
             values: vec![Number::None; table.columns().len()],
             any: false,
         };
+        let series = Statements {
+            tables: ["series", "series_sample"],
+            find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
+            name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
+            row: insert_into("series_sample").into(),
+        };
         Samples {
             destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
-            pools: NamedRows::new(named("pool")),
-            devices: NamedRows::new(named("device")),
-            series: NamedRows::new(Statements {
-                find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
-                name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
-                row: insert_into("series_sample").into(),
-            }),
+            named: [
+                NamedRows::new(named(["pool", "pool_sample"]), POOL.len()),
+                NamedRows::new(named(["device", "device_sample"]), DEVICE.len()),
+                NamedRows::new(series, 1),
+            ],
             sampled_at: [None; Source::ALL.len()],
             name: String::new(),
         }
     }
 
     pub(super) fn restart(&mut self) {
-        self.pools.restart();
-        self.devices.restart();
-        self.series.restart();
+        self.named.iter_mut().for_each(NamedRows::restart);
     }
 
     /// The last rows may not be in the file.
     pub(super) fn doubt(&mut self) {
-        self.pools.doubt();
-        self.devices.doubt();
-        self.series.doubt();
+        self.named.iter_mut().for_each(NamedRows::doubt);
         self.sampled_at = [None; Source::ALL.len()];
     }
 
     /// All rows are committed.
     pub(super) fn settle(&mut self) {
-        self.pools.settle();
-        self.devices.settle();
-        self.series.settle();
+        self.named.iter_mut().for_each(NamedRows::settle);
     }
 
     /// Names may have been removed from the file.
     pub(super) fn forget_ids(&mut self) {
-        self.pools.forget_ids();
-        self.devices.forget_ids();
-        self.series.forget_ids();
+        self.named.iter_mut().for_each(NamedRows::forget_ids);
     }
 
     pub(super) fn fresh(&mut self, tick: &Tick) -> SampledSources {
@@ -125,16 +124,12 @@ impl Samples {
             row.raw_execute()?;
             *counts.entry(wide.name).or_default() += 1;
         }
-        let mut add = |name, rows| *counts.entry(name).or_default() += rows;
-        let wrote = self.pools.write(conn, id, fresh)?;
-        add("pool", wrote.names);
-        add("pool_sample", wrote.rows);
-        let wrote = self.devices.write(conn, id, fresh)?;
-        add("device", wrote.names);
-        add("device_sample", wrote.rows);
-        let wrote = self.series.write(conn, id, fresh)?;
-        add("series", wrote.names);
-        add("series_sample", wrote.rows);
+        for named in &mut self.named {
+            let wrote = named.write(conn, id, fresh)?;
+            let [names, rows] = named.statements.tables;
+            *counts.entry(names).or_default() += wrote.names;
+            *counts.entry(rows).or_default() += wrote.rows;
+        }
         Ok(())
     }
 
@@ -154,21 +149,9 @@ impl Samples {
                         wide.any = true;
                     }
                 }
-                Destination::Pool { column, kind } => {
-                    self.pools.put(
-                        first(reading),
-                        batch.source,
-                        column,
-                        Number::of(&reading.value, kind),
-                    );
-                }
-                Destination::Device { column, kind } => {
-                    self.devices.put(
-                        first(reading),
-                        batch.source,
-                        column,
-                        Number::of(&reading.value, kind),
-                    );
+                Destination::Named { rows, column, kind } => {
+                    let value = Number::of(&reading.value, kind);
+                    self.named[rows].put(first(reading), batch.source, column, value);
                 }
                 Destination::Phase | Destination::Elsewhere => {}
                 Destination::Series => self.other(reading, batch.source),
@@ -184,17 +167,13 @@ impl Samples {
                 ("_sum", histogram.sum()),
             ] {
                 name_of(reading, suffix, &mut self.name);
-                self.series.put(&self.name, source, 0, Number::real(number));
+                self.named[SERIES].put(&self.name, source, 0, Number::real(number));
             }
             return;
         }
         name_of(reading, "", &mut self.name);
-        self.series.put(
-            &self.name,
-            source,
-            0,
-            Number::of(&reading.value, Kind::Real),
-        );
+        let value = Number::of(&reading.value, Kind::Real);
+        self.named[SERIES].put(&self.name, source, 0, value);
     }
 }
 
@@ -235,11 +214,13 @@ fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
     out.push('}');
 }
 
-fn named(table: &str) -> Statements {
+fn named(tables: [&'static str; 2]) -> Statements {
+    let [names, rows] = tables;
     Statements {
-        find: format!("SELECT id FROM {table} WHERE name = ?1"),
-        name: format!("INSERT INTO {table}(name) VALUES(?1)"),
-        row: insert_into(&format!("{table}_sample")).into(),
+        tables,
+        find: format!("SELECT id FROM {names} WHERE name = ?1"),
+        name: format!("INSERT INTO {names}(name) VALUES(?1)"),
+        row: insert_into(rows).into(),
     }
 }
 

@@ -6,6 +6,10 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+pub(super) fn index_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    all.iter().position(|one| one == value).unwrap_or_default() as u8
+}
+
 pub(super) struct Content<'a>(pub(super) &'a [u8]);
 
 impl<'a> Content<'a> {
@@ -24,6 +28,15 @@ impl<'a> Content<'a> {
 
     pub(super) fn byte(&mut self) -> Result<u8, String> {
         self.take(1)?.first().copied().ok_or_else(String::new)
+    }
+
+    /// One of `all`, by its index.
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T], what: &str) -> Result<T, String> {
+        let index = self.byte()?;
+        let found = all.get(usize::from(index));
+        found
+            .copied()
+            .ok_or_else(|| format!("{index} is no {what}"))
     }
 
     pub(super) fn number(&mut self) -> Result<u64, String> {

@@ -1,13 +1,10 @@
 use super::bytes::{Content, checksum};
 use super::{
-    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, LONGEST, MAGIC, META, PROGRAMS,
-    SETS, SLOT,
+    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, LONGEST,
+    MAGIC, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES,
 };
 use crate::error::Error;
-use crate::trace::{
-    Call, Change, ChangeKind, Load, Loader, MAX_PROGRAMS, Meta, Program, Slot, SlotKind, Source,
-    Trace,
-};
+use crate::trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace};
 use std::io::{BufRead, Read};
 
 #[derive(Debug)]
@@ -140,15 +137,8 @@ impl<R: BufRead> File<R> {
 
 fn meta(content: &[u8]) -> Result<Meta, String> {
     let mut content = Content(content);
-    let source = match content.byte()? {
-        0 => Source::Validator,
-        1 => Source::Replay,
-        2 => Source::Blocks,
-        3 => Source::Plain,
-        other => return Err(format!("{other} is no source of a trace")),
-    };
     Ok(Meta {
-        source,
+        source: content.one_of(&SOURCES, "source of a trace")?,
         cluster: content.text()?,
         version: content.text()?,
     })
@@ -179,11 +169,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
         SLOT => slot(trace, &mut content)?,
         CHANGE => {
             let (position, program) = (content.small()?, content.small()?);
-            let kind = match content.byte()? {
-                0 => ChangeKind::Deployed,
-                1 => ChangeKind::Closed,
-                other => return Err(format!("{other} is no kind of a change")),
-            };
+            let kind = content.one_of(&CHANGE_KINDS, "kind of a change")?;
             let slot_index = trace
                 .slots()
                 .len()
@@ -219,14 +205,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
 
 fn program(content: &mut Content) -> Result<Program, String> {
     let flags = content.byte()?;
-    let loader = match flags >> LOADER_SHIFT {
-        0 => None,
-        1 => Some(Loader::V1),
-        2 => Some(Loader::V2),
-        3 => Some(Loader::V3),
-        4 => Some(Loader::V4),
-        other => return Err(format!("{other} is no loader")),
-    };
+    let loader = Content(&[flags >> LOADER_SHIFT]).one_of(&LOADERS, "loader")?;
     let address = if flags & HAS_ADDRESS == 0 {
         None
     } else {
@@ -250,12 +229,7 @@ fn slot(trace: &mut Trace, content: &mut Content) -> Result<(), String> {
     let parent = slot
         .checked_sub(behind)
         .ok_or("a slot with a parent below 0")?;
-    let kind = match content.byte()? {
-        0 => SlotKind::Replayed,
-        1 => SlotKind::Fork,
-        2 => SlotKind::Own,
-        other => return Err(format!("{other} is no kind of a slot")),
-    };
+    let kind = content.one_of(&SLOT_KINDS, "kind of a slot")?;
     let mut calls = Vec::new();
     while !content.is_empty() {
         let call = content.number()?;

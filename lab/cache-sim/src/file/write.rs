@@ -1,10 +1,10 @@
-use super::bytes::{checksum, put};
+use super::bytes::{checksum, index_of, put};
 use super::{
-    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, MAGIC, META, PROGRAMS, SETS,
-    SLOT,
+    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, MAGIC,
+    META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES,
 };
 use crate::error::Error;
-use crate::trace::{ChangeKind, Loader, MAX_PROGRAMS, Program, SlotKind, Source, Trace};
+use crate::trace::{MAX_PROGRAMS, Program, Trace};
 use std::io::Write;
 
 /// Items of one record. Damage then costs only a part.
@@ -31,7 +31,7 @@ impl<W: Write> Writer<W> {
             loads: 0,
         };
         let meta = trace.meta();
-        let mut content = vec![source(meta.source)];
+        let mut content = vec![index_of(&SOURCES, &meta.source)];
         for text in [&meta.cluster, &meta.version] {
             put(&mut content, text.len() as u64);
             content.extend_from_slice(text.as_bytes());
@@ -116,10 +116,7 @@ impl<W: Write> Writer<W> {
             let mut content = Vec::new();
             put(&mut content, u64::from(change.position));
             put(&mut content, u64::from(change.program));
-            content.push(match change.kind {
-                ChangeKind::Deployed => 0,
-                ChangeKind::Closed => 1,
-            });
+            content.push(index_of(&CHANGE_KINDS, &change.kind));
             self.record(CHANGE, &content)?;
             self.changes += 1;
         }
@@ -140,23 +137,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn source(source: Source) -> u8 {
-    match source {
-        Source::Validator => 0,
-        Source::Replay => 1,
-        Source::Blocks => 2,
-        Source::Plain => 3,
-    }
-}
-
 fn put_program(content: &mut Vec<u8>, program: &Program) {
-    let loader: u8 = match program.loader {
-        None => 0,
-        Some(Loader::V1) => 1,
-        Some(Loader::V2) => 2,
-        Some(Loader::V3) => 3,
-        Some(Loader::V4) => 4,
-    };
+    let loader = index_of(&LOADERS, &program.loader);
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let (address, bytes) = (program.address.is_some(), program.bytes.is_some());
     content.push(
@@ -176,11 +158,7 @@ fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     put(content, slot.slot);
     put(content, slot.slot.saturating_sub(slot.parent));
     put(content, slot.transactions);
-    content.push(match slot.kind {
-        SlotKind::Replayed => 0,
-        SlotKind::Fork => 1,
-        SlotKind::Own => 2,
-    });
+    content.push(index_of(&SLOT_KINDS, &slot.kind));
     for call in trace.calls_of(index) {
         put(
             content,

@@ -5,9 +5,8 @@ use crate::error::Error;
 
 /// A larger bias than this, in percent, forbids extrapolation.
 const MOST_BIAS: f64 = 10.0;
-const FEW: u64 = 100;
+const FEW: f64 = 100.0;
 const FEW_OFF: f64 = 10.0;
-const BLOCK: u64 = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bias {
@@ -19,31 +18,30 @@ pub struct Bias {
 impl Bias {
     /// Relative to the recorded value; `None` if that is 0.
     pub fn percent(&self) -> Option<f64> {
-        let recorded = self.recorded as f64;
-        (self.recorded > 0).then(|| 100.0 * (self.predicted - recorded) / recorded)
+        off_percent(self.recorded as f64, self.predicted)
     }
 
     pub fn is_small(&self) -> bool {
-        if self.recorded < FEW {
-            return (self.predicted - self.recorded as f64).abs() <= FEW_OFF;
-        }
-        self.percent()
-            .is_some_and(|percent| percent.abs() <= MOST_BIAS)
+        is_close(self.recorded as f64, self.predicted)
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Block {
-    pub slot: u64,
-    pub recorded: u64,
-    pub predicted: f64,
+/// `None` if nothing was recorded.
+pub fn off_percent(recorded: f64, predicted: f64) -> Option<f64> {
+    (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
+}
+
+/// Whether a counter is predicted well enough; of few events the difference counts.
+pub fn is_close(recorded: f64, predicted: f64) -> bool {
+    if recorded < FEW {
+        return (predicted - recorded).abs() <= FEW_OFF;
+    }
+    off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MOST_BIAS)
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfTest {
     pub counters: Vec<Bias>,
-    /// Blocks of at least 1,000 transactions. An incomplete last block is left out.
-    pub blocks: Vec<Block>,
 }
 
 impl SelfTest {
@@ -62,11 +60,10 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Sel
             .binary_search_by_key(&o.slot, |(slot, _)| *slot)
             .ok()
     };
-    let mut pairs: Vec<(&Observed, &Counts)> = observed
+    let pairs: Vec<(&Observed, &Counts)> = observed
         .iter()
         .filter_map(|o| Some((o, &simulated.slots[found(o)?].1)))
         .collect();
-    pairs.sort_by_key(|(o, _)| o.slot);
     let runs = simulated.runs.max(1) as f64;
     let bias = |counter, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| Bias {
         counter,
@@ -81,27 +78,5 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Sel
         bias("reloads", |o| o.reloads, |c| c.reloads),
         bias("insertions", |o| o.insertions, |c| c.insertions),
     ];
-    Ok(SelfTest {
-        counters,
-        blocks: blocks(&pairs, runs),
-    })
-}
-
-fn blocks(pairs: &[(&Observed, &Counts)], runs: f64) -> Vec<Block> {
-    let (mut blocks, mut current, mut transactions) = (Vec::new(), None::<Block>, 0);
-    for (observed, counts) in pairs {
-        let block = current.get_or_insert(Block {
-            slot: observed.slot,
-            recorded: 0,
-            predicted: 0.0,
-        });
-        block.recorded = block.recorded.saturating_add(observed.misses);
-        block.predicted += counts.misses as f64 / runs;
-        transactions = observed.transactions.saturating_add(transactions);
-        if transactions >= BLOCK {
-            blocks.extend(current.take());
-            transactions = 0;
-        }
-    }
-    blocks
+    Ok(SelfTest { counters })
 }

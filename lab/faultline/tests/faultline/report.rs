@@ -1098,10 +1098,8 @@ fn any_run() -> impl Strategy<Value = Run> {
         });
         run.processes = (0..3)
             .map(|id| Process {
-                id,
                 pid: id,
                 seen: id as f64 * 20.0,
-                version: None,
                 started: None,
             })
             .collect();

@@ -1,6 +1,6 @@
 //! CSV as in RFC 4180; a NULL is an empty field, an empty text is `""`.
 
-use super::table::{Layout, TableWriter, Type, Values};
+use super::table::{Layout, TableWriter, Values};
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
@@ -38,7 +38,7 @@ impl<W: Write> TableWriter for CsvWriter<W> {
         for row in 0..columns.first().map_or(0, Values::len) {
             for (i, (field, values)) in self.layout.values(columns).enumerate() {
                 separate(&mut self.line, i);
-                push(&mut self.line, field.kind, values, row);
+                push(&mut self.line, field.is_time, values, row);
             }
             self.end_line()?;
         }
@@ -56,21 +56,19 @@ fn separate(line: &mut String, index: usize) {
     }
 }
 
-fn push(line: &mut String, kind: Type, values: &Values, row: usize) {
+fn push(line: &mut String, is_time: bool, values: &Values, row: usize) {
     match values {
         Values::Integer(values) => match values.get(row).copied().flatten() {
-            Some(value) if kind == Type::Time => line.push_str(&iso(value)),
+            Some(value) if is_time => line.push_str(&iso(value)),
             Some(value) => line.push_str(&value.to_string()),
             None => {}
         },
         // Debug keeps the decimal point of whole numbers, so that readers infer the type.
-        Values::Real(values) => line.push_str(
-            &values
-                .get(row)
-                .copied()
-                .flatten()
-                .map_or_else(String::new, |value| format!("{value:?}")),
-        ),
+        Values::Real(values) => {
+            if let Some(Some(value)) = values.get(row) {
+                line.push_str(&format!("{value:?}"));
+            }
+        }
         Values::Text(values) => {
             if let Some(Some(text)) = values.get(row) {
                 push_text(line, text);

@@ -33,7 +33,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         for field in layout
             .fields
             .iter()
-            .filter(|field| matches!(field.kind, Type::Integer | Type::Time))
+            .filter(|field| field.kind == Type::Integer)
         {
             // Counters and times rise steadily: differences are small and values rarely repeat.
             let column = ColumnPath::from(field.name.as_str());
@@ -82,13 +82,13 @@ fn schema(table: &str, layout: &Layout) -> anyhow::Result<TypePtr> {
 
 fn column(field: &Field) -> parquet::errors::Result<Schema> {
     let (physical, logical) = match field.kind {
-        Type::Integer => (Physical::INT64, None),
-        Type::Real => (Physical::DOUBLE, None),
-        Type::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-        Type::Time => (
+        Type::Integer if field.is_time => (
             Physical::INT64,
             Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
         ),
+        Type::Integer => (Physical::INT64, None),
+        Type::Real => (Physical::DOUBLE, None),
+        Type::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     Schema::primitive_type_builder(&field.name, physical)
         .with_repetition(Repetition::OPTIONAL)

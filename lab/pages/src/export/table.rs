@@ -3,14 +3,15 @@ pub enum Type {
     Integer,
     Real,
     Text,
-    /// Nanoseconds since 1970, in UTC, shown as a date and time.
-    Time,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) kind: Type,
+    /// Nanoseconds since 1970, in UTC, shown as a date and time.
+    pub(super) is_time: bool,
+    column: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,7 @@ pub enum Values {
 impl Values {
     pub fn of(kind: Type) -> Self {
         match kind {
-            Type::Integer | Type::Time => Values::Integer(Vec::new()),
+            Type::Integer => Values::Integer(Vec::new()),
             Type::Real => Values::Real(Vec::new()),
             Type::Text => Values::Text(Vec::new()),
         }
@@ -58,37 +59,32 @@ impl Values {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     pub(super) fields: Vec<Field>,
-    from: Vec<usize>,
 }
 
 impl Layout {
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
-        let mut layout = Layout {
-            fields: Vec::new(),
-            from: Vec::new(),
-        };
-        for (i, (name, kind)) in columns.into_iter().enumerate() {
-            layout.push(name.to_owned(), kind, i);
+        let mut fields = Vec::new();
+        for (column, (name, kind)) in columns.into_iter().enumerate() {
+            let field = |name: String, is_time| Field {
+                name,
+                kind,
+                is_time,
+                column,
+            };
+            fields.push(field(name.to_owned(), false));
             if let (Type::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
-                layout.push(format!("{before}time"), Type::Time, i);
+                fields.push(field(format!("{before}time"), true));
             }
         }
-        layout
-    }
-
-    fn push(&mut self, name: String, kind: Type, from: usize) {
-        self.fields.push(Field { name, kind });
-        self.from.push(from);
+        Layout { fields }
     }
 
     pub(super) fn values<'a>(
         &'a self,
         columns: &'a [Values],
     ) -> impl Iterator<Item = (&'a Field, &'a Values)> {
-        self.fields
-            .iter()
-            .zip(&self.from)
-            .filter_map(|(field, from)| Some((field, columns.get(*from)?)))
+        let fields = self.fields.iter();
+        fields.filter_map(|field| Some((field, columns.get(field.column)?)))
     }
 }
 
@@ -118,15 +114,15 @@ mod tests {
         let names: Vec<_> = layout
             .fields
             .iter()
-            .map(|field| (field.name.as_str(), field.kind))
+            .map(|field| (field.name.as_str(), field.kind, field.is_time))
             .collect();
         let expected = [
-            ("id", Type::Integer),
-            ("unix_ns", Type::Integer),
-            ("time", Type::Time),
-            ("seen_unix_ns", Type::Integer),
-            ("seen_time", Type::Time),
-            ("unix_ns_text", Type::Text),
+            ("id", Type::Integer, false),
+            ("unix_ns", Type::Integer, false),
+            ("time", Type::Integer, true),
+            ("seen_unix_ns", Type::Integer, false),
+            ("seen_time", Type::Integer, true),
+            ("unix_ns_text", Type::Text, false),
         ];
         assert_eq!(names, expected);
         let columns = [Values::of(Type::Integer), Values::Integer(vec![Some(7)])];

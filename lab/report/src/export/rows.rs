@@ -1,6 +1,6 @@
 use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
-use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
+use faultline_recording::schema::{Kind, TableSpec};
 
 /// A column with reals or counts beyond 2^63 is real throughout.
 pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Type>, Error> {
@@ -34,30 +34,36 @@ pub(super) fn type_of(kind: Kind) -> Type {
     }
 }
 
+/// `fill` adds rows of the table to columns of these kinds. Returns the number of rows.
 pub(super) fn write(
     recording: &Recording,
-    table: &TableSpec,
+    table: &str,
     kinds: &[Type],
     mut to: Box<dyn TableWriter>,
+    fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;
     recording.rows(
-        table.name,
+        table,
         chunk_rows(kinds.len()),
-        |rows: &[Row]| -> anyhow::Result<()> {
+        |rows| -> anyhow::Result<()> {
             let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            for row in rows {
-                columns
-                    .iter_mut()
-                    .zip(row)
-                    .for_each(|(values, cell)| push(values, cell));
-            }
+            fill(rows, &mut columns)?;
             written += rows.len() as u64;
             to.chunk(&columns)
         },
     )?;
     to.finish()?;
     Ok(written)
+}
+
+pub(super) fn push_rows(rows: &[Row], columns: &mut [Values]) {
+    for row in rows {
+        columns
+            .iter_mut()
+            .zip(row)
+            .for_each(|(values, cell)| push(values, cell));
+    }
 }
 
 /// A value of another type becomes NULL.

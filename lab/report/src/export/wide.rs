@@ -1,9 +1,9 @@
 //! One row per tick, joined with all tables that have at most one row per tick.
 
-use super::rows::{kinds, push, type_of};
-use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
-use faultline_recording::schema::{TABLES, TableColumn};
+use faultline_pages::export::{TableWriter, Type, Values};
 use faultline_recording::{Cell, Error, Recording, Row, Table};
+use faultline_recording::schema::{TABLES, TableColumn};
+use super::rows::{self, kinds, push, push_rows, type_of};
 
 const TICK: &str = "tick";
 
@@ -34,32 +34,19 @@ fn tick_columns() -> &'static [TableColumn] {
 pub(super) fn write(
     recording: &Recording,
     kinds: &[Type],
-    mut to: Box<dyn TableWriter>,
+    to: Box<dyn TableWriter>,
 ) -> anyhow::Result<u64> {
-    let mut written = 0;
-    recording.rows(
-        TICK,
-        chunk_rows(kinds.len()),
-        |ticks: &[Row]| -> anyhow::Result<()> {
-            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            let (own, mut rest) = columns.split_at_mut(tick_columns().len());
-            for tick in ticks {
-                own.iter_mut()
-                    .zip(tick)
-                    .for_each(|(values, cell)| push(values, cell));
-            }
-            let ids: Vec<i64> = ticks.iter().map(tick_id).collect();
-            for table in Table::ALL {
-                let (these, others) = rest.split_at_mut(table.columns().len());
-                join(recording, table, &ids, these)?;
-                rest = others;
-            }
-            written += ticks.len() as u64;
-            to.chunk(&columns)
-        },
-    )?;
-    to.finish()?;
-    Ok(written)
+    rows::write(recording, TICK, kinds, to, |ticks, columns| {
+        let (own, mut rest) = columns.split_at_mut(tick_columns().len());
+        push_rows(ticks, own);
+        let ids: Vec<i64> = ticks.iter().map(tick_id).collect();
+        for table in Table::ALL {
+            let (these, others) = rest.split_at_mut(table.columns().len());
+            join(recording, table, &ids, these)?;
+            rest = others;
+        }
+        Ok(())
+    })
 }
 
 fn join(
@@ -67,7 +54,7 @@ fn join(
     table: Table,
     ticks: &[i64],
     columns: &mut [Values],
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else {
         return Ok(());
     };

@@ -23,8 +23,6 @@ pub struct KeptUp {
     pub why: String,
     /// Share of the time at the tip since the first tick there; `None` without one.
     pub share: Option<f64>,
-    /// Share of that time without data; 0 if it was never at the tip.
-    pub unknown: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -123,12 +121,7 @@ fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Life
 const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn validator(run: &Run, phases: &[PhaseSpan]) -> bool {
-    let points = &run.points;
-    let silent = points.cache.is_empty()
-        && points.replay.is_empty()
-        && points.costs.is_empty()
-        && points.roots.is_empty();
-    !silent
+    !run.points.is_empty()
         || !run.replayed.slots.is_empty()
         || !run.facts.versions.is_empty()
         || phases
@@ -163,8 +156,7 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
 }
 
 fn gaps(run: &Run) -> Vec<Span> {
-    let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
-    pairs
+    run.tick_pairs()
         .filter(|(before, after)| broken(run, before, after))
         .map(|(before, after)| Span {
             from: before.at,
@@ -203,12 +195,8 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
 impl Lifecycle {
     /// In seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: faultline_phase::Phase, window: Span) -> f64 {
-        let pairs = run
-            .ticks
-            .iter()
-            .zip(run.ticks.iter().skip(1))
-            .zip(&self.phase_of);
-        pairs
+        run.tick_pairs()
+            .zip(&self.phase_of)
             .filter(|((before, after), known)| {
                 **known == Some(phase) && window.holds(before.at) && !broken(run, before, after)
             })

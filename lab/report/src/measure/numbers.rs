@@ -17,6 +17,11 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// `None` without a step.
+    pub fn known(&self) -> Option<f64> {
+        (self.seconds > 0.0).then_some(self.increase)
+    }
+
     /// Per second, as the ratio of sums. `None` without a step.
     pub fn mean(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.increase / self.seconds)
@@ -36,7 +41,6 @@ pub struct Levels {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    pub limit: Summary,
     /// Unreclaimable memory of the cgroup with the effective limit.
     pub unreclaimable: Summary,
     pub headroom: Summary,
@@ -50,7 +54,6 @@ pub struct TpsNumbers {
     pub zero: Option<usize>,
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
-    pub transactions: f64,
     /// Over known seconds including zeros, with and without the study's outlier rule.
     pub usual: Option<WithoutPeaks>,
     /// Over the seconds with transactions.
@@ -166,7 +169,6 @@ fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
         swap: of(run.signal(Signal::Swap)),
         vsz_less_rss: of(&super::combine(vsz, rss, |vsz, rss| vsz - rss)),
         rss_and_vsz: of(&super::combine(vsz, rss, |vsz, rss| vsz + rss)),
-        limit: of(run.signal(Signal::Limit)),
         unreclaimable: of(run.signal(Signal::Unreclaimable)),
         headroom: of(&measured.series.headroom),
     }
@@ -187,7 +189,6 @@ fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
         known: known.len(),
         zero: measured.tps.settled.then_some(zero),
         unknown: measured.tps.settled.then_some(unknown),
-        transactions: known.iter().flatten().sum(),
         usual: summary::mean_without_peaks(&known, PEAKS),
         active: summary::mean_without_peaks(&active, PEAKS),
         by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAKS),

@@ -6,6 +6,11 @@ pub struct Span {
 }
 
 impl Span {
+    pub const ALWAYS: Span = Span {
+        from: f64::NEG_INFINITY,
+        to: f64::INFINITY,
+    };
+
     pub fn seconds(self) -> f64 {
         (self.to - self.from).max(0.0)
     }

@@ -7,7 +7,7 @@ use super::subject::{Part, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Numbers, growth, rates, replayed, within};
 use crate::run::Signal;
-use faultline_stats::smooth::{Window, moving_average};
+use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{self, Summary};
 
 const SMOOTHED: usize = 100;
@@ -19,17 +19,15 @@ const MIB: f64 = 1_048_576.0;
 
 /// The increase of a counter.
 macro_rules! increase {
-    ($title:literal, $unit:literal, $decimals:literal, $signal:ident) => {
-        quantity($title, $unit, $decimals, |s, n| {
-            increase(s, n, Signal::$signal)
-        })
+    ($title:literal, $decimals:literal, $signal:ident) => {
+        quantity($title, $decimals, |s, n| increase(s, n, Signal::$signal))
     };
 }
 
 /// A level's mean or maximum, in `$unit`.
 macro_rules! level {
-    ($title:literal, $unit:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
-        quantity($title, $unit, $decimals, |s, n| {
+    ($title:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
+        quantity($title, $decimals, |s, n| {
             level(s, n, Signal::$signal)
                 .$which
                 .map(|level| level / $scale)
@@ -38,30 +36,30 @@ macro_rules! level {
 }
 
 const READ_CACHE: &[Quantity] = &[
-    increase!("Hits", "", 0, ReadCacheHits),
-    increase!("Misses", "", 0, ReadCacheMisses),
-    quantity("Hit ratio", "%", 3, hit_ratio),
-    increase!("Evictions", "", 0, ReadCacheEvictions),
-    quantity("Misses per slot", "", 3, misses_per_slot),
-    quantity("Evictions per slot", "", 3, |s, n| {
+    increase!("Hits", 0, ReadCacheHits),
+    increase!("Misses", 0, ReadCacheMisses),
+    quantity("Hit ratio [%]", 3, hit_ratio),
+    increase!("Evictions", 0, ReadCacheEvictions),
+    quantity("Misses per slot", 3, misses_per_slot),
+    quantity("Evictions per slot", 3, |s, n| {
         per_slot(s, n, Signal::ReadCacheEvictions)
     }),
-    quantity("Time of a lookup", "µs", 3, |s, n| {
+    quantity("Time of a lookup [µs]", 3, |s, n| {
         let lookups =
             increase(s, n, Signal::ReadCacheHits)? + increase(s, n, Signal::ReadCacheMisses)?;
         ratio(1e6 * increase(s, n, Signal::ReadCacheLoad)?, lookups)
     }),
-    level!("Accounts, mean", "", 0, ReadCacheEntries, mean, 1.0),
-    level!("Size, mean", "MiB", 3, ReadCacheBytes, mean, MIB),
-    level!("Size, max", "MiB", 3, ReadCacheBytes, max, MIB),
-    quantity("Account load time per slot", "µs", 1, load_time_per_slot),
+    level!("Accounts, mean", 0, ReadCacheEntries, mean, 1.0),
+    level!("Size, mean [MiB]", 3, ReadCacheBytes, mean, MIB),
+    level!("Size, max [MiB]", 3, ReadCacheBytes, max, MIB),
+    quantity("Account load time per slot [µs]", 1, load_time_per_slot),
 ];
 
 const LOADS: &[Quantity] = &[
-    increase!("From the write cache", "", 0, LoadedWriteCache),
-    increase!("From the read cache", "", 0, LoadedReadCache),
-    increase!("From files", "", 0, LoadedStorage),
-    quantity("Share from files", "%", 3, |s, n| {
+    increase!("From the write cache", 0, LoadedWriteCache),
+    increase!("From the read cache", 0, LoadedReadCache),
+    increase!("From files", 0, LoadedStorage),
+    quantity("Share from files [%]", 3, |s, n| {
         let [write, read, files] = [
             Signal::LoadedWriteCache,
             Signal::LoadedReadCache,
@@ -73,44 +71,44 @@ const LOADS: &[Quantity] = &[
 ];
 
 const WRITE_CACHE: &[Quantity] = &[
-    level!("Size, mean", "MiB", 3, WriteCacheBytes, mean, MIB),
-    level!("Size, max", "MiB", 3, WriteCacheBytes, max, MIB),
-    increase!("Flushes", "", 0, Flushes),
-    increase!("Time flushing", "s", 3, FlushTime),
-    quantity("Flushed", "MiB", 3, |s, n| {
+    level!("Size, mean [MiB]", 3, WriteCacheBytes, mean, MIB),
+    level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
+    increase!("Flushes", 0, Flushes),
+    increase!("Time flushing [s]", 3, FlushTime),
+    quantity("Flushed [MiB]", 3, |s, n| {
         increase(s, n, Signal::FlushedBytes).map(|bytes| bytes / MIB)
     }),
 ];
 
 const INDEX: &[Quantity] = &[
-    level!("Accounts, max", "", 0, IndexEntries, max, 1.0),
-    level!("In memory, mean", "", 0, IndexInMemory, mean, 1.0),
-    level!("Memory, max", "GiB", 3, IndexBytes, max, GIB),
-    quantity("On disk, max", "GiB", 3, |s, n| {
+    level!("Accounts, max", 0, IndexEntries, max, 1.0),
+    level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
+    level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
+    quantity("On disk, max [GiB]", 3, |s, n| {
         let [index, data] =
             [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
         Some((index? + data?) / GIB)
     }),
-    quantity("Accesses found in memory", "%", 3, |s, n| {
+    quantity("Accesses found in memory [%]", 3, |s, n| {
         let [found, missing] =
             [Signal::IndexFound, Signal::IndexMissing].map(|signal| increase(s, n, signal));
         ratio(100.0 * found?, found? + missing?)
     }),
-    increase!("Found on disk", "", 0, DiskFound),
-    quantity("Time of one found on disk", "µs", 3, |s, n| {
+    increase!("Found on disk", 0, DiskFound),
+    quantity("Time of one found on disk [µs]", 3, |s, n| {
         ratio(
             1e6 * increase(s, n, Signal::DiskFoundTime)?,
             increase(s, n, Signal::DiskFound)?,
         )
     }),
-    increase!("Time scanning", "s", 3, IndexScanTime),
+    increase!("Time scanning [s]", 3, IndexScanTime),
 ];
 
 const JOBS: &[Quantity] = &[
-    increase!("Clean", "s", 3, JobClean),
-    increase!("Shrink", "s", 3, JobShrink),
-    increase!("Squash ancient", "s", 3, JobSquash),
-    increase!("Flush", "s", 3, JobFlush),
+    increase!("Clean [s]", 3, JobClean),
+    increase!("Shrink [s]", 3, JobShrink),
+    increase!("Squash ancient [s]", 3, JobSquash),
+    increase!("Flush [s]", 3, JobFlush),
 ];
 
 /// `None` if no run has data of the read cache.
@@ -155,8 +153,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
 }
 
 fn increase(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    let growth = growth(subject.run, signal, numbers.window);
-    (growth.seconds > 0.0).then_some(growth.increase)
+    growth(subject.run, signal, numbers.window).known()
 }
 
 fn level(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Summary {
@@ -214,10 +211,10 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
         "read-cache-miss",
         "Cost of a miss of the read cache",
         &[
-            ("Arms", ""),
-            ("Misses per slot", ""),
-            ("Load time per slot", "µs"),
-            ("Load time per miss", "µs"),
+            "Arms",
+            "Misses per slot",
+            "Load time per slot [µs]",
+            "Load time per miss [µs]",
         ],
         "Differences between the means of two arms, and one divided by the other. Everything else in which the arms differ is in it, too: \
          read it with the interval of the load time in the comparison.",
@@ -265,7 +262,7 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
 fn over_time(chapter: &mut Chapter<'_, '_>) {
     let smooth = |subject: &Subject<'_>, signal| {
         let rates = rates(subject.run, signal).per_second;
-        moving_average(&rates, Window::Centred(SMOOTHED))
+        moving_average(&rates, SMOOTHED)
     };
     let caption =
         "Hits by lookups, both averaged over 100 samples: the validator reports every 10 s.";

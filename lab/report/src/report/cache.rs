@@ -9,67 +9,67 @@ use crate::run::{Run, Signal};
 use faultline_stats::summary::{Summary, mean};
 
 macro_rules! summed {
-    ($title:literal, $unit:literal, $decimals:literal, $which:ident, sum) => {
-        quantity($title, $unit, $decimals, |_, n| {
+    ($title:literal, $decimals:literal, $which:ident, sum) => {
+        quantity($title, $decimals, |_, n| {
             (n.cache.$which.n > 0).then_some(n.cache.$which.sum)
         })
     };
-    ($title:literal, $unit:literal, $decimals:literal, $which:ident, $what:ident) => {
-        quantity($title, $unit, $decimals, |_, n| n.cache.$which.$what)
+    ($title:literal, $decimals:literal, $which:ident, $what:ident) => {
+        quantity($title, $decimals, |_, n| n.cache.$which.$what)
     };
 }
 
 const COUNTS: &[Quantity] = &[
-    summed!("Misses (sum)", "", 0, misses, sum),
-    summed!("Misses (mean)", "", 4, misses, mean),
-    summed!("Misses (max)", "", 0, misses, max),
-    summed!("Evictions (sum)", "", 0, evictions, sum),
-    summed!("Evictions (mean)", "", 4, evictions, mean),
-    summed!("Evictions (max)", "", 0, evictions, max),
-    summed!("Reloads (sum)", "", 0, reloads, sum),
-    summed!("Insertions (sum)", "", 0, insertions, sum),
-    quantity("Batches", "", 0, |_, n| {
+    summed!("Misses (sum)", 0, misses, sum),
+    summed!("Misses (mean)", 4, misses, mean),
+    summed!("Misses (max)", 0, misses, max),
+    summed!("Evictions (sum)", 0, evictions, sum),
+    summed!("Evictions (mean)", 4, evictions, mean),
+    summed!("Evictions (max)", 0, evictions, max),
+    summed!("Reloads (sum)", 0, reloads, sum),
+    summed!("Insertions (sum)", 0, insertions, sum),
+    quantity("Batches", 0, |_, n| {
         Some((n.cache.misses.n + n.cache.misses.missing) as f64)
     }),
 ];
 
 const TIMES: &[Quantity] = &[
-    summed!("Time (sum)", "µs", 0, time, sum),
-    summed!("Time (mean)", "µs", 2, time, mean),
-    summed!("Time (max)", "µs", 0, time, max),
-    summed!("Loading (sum)", "µs", 0, loading, sum),
-    summed!("Loading (mean)", "µs", 2, loading, mean),
-    quantity("Batches", "", 0, |_, n| {
+    summed!("Time (sum) [µs]", 0, time, sum),
+    summed!("Time (mean) [µs]", 2, time, mean),
+    summed!("Time (max) [µs]", 0, time, max),
+    summed!("Loading (sum) [µs]", 0, loading, sum),
+    summed!("Loading (mean) [µs]", 2, loading, mean),
+    quantity("Batches", 0, |_, n| {
         Some((n.cache.time.n + n.cache.time.missing) as f64)
     }),
-    quantity("By recorded time", "ms/s", 3, |_, n| {
+    quantity("By recorded time [ms/s]", 3, |_, n| {
         let seconds = n.window.seconds();
         (n.cache.time.n > 0 && seconds > 0.0).then(|| n.cache.time.sum / 1e3 / seconds)
     }),
 ];
 
 const PRUNE: &[Quantity] = &[
-    summed!("elapsed_ms (sum)", "ms", 0, set_root, sum),
-    summed!("elapsed_ms (mean)", "ms", 3, set_root, mean),
-    summed!("elapsed_ms (max)", "ms", 0, set_root, max),
-    quantity("Roots", "", 0, |_, n| {
+    summed!("elapsed_ms (sum) [ms]", 0, set_root, sum),
+    summed!("elapsed_ms (mean) [ms]", 3, set_root, mean),
+    summed!("elapsed_ms (max) [ms]", 0, set_root, max),
+    quantity("Roots", 0, |_, n| {
         Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)
     }),
 ];
 
 const TIMED: &[Quantity] = &[
-    summed!("Prune (sum)", "ms", 1, prune, sum),
-    summed!("Prune (mean)", "ms", 4, prune, mean),
-    summed!("Prune (max)", "ms", 3, prune, max),
-    quantity("Roots", "", 0, |_, n| {
+    summed!("Prune (sum) [ms]", 1, prune, sum),
+    summed!("Prune (mean) [ms]", 4, prune, mean),
+    summed!("Prune (max) [ms]", 3, prune, max),
+    quantity("Roots", 0, |_, n| {
         (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)
     }),
-    summed!("Eviction (sum)", "ms", 1, evict, sum),
-    summed!("Passes", "", 0, evict_passes, sum),
-    quantity("Eviction per pass", "ms", 4, |_, n| {
+    summed!("Eviction (sum) [ms]", 1, evict, sum),
+    summed!("Passes", 0, evict_passes, sum),
+    quantity("Eviction per pass [ms]", 4, |_, n| {
         per_pass(n, &n.cache.evict)
     }),
-    quantity("Entries examined per pass", "", 1, |_, n| {
+    quantity("Entries examined per pass", 1, |_, n| {
         per_pass(n, &n.cache.evict_examined)
     }),
 ];
@@ -80,13 +80,13 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 }
 
 const CAPACITY: &[Quantity] = &[
-    quantity("Configured", "entries", 0, |s, _| {
+    quantity("Configured [entries]", 0, |s, _| {
         capacity(s.run, Signal::CapacityConfigured)
     }),
-    quantity("Observed", "entries", 0, |s, _| {
+    quantity("Observed [entries]", 0, |s, _| {
         capacity(s.run, Signal::CapacityObserved)
     }),
-    quantity("Most loaded at a pass", "entries", 0, |s, _| {
+    quantity("Most loaded at a pass [entries]", 0, |s, _| {
         most_loaded(s.run).map(|level| level as f64)
     }),
 ];

@@ -75,12 +75,12 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
     let note = "The recorded size, simulated over the lookups of public blocks: what is predicted of it against what was recorded. If \
                 a counter is off by more than 10 % (by more than 10 where fewer than 100 were recorded), no other size is predicted.";
     let columns = [
-        ("Run", ""),
-        ("Counter", ""),
-        ("Entries", ""),
-        ("Recorded", ""),
-        ("Predicted", ""),
-        ("Off by", "%"),
+        "Run",
+        "Counter",
+        "Entries",
+        "Recorded",
+        "Predicted",
+        "Off by [%]",
     ];
     let mut table = table(
         "cache-self-test",
@@ -169,14 +169,14 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         seeds.join(", ")
     );
     let columns = [
-        ("Run", ""),
-        ("Entries", ""),
-        ("Recorded", ""),
-        ("Misses", ""),
-        ("Reloads", ""),
-        ("Evictions", ""),
-        ("Cache time", "s"),
-        ("Code in it", "MiB"),
+        "Run",
+        "Entries",
+        "Recorded",
+        "Misses",
+        "Reloads",
+        "Evictions",
+        "Cache time [s]",
+        "Code in it [MiB]",
     ];
     let mut table = table(
         "cache-sizes",

@@ -2,34 +2,29 @@ use super::cache::capacity;
 use super::cells::duration;
 use super::comparison::lower;
 use super::groups::{by_key, distinct};
-use super::model;
+use super::model::Caveat;
 use super::pace;
 use super::subject::Part;
 use super::subject::{LONG_ENOUGH, Subject, Subjects};
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
-use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
+use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::{fewest_for, mean};
-use faultline_text::moment;
+use faultline_text::{moment, number};
 
-pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
+pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared());
-    let together = |of: &dyn Fn(&Subject<'_>) -> Vec<RunCaveat>| {
-        let singles = subjects.all.iter().flat_map(of);
-        together(singles.collect(), subjects.all.len())
-    };
-    let mut caveats = together(&|one| of_recording(one).into_iter().collect());
-    caveats.extend(together(&|one| clock_set(one).into_iter().collect()));
+    let mut caveats = together(subjects, of_recording);
+    caveats.extend(together(subjects, clock_set));
     if several {
-        let of_arms = of_arms(subjects, same_slots).into_iter();
-        caveats.extend(of_arms.map(|caveat| model::Caveat::new(caveat.what(), caveat.remedy())));
+        caveats.extend(of_arms(subjects, same_slots));
     }
-    caveats.extend(together(&|one| of_run(one, part)));
-    caveats.extend(together(&|one| shortly(one).into_iter().collect()));
-    caveats.extend(together(&|one| few_slots(one).into_iter().collect()));
-    caveats.extend(together(&|one| idle(subjects, one).into_iter().collect()));
+    caveats.extend(together(subjects, |one| of_run(one, part)));
+    caveats.extend(together(subjects, shortly));
+    caveats.extend(together(subjects, few_slots));
+    caveats.extend(together(subjects, |one| idle(subjects, one)));
     caveats.extend(unreliable(subjects));
     caveats
 }
@@ -54,8 +49,12 @@ impl RunCaveat {
 const NAMED: usize = 6;
 
 /// Merges equal caveats of several runs.
-fn together(singles: Vec<RunCaveat>, all: usize) -> Vec<model::Caveat> {
-    let singles = singles.into_iter();
+fn together<C: IntoIterator<Item = RunCaveat>>(
+    subjects: &Subjects<'_>,
+    of: impl Fn(&Subject<'_>) -> C,
+) -> Vec<Caveat> {
+    let all = subjects.all.len();
+    let singles = subjects.all.iter().flat_map(of);
     let kinds = by_key(singles.map(|one| (one.remedy, (one.what, one.run))));
     let caveat = |(remedy, caveat_text): (&'static str, Vec<(String, String)>)| {
         let caveat_text = by_key(caveat_text);
@@ -68,7 +67,7 @@ fn together(singles: Vec<RunCaveat>, all: usize) -> Vec<model::Caveat> {
                 caveat_text.len() - NAMED
             ));
         }
-        model::Caveat::new(format!("{}.", parts.join("; ")), remedy)
+        Caveat::new(format!("{}.", parts.join("; ")), remedy)
     };
     kinds.into_iter().map(caveat).collect()
 }
@@ -100,16 +99,13 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     let mut found = Vec::new();
     let (one, two) = (with(1), with(2));
     if !one.is_empty() {
-        found.push(Caveat::OneRunPerArm { arms: one });
+        found.push(one_run(&one));
     }
     if !two.is_empty() {
-        found.push(Caveat::TooFewRuns {
-            arms: two,
-            needed: RUNS_FOR_A_TEST,
-        });
+        found.push(too_few_runs(&two));
     }
     if !same_slots {
-        found.push(load(subjects));
+        found.push(load(&mean_tps(subjects)));
     }
     let versions = distinct(
         subjects
@@ -118,43 +114,100 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
             .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
     );
     if versions.len() > 1 {
-        found.push(Caveat::DifferentVersions {
-            versions: versions.clone(),
-        });
+        found.push(different(
+            "The runs had different validators",
+            &versions,
+            ", ",
+            "Use one validator binary for all arms.",
+        ));
     }
     let before: Vec<String> = versions
         .into_iter()
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
         .collect();
     if !before.is_empty() {
-        found.push(Caveat::HitsNotComparable { versions: before });
+        found.push(hits(&before));
     }
     found.extend(pace::caveats(subjects));
     found.extend(machines(subjects));
-    let begun: Vec<(f64, &str)> = subjects
-        .all
-        .iter()
-        .map(|subject| {
-            (
-                subject.run.origin_unix_ns as f64 / 1e9,
-                subject.arm.as_str(),
-            )
-        })
-        .collect();
-    found.extend(not_interleaved(&begun));
+    let begun = { subjects.all.iter() }
+        .map(|subject| (subject.run.origin_unix_ns as f64, subject.arm.as_str()));
+    let begun: Vec<(f64, &str)> = begun.collect();
+    found.extend(not_interleaved(&begun).map(|(first, then)| one_after_the_other(first, then)));
     found
 }
 
-fn load(subjects: &Subjects<'_>) -> Caveat {
+fn one_run(arms: &[String]) -> Caveat {
+    let who = if arms.len() == 1 {
+        "One arm has"
+    } else {
+        "Arms have"
+    };
+    let arms = arms.join(", ");
+    Caveat::new(
+        format!(
+            "{who} a single run ({arms}): the variation between runs is unknown, so nothing is tested."
+        ),
+        "Run each arm at least three times.",
+    )
+}
+
+fn too_few_runs(arms: &[String]) -> Caveat {
+    let arms = arms.join(", ");
+    Caveat::new(
+        format!(
+            "Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."
+        ),
+        "Run each arm at least once more.",
+    )
+}
+
+fn mean_tps(subjects: &Subjects<'_>) -> Vec<f64> {
     let of_arm = |arm: &String| {
         let tps = { subjects.of(arm) }.filter_map(|subject| subject.usual.tps.usual);
         mean(&tps.map(|tps| tps.mean_of_all).collect::<Vec<_>>())
     };
-    let means: Vec<f64> = subjects.arms.iter().filter_map(of_arm).collect();
-    Caveat::DifferentLoad {
-        lowest_tps: means.iter().copied().reduce(f64::min),
-        highest_tps: means.iter().copied().reduce(f64::max),
-    }
+    subjects.arms.iter().filter_map(of_arm).collect()
+}
+
+fn load(tps: &[f64]) -> Caveat {
+    let [lowest, highest] = [f64::min, f64::max].map(|end| tps.iter().copied().reduce(end));
+    let range = lowest
+        .zip(highest)
+        .map_or_else(String::new, |(lowest, highest)| {
+            let [lowest, highest] = [lowest, highest].map(|tps| number(tps, 0));
+            format!(": {lowest} to {highest} transactions per second")
+        });
+    Caveat::new(
+        format!(
+            "The runs did not process the same slots, so the network's load differs between them{range}."
+        ),
+        "Run the arms at the same time on equal machines, or replay one ledger range, so that slots can be paired.",
+    )
+}
+
+fn different(what: &str, values: &[String], separator: &str, remedy: &str) -> Caveat {
+    Caveat::new(format!("{what}: {}.", values.join(separator)), remedy)
+}
+
+fn hits(versions: &[String]) -> Caveat {
+    Caveat::new(
+        format!(
+            "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
+             cannot be compared.",
+            versions.join(", ")
+        ),
+        "Compare misses, evictions and times, or use 4.4 or later in all arms.",
+    )
+}
+
+fn one_after_the_other(first: &str, then: &str) -> Caveat {
+    Caveat::new(
+        format!(
+            "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
+        ),
+        "Alternate the arms (A B B A), or draw their order by lot.",
+    )
 }
 
 fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
@@ -175,87 +228,115 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
         .collect();
     let mut found = Vec::new();
     if !differences.is_empty() {
-        found.push(Caveat::DifferentHardware { differences });
+        found.push(different(
+            "The runs were on different machines",
+            &differences,
+            "; ",
+            "Use one machine for all arms, or swap the machines between arms.",
+        ));
     }
     if kernels.len() > 1 {
-        found.push(Caveat::DifferentKernel { kernels });
+        found.push(different(
+            "The runs had different kernels",
+            &kernels,
+            ", ",
+            "Boot the same kernel for all arms.",
+        ));
     }
     found
 }
 
-fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
-    let protocols = pace::protocols(subject.run)?;
-    (subject.run.consensus.len() > 1).then(|| Caveat::ConsensusChanged {
-        run: subject.name.clone(),
-        protocols,
-    })
-}
+/// What is to be known of a run, without its name and the final full stop, and the remedy.
+type Finding = (String, &'static str);
 
 fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<RunCaveat> {
-    let run = subject.name.clone();
     let lifecycle = &subject.measured.lifecycle;
-    let mut found = Vec::new();
     let gaps: Vec<f64> = lifecycle
         .gaps_of_the_run()
         .map(|gap| gap.seconds())
         .collect();
-    if !gaps.is_empty() {
-        found.push(Caveat::DaemonGaps {
-            run: run.clone(),
-            gaps: gaps.len(),
-            seconds: gaps.iter().sum(),
-        });
-    }
-    if lifecycle.restarts > 0 {
-        found.push(Caveat::Restarts {
-            run: run.clone(),
-            restarts: lifecycle.restarts,
-        });
-    }
-    found.extend(consensus_changed(subject));
-    found.extend(not_at_tip(subject));
-    if let Some(unknown) = subject.usual.tps.unknown.filter(|unknown| *unknown > 0) {
-        found.push(Caveat::UnknownSeconds {
-            run: run.clone(),
-            unknown,
-            of: unknown + subject.usual.tps.known,
-        });
-    }
-    let sizes = [Signal::CapacityConfigured, Signal::CapacityObserved]
-        .map(|signal| capacity(subject.run, signal));
-    if let [Some(configured), Some(observed)] = sizes
-        && observed > configured
-    {
-        let (configured, observed) = (configured as u64, observed as u64);
-        found.push(Caveat::CacheSizeObserved {
-            run: run.clone(),
-            configured,
-            observed,
-        });
-    }
-    // No remedy if the time at the tip is compared already.
-    let remedy = |caveat: &Caveat| match caveat {
-        Caveat::NotAtTip { .. } if part == Some(Part::Steady) => {
-            "Read the averages together with what became of each run: they take the time off the tip as it was."
-        }
-        Caveat::NotAtTip { .. } if part.is_none() => {
-            "Read the tables of the time at the tip, or record until it gets there."
-        }
-        caveat => caveat.remedy(),
-    };
+    let tps = &subject.usual.tps;
+    let unknown = tps.unknown.filter(|unknown| *unknown > 0);
+    let found = [
+        (!gaps.is_empty()).then(|| not_watched(&gaps)),
+        (lifecycle.restarts > 0).then(|| restarted(lifecycle.restarts)),
+        consensus_changed(subject),
+        not_at_tip(subject, part),
+        unknown.map(|unknown| unknown_seconds(unknown, unknown + tps.known)),
+        cache_exceeds_its_size(subject),
+    ];
+    let found = found.into_iter().flatten();
     found
-        .into_iter()
-        .map(|caveat| {
-            let whole = caveat.what();
-            let what = whole.strip_prefix(&format!("{}: ", subject.name));
-            let what = what.unwrap_or(&whole).trim_end_matches('.');
-            RunCaveat::new(subject, what, remedy(&caveat))
-        })
+        .map(|(what, remedy)| RunCaveat::new(subject, what, remedy))
         .collect()
 }
 
+fn not_watched(gaps: &[f64]) -> Finding {
+    let stretches = times(gaps.len(), "stretch", "stretches");
+    (
+        format!(
+            "{stretches} not watched, {} in all",
+            long(gaps.iter().sum())
+        ),
+        "Give the daemon its own core and a disk with free space, and run again.",
+    )
+}
+
+fn restarted(restarts: usize) -> Finding {
+    let restarts = times(restarts, "time", "times");
+    (
+        format!("the validator was restarted {restarts}"),
+        "Find out why, and run again; or look only at the time after the last restart.",
+    )
+}
+
+fn consensus_changed(subject: &Subject<'_>) -> Option<Finding> {
+    let protocols = pace::protocols(subject.run)?;
+    (subject.run.consensus.len() > 1).then(|| (
+        format!(
+            "the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after"
+        ),
+        "Read the time series before and after the migration apart, or record again without one.",
+    ))
+}
+
+fn unknown_seconds(unknown: usize, of: usize) -> Finding {
+    (
+        format!("of {unknown} of {of} seconds it is not known whether anything was executed"),
+        "Let the validator push its metrics to the daemon all the time.",
+    )
+}
+
+fn cache_exceeds_its_size(subject: &Subject<'_>) -> Option<Finding> {
+    let size = |signal| capacity(subject.run, signal).map(|entries| entries as u64);
+    let configured = size(Signal::CapacityConfigured)?;
+    let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    Some(cache_size(configured, observed))
+}
+
+fn cache_size(configured: u64, observed: u64) -> Finding {
+    (
+        format!(
+            "the program cache held {observed} entries, more than the {configured} it was meant to have"
+        ),
+        "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
+    )
+}
+
+fn times(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn long(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// The chapter of replay times lists them.
-fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
+fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
         let unreliable = subject.unreliable();
         unreliable.map(|(metric, _)| (metric, subject.name.as_str()))
@@ -268,7 +349,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
         _ => format!("{} ({})", lower(metric), runs.join("; ")),
     };
     let metrics: Vec<String> = metrics.iter().map(metric).collect();
-    (!metrics.is_empty()).then(|| model::Caveat {
+    (!metrics.is_empty()).then(|| Caveat {
         what: format!(
             "Intervals within runs that cannot be fully trusted: {}.{}",
             metrics.join(", "),
@@ -357,27 +438,33 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     })
 }
 
-fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
+fn not_at_tip(subject: &Subject<'_>, part: Option<Part>) -> Option<Finding> {
     let window = subject.measured.windows.executing?;
-    if subject
-        .measured
-        .lifecycle
-        .kept_up
-        .share
-        .is_some_and(|share| share >= KEPT_UP)
-    {
+    let lifecycle = &subject.measured.lifecycle;
+    if lifecycle.kept_up.share >= Some(KEPT_UP) {
         return None;
     }
     let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = subject
-        .measured
-        .lifecycle
-        .time_in(subject.run, Phase::AtTip, window);
-    Some(Caveat::NotAtTip {
-        run: subject.name.clone(),
-        seconds_at_tip: has_phases.then_some(seconds),
-        seconds: window.seconds(),
-    })
+    let seconds = lifecycle.time_in(subject.run, Phase::AtTip, window);
+    let remedy = match part {
+        Some(Part::Steady) => {
+            "Read the averages together with what became of each run: they take the time off the tip as it was."
+        }
+        Some(_) => "Compare only the time at the tip, or record until every run got there.",
+        None => "Read the tables of the time at the tip, or record until it gets there.",
+    };
+    Some((
+        at_tip(has_phases.then_some(seconds), window.seconds()),
+        remedy,
+    ))
+}
+
+fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
+    match at_tip {
+        None => "it is not known whether it was at the tip".to_owned(),
+        Some(at_tip) if at_tip <= 0.0 => "it never got to the tip".to_owned(),
+        Some(at_tip) => format!("at the tip for {} of {}", long(at_tip), long(seconds)),
+    }
 }
 
 fn of_recording(subject: &Subject<'_>) -> Option<RunCaveat> {
@@ -404,3 +491,6 @@ fn of_recording(subject: &Subject<'_>) -> Option<RunCaveat> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,21 +10,19 @@ use faultline_stats::summary::mean;
 
 /// One column: a number of a part of a run.
 pub(crate) struct Quantity {
+    /// As [`table`] takes it.
     pub(crate) title: &'static str,
-    pub(crate) unit: &'static str,
     pub(crate) decimals: u8,
     pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
 pub(crate) const fn quantity(
     title: &'static str,
-    unit: &'static str,
     decimals: u8,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 ) -> Quantity {
     Quantity {
         title,
-        unit,
         decimals,
         of,
     }
@@ -96,7 +94,8 @@ impl<'s, 'r> Chapter<'s, 'r> {
     }
 
     fn by_run(&self, (id, title, note): Head<'_>, part: Part, quantities: &[Quantity]) -> Table {
-        let columns = columns(&[("Run", "")], quantities);
+        let titles = quantities.iter().map(|quantity| quantity.title);
+        let columns: Vec<&str> = ["Run"].into_iter().chain(titles).collect();
         let note = format!("{} {note}", part.words());
         let mut table = table(id, title, &columns, &note);
         for subject in &self.subjects.all {
@@ -115,21 +114,14 @@ impl<'s, 'r> Chapter<'s, 'r> {
     }
 }
 
-fn columns(
-    first: &[(&'static str, &'static str)],
-    quantities: &[Quantity],
-) -> Vec<(&'static str, &'static str)> {
-    let others = quantities.iter().map(|one| (one.title, one.unit));
-    first.iter().copied().chain(others).collect()
-}
-
 fn by_arm(
     subjects: &Subjects<'_>,
     (id, title, _): Head<'_>,
     part: Part,
     quantities: &[Quantity],
 ) -> Table {
-    let columns = columns(&[("Arm", ""), ("Runs", "")], quantities);
+    let titles = quantities.iter().map(|quantity| quantity.title);
+    let columns: Vec<&str> = ["Arm", "Runs"].into_iter().chain(titles).collect();
     let note = format!(
         "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
         part.words()

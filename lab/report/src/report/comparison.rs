@@ -266,14 +266,14 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
 
 fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let columns = [
-        ("Metric", ""),
-        ("Unit", ""),
-        ("Arms", ""),
-        ("Difference", ""),
-        ("Ratio", ""),
-        ("Conclusion", ""),
-        ("Reference mean", ""),
-        ("Other mean", ""),
+        "Metric",
+        "Unit",
+        "Arms",
+        "Difference",
+        "Ratio",
+        "Conclusion",
+        "Reference mean",
+        "Other mean",
     ];
     let tested = pairs
         .iter()
@@ -320,12 +320,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
 }
 
 fn definitions() -> Table {
-    let columns = [
-        ("Metric", ""),
-        ("Name for --primary", ""),
-        ("Unit", ""),
-        ("Definition", ""),
-    ];
+    let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
     let mut listed = table(
         "metrics",
         "What the metrics are",

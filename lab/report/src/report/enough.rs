@@ -34,14 +34,14 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
         return Vec::new();
     }
     let columns = [
-        ("Run", ""),
-        ("Proven enough", "GiB"),
-        ("Unreclaimable max", "GiB"),
-        ("Page cache with it", "GiB"),
-        ("Refaults at the tip", "pages"),
-        ("Installed", "GiB"),
-        ("Less than installed", "GiB"),
-        ("What cannot be said", ""),
+        "Run",
+        "Proven enough [GiB]",
+        "Unreclaimable max [GiB]",
+        "Page cache with it [GiB]",
+        "Refaults at the tip [pages]",
+        "Installed [GiB]",
+        "Less than installed [GiB]",
+        "What cannot be said",
     ];
     let note = "No minimum: less was not tried, and may be enough. Where no page came back after it was reclaimed (refaults), the page \
                 cache in use was never short, and all of the group's page cache counts as in use: the kernel does not say which pages \
@@ -75,8 +75,7 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
         steady.window
     };
     let (unreclaimable, cache, sum) = highest(subject, window);
-    let refaults =
-        [Signal::RefaultFile, Signal::RefaultAnon].map(|signal| total(subject, signal, steady));
+    let refaults = [&steady.refault_file, &steady.refault_anon].map(|growth| growth.known());
     let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
     let swapped = within(run, run.signal(Signal::Swap), window)
         .into_iter()
@@ -86,13 +85,8 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
     let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
-    let conditions = Conditions {
-        kept_up: measured.lifecycle.kept_up.answer,
-        moved,
-        swapped,
-        refaults,
-    };
-    let (proven, reason) = proven(&conditions, sum, limit);
+    let kept_up = measured.lifecycle.kept_up.answer;
+    let (proven, reason) = proven(kept_up, moved, swapped, refaults, sum, limit);
     not.extend(reason);
     SufficientMemory {
         proven,
@@ -103,29 +97,23 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
     }
 }
 
-struct Conditions {
+/// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
+fn proven(
     kept_up: Option<bool>,
     moved: bool,
     swapped: bool,
     refaults: Option<f64>,
-}
-
-/// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
-fn proven(
-    conditions: &Conditions,
     sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
-    let (memory, not) = match (conditions.kept_up, conditions.refaults) {
+    let (memory, not) = match (kept_up, refaults) {
         (Some(false), _) => (None, "that what it had is enough: it did not keep up"),
         (None, _) => (
             None,
             "that what it had is enough: it is not known whether it kept up",
         ),
-        (Some(true), _) if conditions.moved => {
-            (None, "that what it had is enough: its limit was moved")
-        }
-        (Some(true), _) if conditions.swapped => (
+        (Some(true), _) if moved => (None, "that what it had is enough: its limit was moved"),
+        (Some(true), _) if swapped => (
             None,
             "how much is enough without swap: memory was swapped out",
         ),
@@ -185,11 +173,6 @@ fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Op
 }
 
 /// `None` if it was not recorded, or too rarely.
-fn total(subject: &Subject<'_>, signal: Signal, steady: &Numbers) -> Option<f64> {
-    let growth = measure::growth(subject.run, signal, steady.window);
-    (growth.seconds > 0.0).then_some(growth.increase)
-}
-
 fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
     let not = if enough.not.is_empty() {
         String::new()

@@ -10,7 +10,7 @@ use super::timeline::Trace;
 use crate::measure::{PoolFaults, pool_faults, rates, within};
 use crate::run::Signal;
 use faultline_agave::threads::purpose;
-use faultline_stats::smooth::{Window, moving_average};
+use faultline_stats::smooth::moving_average;
 
 const SMOOTHED: usize = 100;
 
@@ -23,30 +23,26 @@ type OfPool = fn(&PoolFaults) -> Option<f64>;
 type Values = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
 
 const RATES: &[Quantity] = &[
-    quantity("Major faults", "", 0, |_, n| {
-        (n.major.seconds > 0.0).then_some(n.major.increase)
-    }),
-    quantity("Major mean", "/s", 3, |_, n| n.major.mean()),
-    quantity("Major max", "/s", 1, |_, n| n.major.rates.max),
-    quantity("Minor faults", "", 0, |_, n| {
-        (n.minor.seconds > 0.0).then_some(n.minor.increase)
-    }),
-    quantity("Minor mean", "/s", 1, |_, n| n.minor.mean()),
-    quantity("Minor max", "/s", 1, |_, n| n.minor.rates.max),
+    quantity("Major faults", 0, |_, n| n.major.known()),
+    quantity("Major mean [/s]", 3, |_, n| n.major.mean()),
+    quantity("Major max [/s]", 1, |_, n| n.major.rates.max),
+    quantity("Minor faults", 0, |_, n| n.minor.known()),
+    quantity("Minor mean [/s]", 1, |_, n| n.minor.mean()),
+    quantity("Minor max [/s]", 1, |_, n| n.minor.rates.max),
 ];
 
 /// The share of the time in which a counter of seconds grew.
 macro_rules! percent {
     ($title:literal, $growth:ident) => {
-        quantity($title, "%", 3, |_, n| {
+        quantity(concat!($title, " [%]"), 3, |_, n| {
             n.$growth.mean().map(|share| 100.0 * share)
         })
     };
 }
 
 const PRESSURE: &[Quantity] = &[
-    quantity("File refaults", "/s", 3, |_, n| n.refault_file.mean()),
-    quantity("Anonymous refaults", "/s", 3, |_, n| n.refault_anon.mean()),
+    quantity("File refaults [/s]", 3, |_, n| n.refault_file.mean()),
+    quantity("Anonymous refaults [/s]", 3, |_, n| n.refault_anon.mean()),
     percent!("Some waited for memory", memory_some),
     percent!("All waited for memory", memory_full),
     percent!("Some waited for I/O", io_some),
@@ -83,7 +79,7 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline((&id, &title, caption), ("Faults (/s)", "/s"), |subject| {
-            let smoothed = moving_average(values(subject), Window::Centred(SMOOTHED));
+            let smoothed = moving_average(values(subject), SMOOTHED);
             vec![Trace::ticks(subject, "", &smoothed)]
         });
     }
@@ -121,14 +117,14 @@ fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
         "pools",
         "Who faults: thread pools",
         &[
-            ("Run", ""),
-            ("Pool", ""),
-            ("What it does", ""),
-            ("Threads", ""),
-            ("Major faults", ""),
-            ("Minor faults", ""),
-            ("Share of all faults", "%"),
-            ("CPU", "s"),
+            "Run",
+            "Pool",
+            "What it does",
+            "Threads",
+            "Major faults",
+            "Minor faults",
+            "Share of all faults [%]",
+            "CPU [s]",
         ],
         "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
          form a pool; the pool called exited holds what ended threads took unseen.",
@@ -207,11 +203,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
             .iter()
             .map(|rate| rate.map(|rate| rate * scale))
             .collect();
-        Trace::ticks(
-            subject,
-            name,
-            &moving_average(&rates, Window::Centred(SMOOTHED)),
-        )
+        Trace::ticks(subject, name, &moving_average(&rates, SMOOTHED))
     };
     let head = ("refaults-over-time", "Refaults over time", caption);
     chapter.timeline(head, ("Refaults (/s)", "/s"), |subject| {

@@ -56,23 +56,12 @@ pub(crate) struct Floor {
 impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
-        let mut rows: Vec<Row> = Vec::new();
-        for matched in &paired.matched {
-            let of_row = |one: &&PairedEffect| {
-                (one.quantity, &one.reference, &one.other)
-                    == (matched.quantity, &matched.reference, &matched.other)
-            };
-            let known = rows.iter().any(|row| {
-                (row.index, &row.reference, &row.other)
-                    == (matched.quantity, &matched.reference, &matched.other)
-            });
-            if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
-                rows.extend(row(
-                    quantity,
-                    &paired.matched.iter().filter(of_row).collect::<Vec<_>>(),
-                ));
-            }
-        }
+        let of = |key| {
+            let same = paired.matched.iter().filter(|one| compared(one) == key);
+            row(&same.collect::<Vec<_>>())
+        };
+        let keys = distinct(paired.matched.iter().map(compared));
+        let mut rows: Vec<Row> = keys.into_iter().filter_map(of).collect();
         rows.sort_by_key(|row| (row.index, !row.twins()));
         let floor = Floor {
             rows,
@@ -222,14 +211,6 @@ impl Floor {
             .filter(|row| self.has_aa_pair() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
-                let [value, low, high] = row.difference;
-                let ends = format!(
-                    "{} [{}, {}] over {}",
-                    amount(row.quantity, value),
-                    grouped(low, usize::from(row.quantity.decimals)),
-                    grouped(high, usize::from(row.quantity.decimals)),
-                    turns(row.turns)
-                );
                 let who = if row.twins() {
                     format!("{} twice at the same time (A/A)", row.other)
                 } else {
@@ -239,8 +220,10 @@ impl Floor {
                     )
                 };
                 format!(
-                    "{}, {who}: {ends}; {}.",
+                    "{}, {who}: {} over {}; {}.",
                     row.quantity.name,
+                    difference(row),
+                    turns(row.turns),
                     self.judged(row)
                 )
             })
@@ -255,16 +238,7 @@ impl Floor {
                 .filter(|row| !self.has_aa_pair() && row.turns > 1)
         };
         let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
-        let one = |row: &Row| {
-            let [value, low, high] = row.difference;
-            let decimals = usize::from(row.quantity.decimals);
-            let ends = format!("[{}, {}]", grouped(low, decimals), grouped(high, decimals));
-            format!(
-                "{} {} {ends}",
-                lower(row.quantity.name),
-                amount(row.quantity, value)
-            )
-        };
+        let one = |row: &Row| format!("{} {}", lower(row.quantity.name), difference(row));
         let of = |(other, reference): (&str, &str)| {
             let verdicts: Vec<String> = rows()
                 .filter(|row| row.other == other && row.reference == reference)
@@ -325,14 +299,14 @@ impl Floor {
 
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let columns = [
-            ("What", ""),
-            ("Arms", ""),
-            ("Unit", ""),
-            ("Turns", ""),
-            ("Difference", ""),
-            ("Ratio of sums", ""),
-            ("Bias floor", ""),
-            ("Verdict", ""),
+            "What",
+            "Arms",
+            "Unit",
+            "Turns",
+            "Difference",
+            "Ratio of sums",
+            "Bias floor",
+            "Verdict",
         ];
         let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
                     turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
@@ -389,14 +363,18 @@ impl Floor {
     }
 }
 
-fn row(quantity: &'static Quantity, of: &[&PairedEffect]) -> Option<Row> {
+fn compared(one: &PairedEffect) -> (usize, &str, &str) {
+    (one.quantity, &one.reference, &one.other)
+}
+
+fn row(of: &[&PairedEffect]) -> Option<Row> {
     let first = of.first()?;
     let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
     // A ratio is absent if the reference has none of the quantity.
     let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
     let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
     Some(Row {
-        quantity,
+        quantity: QUANTITIES.get(first.quantity)?,
         index: first.quantity,
         reference: first.reference.clone(),
         other: first.other.clone(),
@@ -474,6 +452,17 @@ fn unit(quantity: &Quantity) -> &'static str {
     } else {
         quantity.unit
     }
+}
+
+fn difference(row: &Row) -> String {
+    let [value, low, high] = row.difference;
+    let decimals = usize::from(row.quantity.decimals);
+    format!(
+        "{} [{}, {}]",
+        amount(row.quantity, value),
+        grouped(low, decimals),
+        grouped(high, decimals)
+    )
 }
 
 fn amount(quantity: &Quantity, value: f64) -> String {

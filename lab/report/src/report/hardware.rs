@@ -90,15 +90,15 @@ fn things<T: PartialEq>(
 
 fn folders(subjects: &Subjects<'_>) -> Block {
     let columns = [
-        ("Runs", ""),
-        ("Folder of", ""),
-        ("Path", ""),
-        ("Device", ""),
-        ("Disk", ""),
-        ("File system", ""),
-        ("Mount options", ""),
-        ("Size", "GiB"),
-        ("Free", "GiB"),
+        "Runs",
+        "Folder of",
+        "Path",
+        "Device",
+        "Disk",
+        "File system",
+        "Mount options",
+        "Size [GiB]",
+        "Free [GiB]",
     ];
     let note = "Where the validator keeps what, with the file system below each folder when the process was found. GiB is 2^30 bytes.";
     things(
@@ -131,14 +131,7 @@ fn folder(mount: &Mount) -> Vec<Cell> {
 }
 
 fn drives(subjects: &Subjects<'_>) -> Block {
-    let columns = [
-        ("Runs", ""),
-        ("Disk", ""),
-        ("Model", ""),
-        ("Size", "GiB"),
-        ("Kind", ""),
-        ("Scheduler", ""),
-    ];
+    let columns = ["Runs", "Disk", "Model", "Size [GiB]", "Kind", "Scheduler"];
     let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
     things(
         subjects,
@@ -165,12 +158,7 @@ fn drive(drive: &Drive) -> Vec<Cell> {
 }
 
 fn network(subjects: &Subjects<'_>) -> Block {
-    let columns = [
-        ("Runs", ""),
-        ("Interface", ""),
-        ("Speed", "Gbit/s"),
-        ("State", ""),
-    ];
+    let columns = ["Runs", "Interface", "Speed [Gbit/s]", "State"];
     let listed = table(
         "network",
         "Network interfaces",

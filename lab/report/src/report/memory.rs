@@ -13,7 +13,7 @@ use faultline_stats::correlation;
 
 macro_rules! gib {
     ($title:literal, $level:ident, $which:ident) => {
-        quantity($title, "GiB", 3, |_, n| {
+        quantity(concat!($title, " [GiB]"), 3, |_, n| {
             n.levels.$level.$which.map(|bytes| bytes / GIB)
         })
     };
@@ -42,18 +42,18 @@ const STUDY: &[Quantity] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
-    quantity("RSS + swapped out, mean", "GiB", 3, |_, n| {
+    quantity("RSS + swapped out, mean [GiB]", 3, |_, n| {
         resident_and_swapped(&n.levels)
     }),
 ];
 
 const HEADROOM: &[Quantity] = &[
-    quantity("Limit", "GiB", 3, |s, _| s.limit().map(|bytes| bytes / GIB)),
+    quantity("Limit [GiB]", 3, |s, _| s.limit().map(|bytes| bytes / GIB)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    quantity("Smallest headroom by limit", "%", 1, |s, n| {
+    quantity("Smallest headroom by limit [%]", 1, |s, n| {
         Some(100.0 * n.levels.headroom.min? / s.limit()?)
     }),
 ];
@@ -96,12 +96,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 }
 
 fn binding_levels(subjects: &Subjects<'_>) -> Block {
-    let columns = [
-        ("Run", ""),
-        ("Level", ""),
-        ("Share of the time", "%"),
-        ("Others max", "GiB"),
-    ];
+    let columns = ["Run", "Level", "Share of the time [%]", "Others max [GiB]"];
     let note = "The level that had the least headroom. Others: unreclaimable memory at that level that is not of the validator's \
                 own cgroup, at most over the whole run. Recordings by the old rule have no levels: there the limit is the smallest of all, and unreclaimable a sum \
                 of anonymous, shared and kernel memory, which can be too low.";

@@ -2,10 +2,10 @@
 //! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
 use super::cells::duration;
+use super::model::Caveat;
 use super::scalars::{Per, Scalar};
 use super::subject::{Subject, Subjects};
 use crate::run::Run;
-use faultline_stats::caveat::Caveat;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
@@ -126,28 +126,37 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
 }
 
 pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    let arms = || subjects.arms.iter();
-    let seconds: Vec<(String, (f64, f64))> = arms()
-        .filter_map(|arm| Some((arm.clone(), slot_seconds(subjects.of(arm))?)))
-        .collect();
-    let min = seconds
-        .iter()
-        .map(|(_, (min, _))| *min)
-        .fold(f64::INFINITY, f64::min);
-    let max = seconds.iter().map(|(_, (_, max))| *max).fold(0.0, f64::max);
-    let protocols: Vec<(String, String)> = arms()
-        .map(|arm| (arm.clone(), names(&consensus(subjects.of(arm)))))
-        .filter(|(_, names)| !names.is_empty())
-        .collect();
-    let differ = protocols.windows(2).any(|pair| pair[0].1 != pair[1].1);
-    let described = seconds
-        .into_iter()
-        .map(|(arm, seconds)| (arm, span(seconds)));
-    let slot_times = (max > MAX_SLOT_TIME_RATIO * min).then(|| Caveat::DifferentSlotTimes {
-        arms: described.collect(),
-    });
-    let consensus = differ.then_some(Caveat::DifferentConsensus { arms: protocols });
-    slot_times.into_iter().chain(consensus).collect()
+    let slot_seconds = |arm: &String| slot_seconds(subjects.of(arm));
+    let consensus = |arm: &String| Some(names(&consensus(subjects.of(arm))));
+    let consensus = |arm: &String| consensus(arm).filter(|names| !names.is_empty());
+    let seconds = || subjects.arms.iter().filter_map(slot_seconds);
+    let min = seconds().map(|(min, _)| min).fold(f64::INFINITY, f64::min);
+    let max = seconds().map(|(_, max)| max).fold(0.0, f64::max);
+    let protocols: Vec<String> = subjects.arms.iter().filter_map(consensus).collect();
+    let mut found = Vec::new();
+    if max > MAX_SLOT_TIME_RATIO * min {
+        let slot_times = with_arms(subjects, |arm| slot_seconds(arm).map(span));
+        found.push(Caveat::new(
+            format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
+            "Compare rates (--per-second), or run all arms on one cluster at one time.",
+        ));
+    }
+    if protocols.windows(2).any(|pair| pair[0] != pair[1]) {
+        let protocols = with_arms(subjects, consensus);
+        found.push(Caveat::new(
+            format!(
+                "The consensus was {protocols}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared."
+            ),
+            "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
+        ));
+    }
+    found
+}
+
+fn with_arms(subjects: &Subjects<'_>, of: impl Fn(&String) -> Option<String>) -> String {
+    let arms = subjects.arms.iter();
+    let arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
+    arms.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

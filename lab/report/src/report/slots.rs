@@ -11,24 +11,24 @@ use faultline_stats::caveat::unreliable as why_unreliable;
 use faultline_stats::summary;
 
 const REPLAY: &[Quantity] = &[
-    quantity("Median", "ms", 1, |_, n| n.replay_quantile(0.5)),
-    quantity("p95", "ms", 1, |_, n| n.replay_quantile(0.95)),
-    quantity("p99", "ms", 1, |_, n| n.replay_quantile(0.99)),
-    quantity("Max", "ms", 1, |_, n| n.replay_quantile(1.0)),
-    quantity("Mean", "ms", 2, |_, n| summary::summary(&n.replay).mean),
-    quantity("Slots replayed", "", 0, |_, n| Some(n.replay.len() as f64)),
-    quantity("Own slots left out", "", 0, |_, n| Some(n.own_slots as f64)),
+    quantity("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),
+    quantity("p95 [ms]", 1, |_, n| n.replay_quantile(0.95)),
+    quantity("p99 [ms]", 1, |_, n| n.replay_quantile(0.99)),
+    quantity("Max [ms]", 1, |_, n| n.replay_quantile(1.0)),
+    quantity("Mean [ms]", 2, |_, n| summary::summary(&n.replay).mean),
+    quantity("Slots replayed", 0, |_, n| Some(n.replay.len() as f64)),
+    quantity("Own slots left out", 0, |_, n| Some(n.own_slots as f64)),
 ];
 
 const BEHIND: &[Quantity] = &[
-    quantity("Median", "slots", 0, |_, n| {
+    quantity("Median [slots]", 0, |_, n| {
         summary::quantile(&n.behind, 0.5)
     }),
-    quantity("p95", "slots", 0, |_, n| {
+    quantity("p95 [slots]", 0, |_, n| {
         summary::quantile_of_enough(&n.behind, 0.95)
     }),
-    quantity("Max", "slots", 0, |_, n| summary::quantile(&n.behind, 1.0)),
-    quantity("Known at", "ticks", 0, |_, n| {
+    quantity("Max [slots]", 0, |_, n| summary::quantile(&n.behind, 1.0)),
+    quantity("Known at [ticks]", 0, |_, n| {
         Some(n.behind.iter().flatten().count() as f64)
     }),
 ];
@@ -96,7 +96,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
     let mut listed = table(
         "within-run-limits",
         "Which of these intervals cannot be fully trusted",
-        &[("Run", ""), ("What", ""), ("Why", "")],
+        &["Run", "What", "Why"],
         note,
     );
     for subject in &subjects.all {

@@ -64,12 +64,7 @@ impl<'a> Subjects<'a> {
                 } else {
                     name
                 };
-                all.push(Subject {
-                    id,
-                    name,
-                    arm: arm.clone(),
-                    ..subject(run, plan)
-                });
+                all.push(subject(run, plan, id, name, arm.clone()));
             }
         }
         let once: Vec<String> = arms
@@ -140,7 +135,7 @@ impl<'a> Subjects<'a> {
     }
 }
 
-fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
+fn subject<'a>(run: &'a Run, plan: &Plan, id: String, name: String, arm: String) -> Subject<'a> {
     let measured = measure::measure(run);
     let numbers = |window| measure::numbers(run, &measured, window);
     let (all, usual) = (
@@ -156,9 +151,9 @@ fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
         usual,
         steady,
         estimates,
-        id: String::new(),
-        name: String::new(),
-        arm: String::new(),
+        id,
+        name,
+        arm,
     }
 }
 
@@ -208,12 +203,7 @@ impl Subject<'_> {
     }
 
     pub(crate) fn no_points(&self) -> &'static str {
-        let points = &self.run.points;
-        let none = points.cache.is_empty()
-            && points.replay.is_empty()
-            && points.costs.is_empty()
-            && points.roots.is_empty();
-        if none {
+        if self.run.points.is_empty() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"

@@ -92,9 +92,8 @@ impl Trace {
 }
 
 fn unrecorded_spans(run: &Run) -> Vec<Span> {
-    let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
     let mut unrecorded_spans: Vec<Span> = Vec::new();
-    for (before, after) in pairs {
+    for (before, after) in run.tick_pairs() {
         if before.process.is_some()
             && after.process == before.process
             && !broken(run, before, after)

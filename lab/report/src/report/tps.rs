@@ -6,7 +6,7 @@ use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Counted, Second};
-use faultline_stats::smooth::{Window, moving_average};
+use faultline_stats::smooth::moving_average;
 
 /// In seconds: about the time between two pushes.
 const SMOOTHED: usize = 10;
@@ -15,44 +15,44 @@ const SMOOTHED: usize = 10;
 const STRETCHES: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
-    quantity("Avg TPS (3x rule)", "/s", 2, |_, n| {
+    quantity("Avg TPS (3x rule) [/s]", 2, |_, n| {
         n.tps.usual.map(|tps| tps.mean)
     }),
-    quantity("Avg TPS (all)", "/s", 2, |_, n| {
+    quantity("Avg TPS (all) [/s]", 2, |_, n| {
         n.tps.usual.map(|tps| tps.mean_of_all)
     }),
-    quantity("Avg TPS (3x rule, zeros left out)", "/s", 2, |_, n| {
+    quantity("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, n| {
         n.tps.active.map(|tps| tps.mean)
     }),
-    quantity("0 TPS time", "s", 0, |_, n| {
+    quantity("0 TPS time [s]", 0, |_, n| {
         n.tps.zero.map(|zero| zero as f64)
     }),
-    quantity("Unknown", "s", 0, |_, n| {
+    quantity("Unknown [s]", 0, |_, n| {
         n.tps.unknown.map(|unknown| unknown as f64)
     }),
-    quantity("Max TPS", "/s", 0, |_, n| n.tps.usual.map(|tps| tps.max)),
-    quantity("Left out by the 3x rule", "s", 0, |_, n| {
+    quantity("Max TPS [/s]", 0, |_, n| n.tps.usual.map(|tps| tps.max)),
+    quantity("Left out by the 3x rule [s]", 0, |_, n| {
         n.tps.usual.map(|tps| tps.left_out as f64)
     }),
-    quantity("Seconds known", "s", 0, |_, n| Some(n.tps.known as f64)),
+    quantity("Seconds known [s]", 0, |_, n| Some(n.tps.known as f64)),
 ];
 
 const STUDY: &[Quantity] = &[
-    quantity("Avg (3x rule)", "/s", 2, |_, n| {
+    quantity("Avg (3x rule) [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.mean)
     }),
-    quantity("Avg (all)", "/s", 2, |_, n| {
+    quantity("Avg (all) [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.mean_of_all)
     }),
-    quantity("Max", "/s", 2, |_, n| {
+    quantity("Max [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.max)
     }),
-    quantity("Slots", "", 0, |_, n| {
+    quantity("Slots", 0, |_, n| {
         n.tps
             .by_thread_time
             .map(|tps| (tps.n + tps.left_out) as f64)
     }),
-    quantity("Avg TPS of the table above (all)", "/s", 2, |_, n| {
+    quantity("Avg TPS of the table above (all) [/s]", 2, |_, n| {
         n.tps.usual.map(|tps| tps.mean_of_all)
     }),
 ];
@@ -118,7 +118,7 @@ fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
             .iter()
             .map(|second| second.count.map(|count| count as f64))
             .collect();
-        let average = moving_average(&counts, Window::Centred(size));
+        let average = moving_average(&counts, size);
         stretch
             .iter()
             .map(|second| second.at)

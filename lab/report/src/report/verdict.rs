@@ -10,17 +10,12 @@ use super::what_happened::lifecycle_sentences;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Answers<'a> {
-    pub(crate) limits: Option<&'a Limits>,
-    pub(crate) floor: Option<&'a Floor>,
-}
-
 pub(crate) fn verdict(
     subjects: &Subjects<'_>,
     primary: &Scalar,
     pairs: &[Pair],
-    answers: &Answers<'_>,
+    limits: Option<&Limits>,
+    floor: Option<&Floor>,
     settings: &Settings,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
@@ -29,36 +24,24 @@ pub(crate) fn verdict(
             ..Verdict::default()
         },
         ([one], _) => single(one),
-        (several, []) => replicates(several, primary, answers),
-        (_, pairs) => compared(subjects, primary, pairs, answers, settings),
+        (several, []) => replicates(several, primary, floor),
+        (_, pairs) => compared(subjects, primary, pairs, limits, floor, settings),
     }
 }
 
 fn single(subject: &Subject<'_>) -> Verdict {
+    let (name, lifecycle) = (&subject.name, &subject.measured.lifecycle);
+    let why = &lifecycle.kept_up.why;
     let replay = subject.run.is_replay();
-    let headline = match subject.measured.lifecycle.kept_up.answer {
-        Some(true) if replay => format!("{} did all of its work.", subject.name),
-        Some(false) if replay => {
-            format!(
-                "{} did not do all of its work: {}.",
-                subject.name, subject.measured.lifecycle.kept_up.why
-            )
+    let headline = match lifecycle.kept_up.answer {
+        Some(true) if replay => format!("{name} did all of its work."),
+        Some(false) if replay => format!("{name} did not do all of its work: {why}."),
+        _ if !lifecycle.validator && !subject.run.processes.is_empty() => {
+            format!("{name} shows nothing of a validator: the process itself is described.")
         }
-        _ if !subject.measured.lifecycle.validator && !subject.run.processes.is_empty() => {
-            format!(
-                "{} shows nothing of a validator: the process itself is described.",
-                subject.name
-            )
-        }
-        Some(true) => format!("{} kept up with the tip.", subject.name),
-        Some(false) => format!(
-            "{} did not keep up: {}.",
-            subject.name, subject.measured.lifecycle.kept_up.why
-        ),
-        None => format!(
-            "Whether {} kept up is not known: {}.",
-            subject.name, subject.measured.lifecycle.kept_up.why
-        ),
+        Some(true) => format!("{name} kept up with the tip."),
+        Some(false) => format!("{name} did not keep up: {why}."),
+        None => format!("Whether {name} kept up is not known: {why}."),
     };
     let mut points = vec![lifecycle_sentences(subject)];
     points.extend(reported(subject));
@@ -96,10 +79,10 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
             grouped(tps.mean_of_all, 0)
         ));
     }
-    if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
+    if let Some(mean) = n.cache.misses.mean {
         text.push(format!(
             "The program cache missed {} times, {} per batch.",
-            grouped(sum, 0),
+            grouped(n.cache.misses.sum, 0),
             grouped(mean, 3)
         ));
     }
@@ -113,7 +96,7 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
     text
 }
 
-fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
+fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
     let group = |answer| {
         several
             .iter()
@@ -133,8 +116,8 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) 
         group(Some(false)),
         group(None)
     );
-    if let Some((answer, standing)) = answers.floor.and_then(|floor| floor.alone(primary)) {
-        let mut points = answers.floor.map(Floor::points).unwrap_or_default();
+    if let Some((answer, standing)) = floor.and_then(|floor| floor.alone(primary)) {
+        let mut points = floor.map(Floor::points).unwrap_or_default();
         points.push(headline);
         return Verdict {
             headline: answer,
@@ -157,13 +140,14 @@ fn compared(
     subjects: &Subjects<'_>,
     primary: &Scalar,
     pairs: &[Pair],
-    answers: &Answers<'_>,
+    limits: Option<&Limits>,
+    floor: Option<&Floor>,
     settings: &Settings,
 ) -> Verdict {
-    let mut points: Vec<String> = answers.floor.map(Floor::points).unwrap_or_default();
+    let mut points: Vec<String> = floor.map(Floor::points).unwrap_or_default();
     points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
-    let floor = answers.floor.and_then(|floor| floor.headline(primary));
-    let (headline, standing) = match answers.limits {
+    let by_floor = floor.and_then(|floor| floor.headline(primary));
+    let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
             let mut sentences = limits::sentences(limits);
@@ -184,9 +168,9 @@ fn compared(
                 }
             }
         }
-        None => floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
+        None => by_floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
     };
-    points.extend(answers.floor.map(Floor::together).unwrap_or_default());
+    points.extend(floor.map(Floor::together).unwrap_or_default());
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
     points.extend(differing(pairs));

@@ -119,18 +119,18 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
         "outcome",
         "What became of each run",
         &[
-            ("Run", ""),
-            ("Begun", ""),
-            ("Recorded for", "s"),
-            ("Ended after", "s"),
-            ("First execution after", "s"),
-            ("Catch-up time", "s"),
-            ("Kept up", ""),
-            ("At the tip", "%"),
-            ("Restarts", ""),
-            ("Gaps", "s"),
-            ("End", ""),
-            ("Evidence", ""),
+            "Run",
+            "Begun",
+            "Recorded for [s]",
+            "Ended after [s]",
+            "First execution after [s]",
+            "Catch-up time [s]",
+            "Kept up",
+            "At the tip [%]",
+            "Restarts",
+            "Gaps [s]",
+            "End",
+            "Evidence",
         ],
         "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
          recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
@@ -182,17 +182,17 @@ fn phases(subjects: &Subjects<'_>) -> Table {
         "phases",
         "Phases",
         &[
-            ("Run", ""),
-            ("Phase", ""),
-            ("From", "s"),
-            ("To", "s"),
-            ("Duration", "s"),
-            ("Share", "%"),
-            ("TPS", "/s"),
-            ("RSS mean", "GiB"),
-            ("RSS max", "GiB"),
-            ("Major faults", "/s"),
-            ("Minor faults", "/s"),
+            "Run",
+            "Phase",
+            "From [s]",
+            "To [s]",
+            "Duration [s]",
+            "Share [%]",
+            "TPS [/s]",
+            "RSS mean [GiB]",
+            "RSS max [GiB]",
+            "Major faults [/s]",
+            "Minor faults [/s]",
         ],
         "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. A slot that was \
          seen not to advance for 15 s while the tip advanced is time behind. \
@@ -272,12 +272,12 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
         "stalls",
         "Stalls at the tip",
         &[
-            ("Run", ""),
-            ("From", "s"),
-            ("To", "s"),
-            ("Duration", "s"),
-            ("Began", "UTC"),
-            ("Counts as", ""),
+            "Run",
+            "From [s]",
+            "To [s]",
+            "Duration [s]",
+            "Began [UTC]",
+            "Counts as",
         ],
         "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
          validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
@@ -306,8 +306,8 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
     let mut events = table(
         "events",
         "Events",
-        &[("Run", ""), ("At", "s"), ("Event", ""), ("Detail", "")],
-        "",
+        &["Run", "At [s]", "Event", "Detail"],
+        "As recorded; changes of phase are in the table of phases.",
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
@@ -331,7 +331,6 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
             events.rows.push(row(&subject.name, cells));
         }
     }
-    events.note = "As recorded; changes of phase are in the table of phases.".to_owned();
     for (run, n) in left_out {
         events
             .note
@@ -344,7 +343,7 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
     let mut gaps = table(
         "gaps",
         "Gaps",
-        &[("Run", ""), ("From", "s"), ("To", "s"), ("Duration", "s")],
+        &["Run", "From [s]", "To [s]", "Duration [s]"],
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {

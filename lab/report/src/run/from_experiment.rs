@@ -22,14 +22,13 @@ pub struct Replayed {
     pub slots: Vec<ReplayedSlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
-    /// Number of slots beyond those kept.
+    /// Too many to be kept.
     pub left_out: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReplayedSlot {
     pub slot: u64,
-    pub frozen_unix_ns: i64,
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,
     /// Fingerprint of the bank hash: equal for equal replays.

@@ -70,13 +70,11 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .iter()
         .filter(|row| same.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
         .map(|row| Process {
-            id: row.id,
             pid: i64::from(row.pid),
             seen: seen(row, &run),
             started: row
                 .started
                 .map(|started| run.at(clock.settled(nanoseconds(started), None))),
-            version: super::manifest::version(&row.manifest),
         })
         .collect();
     run.target_problems = target_problems(&recording, &rows)?;
@@ -300,7 +298,6 @@ fn session(row: &SessionRow, run: &Run) -> Session {
         id: row.id,
         from: run.at(nanoseconds(row.started)),
         interval: row.interval.as_secs_f64(),
-        version: row.version.clone(),
         rules: rules(row),
     }
 }

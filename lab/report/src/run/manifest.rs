@@ -83,7 +83,7 @@ impl SystemFacts {
     }
 }
 
-pub(super) fn version(process: &Value) -> Option<String> {
+fn version(process: &Value) -> Option<String> {
     words(&process["validator"]["version"])
 }
 

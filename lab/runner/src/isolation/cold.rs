@@ -3,9 +3,10 @@
 
 mod fincore;
 
-use crate::isolation::Error;
+use anyhow::Result;
 use crate::isolation::folders::RetainedEntry;
-use crate::isolation::tree::{Folder, WalkEntry, failed, files, on_disk};
+use crate::isolation::tree::{Folder, WalkEntry, files, on_disk};
+use crate::launch::at;
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
 use std::io::Write;
@@ -44,16 +45,15 @@ impl Residency {
 /// Syncs these folders' disks, then asks the kernel to drop the pages of every regular file below
 /// them. Follows links at the top only; skips missing folders. Mapped pages, and pages that become
 /// dirty meanwhile, stay: see [`residency`].
-pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
+pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
     let mut dropped = Dropped::default();
     for folder in folders {
         let Some(folder) = top(folder)? else { continue };
-        rustix::fs::syncfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
         files(&folder, &mut |found| {
             match found {
                 WalkEntry::File(file, stat, path) => {
-                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
-                        .map_err(|errno| failed(&path, errno))?;
+                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(at(&path))?;
                     dropped.files += 1;
                     dropped.bytes = dropped
                         .bytes
@@ -69,22 +69,19 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
 
 /// Reads a file into the page cache, so that no run is charged for its pages. Returns its size in
 /// bytes.
-pub fn warm_file(path: &Path) -> Result<u64, Error> {
+pub fn warm_file(path: &Path) -> Result<u64> {
     let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
-    read().map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })
+    read().map_err(at(path))
 }
 
 /// Syncs, and drops the page cache, dentries and inodes of the whole host, which slows other
 /// programs down. Needs root.
-pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
+pub fn drop_all(root: &HostRoot) -> Result<()> {
     rustix::fs::sync();
     let path = root.procfs.join("sys/vm/drop_caches");
     let file = std::fs::OpenOptions::new().write(true).open(&path);
     file.and_then(|mut file| file.write_all(b"3\n"))
-        .map_err(|source| Error::File { path, source })
+        .map_err(at(&path))
 }
 
 /// Counts the cached pages of the regular files below these folders without loading any. Follows
@@ -92,14 +89,14 @@ pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
 ///
 /// # Errors
 /// `fincore` is not installed, or a folder cannot be walked.
-pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
+pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
     let (mut found, mut batch, mut total) = (Residency::default(), fincore::Batch::default(), 0);
     let count = |found: &mut Residency, batch: &mut fincore::Batch| {
         let (resident, files) = batch.count()?;
         found.resident = found.resident.saturating_add(resident);
         found.files += files;
-        Ok::<(), Error>(())
+        Ok(())
     };
     for folder in folders {
         let Some(folder) = top(folder)? else { continue };
@@ -122,13 +119,10 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     Ok(found)
 }
 
-fn top(folder: &Path) -> Result<Option<Folder>, Error> {
+fn top(folder: &Path) -> Result<Option<Folder>> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::File {
-            path: folder.to_owned(),
-            source,
-        }),
+        Err(error) => Err(at(folder)(error)),
     }
 }

@@ -1,5 +1,6 @@
 //! State of the host before a run. Unknown values are absent.
 
+use anyhow::Result;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::{cpu_times, pid_cmdline, pid_stat, pressure};
 use faultline_kernel::{HostConstants, HostRoot};

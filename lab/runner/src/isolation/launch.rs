@@ -15,9 +15,12 @@ mod wait;
 pub use direct::{CgroupRoots, Direct};
 pub use systemd::Systemd;
 
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,14 +38,14 @@ pub trait Launcher {
 
     /// Creates the group with its limits and starts the program in it. The program waits at
     /// [`Job::gate`] if that is set. After an error nothing is left behind.
-    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error>;
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
     /// Names of the existing groups of this scope, from this run of the program or a killed one.
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error>;
+    fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
     /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their
     /// names.
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error>;
+    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
 /// A running program. Dropping it kills the whole group and removes it.
@@ -52,9 +55,9 @@ pub trait Launched {
 
     /// Releases the program at its gate and sends `word` to its holder. Without a gate it does
     /// nothing.
-    fn go(&mut self, word: &[u8]) -> Result<(), Error>;
+    fn go(&mut self, word: &[u8]) -> Result<()>;
 
-    fn limits(&self) -> Result<Limits, Error>;
+    fn limits(&self) -> Result<Limits>;
 
     /// Sets or lifts the throttling memory limit of the running group, and returns the value read
     /// back.
@@ -62,24 +65,24 @@ pub trait Launched {
     /// Version 1 has no such limit: its hard limit is changed, and processes then wait instead of
     /// being killed. It stays unchanged if the memory cannot be reclaimed. A lower limit makes the
     /// caller, or systemd, reclaim memory before this returns, so use small steps.
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error>;
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on: see
     /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks them to end.)
-    fn ended(&mut self) -> Result<Option<End>, Error>;
+    fn ended(&mut self) -> Result<Option<End>>;
 
-    fn is_empty(&mut self) -> Result<bool, Error>;
+    fn is_empty(&mut self) -> Result<bool>;
 
     /// Sends SIGTERM to each process of the group and returns at once. Use
     /// [`is_empty`](Launched::is_empty) to wait: a script ends before the validator that it
     /// started. It is no error if the group has ended already.
-    fn ask_to_end(&mut self) -> Result<(), Error>;
+    fn ask_to_end(&mut self) -> Result<()>;
 
-    fn evidence(&mut self) -> Result<Evidence, Error>;
+    fn evidence(&mut self) -> Result<Evidence>;
 
     /// Kills the rest of the group, waits for its end, reads the evidence a last time, and removes
     /// the group.
-    fn close(self: Box<Self>) -> Result<Evidence, Error>;
+    fn close(self: Box<Self>) -> Result<Evidence>;
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,26 +211,59 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{path}: {source}")]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{0}")]
-    Refused(String),
+const NAME_PREFIX: &str = "faultline";
+
+/// An error of this file, whose text begins with its path.
+pub(crate) fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
+    move |error| {
+        let error = error.into();
+        let text = format!("{}: {error}", path.display());
+        anyhow::Error::new(error).context(text)
+    }
 }
 
-impl Error {
-    pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.to_owned();
-        move |source| Error::File { path, source }
+impl IoLimit {
+    /// The amounts are in the order of the fields.
+    pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
+        let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
+        IoLimit {
+            device,
+            read_bytes,
+            write_bytes,
+            read_operations,
+            write_operations,
+        }
+    }
+
+    pub(crate) fn amounts(&self) -> [Option<u64>; 4] {
+        [
+            self.read_bytes,
+            self.write_bytes,
+            self.read_operations,
+            self.write_operations,
+        ]
+    }
+}
+
+impl Job {
+    /// The file gets what the program writes.
+    fn open_output(&self) -> Result<File> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.output);
+        file.map_err(at(&self.output))
+    }
+}
+
+impl fmt::Display for GroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{NAME_PREFIX}.{}.{}.{}", self.scope, self.run, self.part)
     }
 }
 
 impl GroupName {
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<()> {
         let fits = |part: &&String| {
             !part.is_empty()
                 && part
@@ -238,9 +274,7 @@ impl GroupName {
             .into_iter()
             .find(|part| !fits(part))
         {
-            Some(part) => Err(Error::Refused(format!(
-                "{part:?} is no name of a group: write a-z, 0-9 and _"
-            ))),
+            Some(part) => bail!("{part:?} is no name of a group: write a-z, 0-9 and _"),
             None => Ok(()),
         }
     }

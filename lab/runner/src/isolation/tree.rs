@@ -1,9 +1,12 @@
 //! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
 
-use crate::isolation::Error;
+use anyhow::{Result, bail};
+use crate::launch::at;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +45,7 @@ pub(crate) enum OpenResult<T> {
 
 impl Folder {
     /// Fails on a symbolic link.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         match rustix::fs::openat(CWD, path, FOLDER, Mode::empty())
             .and_then(|fd| Folder::new(fd, path.to_owned()))
         {
@@ -52,12 +55,12 @@ impl Folder {
                     .canonicalize()
                     .map(|to| format!(": name {} instead", to.display()));
                 let leads = leads.unwrap_or_default();
-                Err(Error::Refused(format!(
+                bail!(
                     "{} is a symbolic link, which is not followed{leads}",
                     path.display()
-                )))
+                )
             }
-            Err(errno) => Err(failed(path, errno)),
+            Err(errno) => Err(at(path)(errno)),
         }
     }
 
@@ -91,8 +94,8 @@ impl Folder {
         self.path.join(os(name))
     }
 
-    pub(crate) fn names(&self) -> Result<Vec<CString>, Error> {
-        let wrong = |errno| failed(&self.path, errno);
+    pub(crate) fn names(&self) -> Result<Vec<CString>> {
+        let wrong = |errno: Errno| at(&self.path)(errno);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(wrong)? {
             let entry = entry.map_err(wrong)?;
@@ -104,45 +107,54 @@ impl Folder {
     }
 
     /// Does not follow links; `None` if the entry is gone.
-    pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>, Error> {
+    pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(failed(&self.join(name), errno)),
+            Err(errno) => Err(at(&self.join(name))(errno)),
         }
     }
 
-    pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>, Error> {
-        let fd = match self.reach(name, FOLDER)? {
-            OpenResult::Open(fd) => fd,
-            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
-            OpenResult::Changed => return Ok(OpenResult::Changed),
-        };
-        let folder =
-            Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
-        Ok(if folder.device == self.device {
-            OpenResult::Open(folder)
-        } else {
-            OpenResult::OtherMount
+    pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>> {
+        self.reach(name, FOLDER, |fd| {
+            let folder = Folder::new(fd, self.join(name))?;
+            Ok(if folder.device == self.device {
+                OpenResult::Open(folder)
+            } else {
+                OpenResult::OtherMount
+            })
         })
     }
 
     /// Only a regular file, for reading.
-    pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>, Error> {
-        let fd = match self.reach(name, FILE)? {
-            OpenResult::Open(fd) => fd,
-            OpenResult::OtherMount => return Ok(OpenResult::OtherMount),
-            OpenResult::Changed => return Ok(OpenResult::Changed),
-        };
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(&self.join(name), errno))?;
-        Ok(if kind(&stat) == FileType::RegularFile {
-            OpenResult::Open((fd, stat))
-        } else {
-            OpenResult::Changed
+    pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
+        self.reach(name, FILE, |fd| {
+            let stat = rustix::fs::fstat(&fd)?;
+            Ok(if kind(&stat) == FileType::RegularFile {
+                OpenResult::Open((fd, stat))
+            } else {
+                OpenResult::Changed
+            })
         })
     }
 
-    fn reach(&self, name: &CStr, flags: OFlags) -> Result<OpenResult<OwnedFd>, Error> {
+    /// The beginning of a regular file, up to `most` bytes; `None` if it is none.
+    pub(crate) fn read(&self, name: &CStr, most: u64) -> Result<Option<Vec<u8>>> {
+        let OpenResult::Open((file, _)) = self.file(name)? else {
+            return Ok(None);
+        };
+        let mut text = Vec::new();
+        let read = File::from(file).take(most).read_to_end(&mut text);
+        read.map_err(at(&self.join(name)))?;
+        Ok(Some(text))
+    }
+
+    fn reach<T>(
+        &self,
+        name: &CStr,
+        flags: OFlags,
+        found: impl FnOnce(OwnedFd) -> Result<OpenResult<T>, Errno>,
+    ) -> Result<OpenResult<T>> {
         let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
             // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
@@ -152,13 +164,13 @@ impl Folder {
             }
             opened => opened,
         };
-        match opened {
-            Ok(fd) => Ok(OpenResult::Open(fd)),
+        match opened.and_then(found) {
+            Ok(result) => Ok(result),
             Err(Errno::XDEV) => Ok(OpenResult::OtherMount),
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
                 Ok(OpenResult::Changed)
             }
-            Err(errno) => Err(failed(&self.join(name), errno)),
+            Err(errno) => Err(at(&self.join(name))(errno)),
         }
     }
 }
@@ -167,8 +179,8 @@ impl Folder {
 /// with the reason.
 pub(crate) fn files(
     folder: &Folder,
-    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+) -> Result<()> {
     below(folder, 0, see)
 }
 
@@ -180,8 +192,8 @@ pub(crate) enum WalkEntry<'a> {
 fn below(
     folder: &Folder,
     depth: usize,
-    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+) -> Result<()> {
     for name in folder.names()? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
@@ -225,11 +237,9 @@ pub(crate) fn os(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
-pub(crate) fn failed(path: &Path, errno: Errno) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        source: errno.into(),
-    }
+/// Without symbolic links, if it is there.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn is_link(path: &Path) -> bool {

@@ -2,12 +2,11 @@ use super::Interval;
 use crate::correlation::ranks;
 use crate::distribution::{normal_above, normal_quantile};
 use crate::summary::quantile_sorted;
-use serde::Serialize;
 
 /// Most runs of both arms for the exact distribution.
 const EXACT: usize = 60;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
     /// Pairs of runs in which the other's is higher; equal ones count half.
     pub u: f64,

@@ -3,9 +3,8 @@
 use super::Interval;
 use crate::distribution::{t_above, t_quantile};
 use crate::summary::mean_and_variance;
-use serde::Serialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
     pub t: f64,
     pub freedom: f64,

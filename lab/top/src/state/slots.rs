@@ -8,8 +8,8 @@ use faultline_status::Times;
 /// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimes {
-    cache: Growth,
-    replay: Growth,
+    pub(crate) cache: Growth,
+    pub(crate) replay: Growth,
 }
 
 impl SlotTimes {
@@ -18,30 +18,16 @@ impl SlotTimes {
         self.cache.take(samples, slots.cache.as_ref());
         self.replay.take(samples, slots.replay.as_ref());
     }
-
-    /// Seconds per slot, summed over threads.
-    pub(crate) fn cache_mean(&self) -> Option<f64> {
-        self.cache.mean
-    }
-
-    /// 95th percentile in seconds, within the bounds of the histogram's buckets.
-    pub(crate) fn cache_p95(&self) -> Option<f64> {
-        self.cache.p95
-    }
-
-    /// Wall-clock seconds per slot.
-    pub(crate) fn replay_mean(&self) -> Option<f64> {
-        self.replay.mean
-    }
 }
 
 #[derive(Debug, Clone, Default)]
-struct Growth {
+pub(crate) struct Growth {
     sum: Meter,
     count: Meter,
     buckets: Vec<Meter>,
-    mean: Option<f64>,
-    p95: Option<f64>,
+    /// Seconds per slot, those of the cache summed over threads.
+    pub(crate) mean: Option<f64>,
+    pub(crate) p95: Option<f64>,
 }
 
 impl Growth {

@@ -263,13 +263,13 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
 
 fn per_slot(scene: &Scene<'_>) -> String {
     let slots = scene.state().slots();
-    let both = slots.cache_mean().zip(slots.replay_mean());
+    let both = slots.cache.mean.zip(slots.replay.mean);
     let share = both.filter(|(_, replay)| *replay > 0.0);
     format!(
         "{} of cache time, p95 {}; replay {}, {} of it",
-        value_or_dash(scene, slots.cache_mean(), seconds),
-        value_or_dash(scene, slots.cache_p95(), seconds),
-        value_or_dash(scene, slots.replay_mean(), seconds),
+        value_or_dash(scene, slots.cache.mean, seconds),
+        value_or_dash(scene, slots.cache.p95, seconds),
+        value_or_dash(scene, slots.replay.mean, seconds),
         value_or_dash(scene, share.map(|(cache, replay)| cache / replay), percent),
     )
 }

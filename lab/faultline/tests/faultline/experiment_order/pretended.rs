@@ -1,26 +1,22 @@
 //! A world in which time passes only while somebody waits, and which writes down what is done to it.
 
-use super::script::Script;
 use faultline_experiments::folder::Folder;
 use faultline_experiments::host::HostFinding;
 use faultline_experiments::journal::{Entry, Line, Planned};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
-use faultline_experiments::runner::system::{
-    CacheDropped, Observer, Order, Recorder, StopRequest, System,
-};
-use faultline_experiments::search::{self, Reading, Replayed};
+use faultline_experiments::runner::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
+use faultline_experiments::search::{Reading, Replayed, self};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
 use faultline_recording::{Progress, TickRow};
-use faultline_runner::isolation::{
-    Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits,
-};
+use faultline_runner::isolation::{Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
+use super::script::Script;
 
 /// Slots a second.
 const RATE: f64 = 2.5;
@@ -422,7 +418,7 @@ impl Launcher for Pretender {
         &self.can
     }
 
-    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+    fn launch(&self, job: &Job) -> anyhow::Result<Box<dyn Launched>> {
         let mut state = self.state.borrow_mut();
         let run = of(&job.name);
         let limits = format!(
@@ -435,7 +431,7 @@ impl Launcher for Pretender {
             job.name.run, job.name.part
         ));
         if state.script.of(run, "launch").is_some() {
-            return Err(Error::Refused("there is no such program".to_owned()));
+            anyhow::bail!("there is no such program");
         }
         state.groups.push(job.name.clone());
         let mut limits = job.limits.clone();
@@ -450,11 +446,11 @@ impl Launcher for Pretender {
         }))
     }
 
-    fn leftovers(&self, _scope: &str) -> Result<Vec<String>, Error> {
+    fn leftovers(&self, _scope: &str) -> anyhow::Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn sweep(&self, _scope: &str, _grace: Duration) -> Result<Vec<String>, Error> {
+    fn sweep(&self, _scope: &str, _grace: Duration) -> anyhow::Result<Vec<String>> {
         self.state.borrow_mut().log("sweep");
         Ok(Vec::new())
     }
@@ -480,7 +476,7 @@ impl Launched for Started {
         4711
     }
 
-    fn go(&mut self, from_experiment: &[u8]) -> Result<(), Error> {
+    fn go(&mut self, from_experiment: &[u8]) -> anyhow::Result<()> {
         assert!(from_experiment.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
         self.log("go");
         let mut state = self.state.borrow_mut();
@@ -489,11 +485,11 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn limits(&self) -> Result<Limits, Error> {
+    fn limits(&self) -> anyhow::Result<Limits> {
         Ok(self.limits.clone())
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+    fn relimit(&mut self, memory: Option<u64>) -> anyhow::Result<Option<u64>> {
         let mut state = self.state.borrow_mut();
         let run = of(&self.name);
         // What follows growth is not worth a line, nor what is tried again.
@@ -506,16 +502,16 @@ impl Launched for Started {
         }
         state.limit = memory;
         if state.over(run, "relimit") {
-            return Err(Error::Refused("memory.high: no such file".to_owned()));
+            anyhow::bail!("memory.high: no such file");
         }
         Ok(memory)
     }
 
-    fn ended(&mut self) -> Result<Option<End>, Error> {
+    fn ended(&mut self) -> anyhow::Result<Option<End>> {
         Ok(self.state.borrow().end(of(&self.name)))
     }
 
-    fn is_empty(&mut self) -> Result<bool, Error> {
+    fn is_empty(&mut self) -> anyhow::Result<bool> {
         let state = self.state.borrow();
         let run = of(&self.name);
         // What it left behind ends when it is asked.
@@ -524,7 +520,7 @@ impl Launched for Started {
         Ok(!leaves && state.end(run).is_some())
     }
 
-    fn ask_to_end(&mut self) -> Result<(), Error> {
+    fn ask_to_end(&mut self) -> anyhow::Result<()> {
         self.log("ask to end");
         let mut state = self.state.borrow_mut();
         let now = state.now;
@@ -532,14 +528,14 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn evidence(&mut self) -> Result<Evidence, Error> {
+    fn evidence(&mut self) -> anyhow::Result<Evidence> {
         let state = self.state.borrow();
         let run = of(&self.name);
         if let (Some((seconds, at)), Some(age)) =
             (state.script.number(run, "unseen "), state.age(run))
             && (at..at + f64::from(seconds)).contains(&age)
         {
-            return Err(Error::Refused("systemd does not answer".to_owned()));
+            anyhow::bail!("systemd does not answer");
         }
         let kills = u64::from(state.over(of(&self.name), "oom"));
         let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
@@ -550,7 +546,7 @@ impl Launched for Started {
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+    fn close(mut self: Box<Self>) -> anyhow::Result<Evidence> {
         self.open = false;
         self.log("close");
         let evidence = self.evidence()?;

@@ -29,7 +29,6 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
             answer: Some(false),
             why: OOM.to_owned(),
             share: Some(share),
-            unknown,
         };
     }
     let kept_up = time.kept_up();
@@ -61,18 +60,13 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
         answer,
         why,
         share: Some(share),
-        unknown,
     }
 }
 
 /// For a run that was never at the tip, or at its last tick only.
 fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     let is_known = lifecycle.phase_of.iter().any(Option::is_some);
-    let everything = Span {
-        from: f64::NEG_INFINITY,
-        to: f64::INFINITY,
-    };
-    let ran = lifecycle.time_in(run, Phase::CatchingUp, everything);
+    let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.at_tip {
         _ if lifecycle.end.oom => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),

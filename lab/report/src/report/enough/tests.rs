@@ -20,7 +20,6 @@ fn run() -> Run {
             ..Session::default()
         }],
         processes: vec![Process {
-            id: 1,
             seen: 2.0,
             started: Some(0.0),
             ..Process::default()

@@ -1,9 +1,9 @@
 //! Counts cached pages with `fincore` of util-linux, which uses `mmap` and `mincore` and loads
 //! nothing. Decision 14 explains why non-blocking reads are not used.
 
-use crate::isolation::Error;
-use std::ffi::{OsStr, OsString};
+use anyhow::{Result, anyhow};
 use std::io;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -27,13 +27,13 @@ impl Batch {
 
     /// Counts the cached pages of the batch and empties it; also returns the number of files that
     /// still existed.
-    pub(super) fn count(&mut self) -> Result<(u64, u64), Error> {
+    pub(super) fn count(&mut self) -> Result<(u64, u64)> {
         let paths = std::mem::take(self).paths;
         if paths.is_empty() {
             return Ok((0, 0));
         }
         let printed = run(&paths).map_err(|error| {
-            Error::Refused(match error.kind() {
+            anyhow!(match error.kind() {
                 io::ErrorKind::NotFound => format!(
                     "{PROGRAM} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
                      on older systems util-linux"
@@ -41,11 +41,8 @@ impl Batch {
                 _ => format!("{PROGRAM}: {error}"),
             })
         })?;
-        parse(&printed).map_err(|line| {
-            Error::Refused(format!(
-                "{PROGRAM} says {line:?} where a number of pages was expected"
-            ))
-        })
+        parse(&printed)
+            .map_err(|line| anyhow!("{PROGRAM} says {line:?} where a number of pages was expected"))
     }
 }
 

@@ -1,12 +1,13 @@
-use super::{guard, keep, marker};
-use crate::isolation::Error;
-use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, failed, kind};
+use anyhow::{Result, bail};
+use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, kind};
+use crate::launch::at;
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use super::{guard, keep, marker};
 
 /// Limit of [`would_clear`]'s list: a ledger may have a million files.
 pub const LISTED: usize = 10_000;
@@ -37,7 +38,7 @@ pub struct RetainedEntry {
 /// # Errors
 /// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
 /// process has a file open in it. Some files may be deleted after an error of the file system.
-pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
+pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = ready(folder, root)?;
     let first = Walk::new(false, 0).all(&top)?;
     let mut walk = Walk::new(true, 0);
@@ -45,12 +46,12 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     walk.all(&top).map(|walk| walk.cleared)
 }
 
-pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
+pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = ready(folder, root)?;
     Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
 }
 
-fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
+fn ready(folder: &Path, root: &HostRoot) -> Result<Folder> {
     let users = guard::users(root, folder);
     if let Some(first) = users.first() {
         let more = if users.len() > 1 {
@@ -58,10 +59,10 @@ fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
         } else {
             String::new()
         };
-        return Err(Error::Refused(format!(
+        bail!(
             "{} is in use: {first}{more}; end it first",
             folder.display()
-        )));
+        );
     }
     marker::open_marked(folder)
 }
@@ -83,12 +84,12 @@ impl Walk {
         }
     }
 
-    fn all(mut self, top: &Folder) -> Result<Self, Error> {
+    fn all(mut self, top: &Folder) -> Result<Self> {
         self.folder(top, 0)?;
         Ok(self)
     }
 
-    fn folder(&mut self, folder: &Folder, depth: usize) -> Result<(), Error> {
+    fn folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
         if !self.really {
             self.locks.extend(guard::lock(folder)?);
         }
@@ -110,7 +111,7 @@ impl Walk {
         Ok(())
     }
 
-    fn below(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<(), Error> {
+    fn below(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if depth > DEEPEST {
             return self.keep(folder, name, "nested too deep");
         }
@@ -142,11 +143,11 @@ impl Walk {
                 self.keep(folder, name, "something came while it was cleared")
             }
             Err(Errno::BUSY) => self.keep(folder, name, ELSEWHERE),
-            Err(errno) => Err(failed(&folder.join(name), errno)),
+            Err(errno) => Err(at(&folder.join(name))(errno)),
         }
     }
 
-    fn file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<(), Error> {
+    fn file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
         if let Some(why) = keep::reason(folder, name, stat)? {
             return self.keep(folder, name, why);
         }
@@ -158,7 +159,7 @@ impl Walk {
                     return self.keep(folder, name, "it changed while it was looked at");
                 }
                 Err(Errno::BUSY) => return self.keep(folder, name, ELSEWHERE),
-                Err(errno) => return Err(failed(&folder.join(name), errno)),
+                Err(errno) => return Err(at(&folder.join(name))(errno)),
             }
         }
         self.cleared.files += 1;
@@ -173,7 +174,7 @@ impl Walk {
         clippy::unnecessary_wraps,
         reason = "the end of functions that return it"
     )]
-    fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<(), Error> {
+    fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<()> {
         self.cleared.retained.push(RetainedEntry {
             path: folder.join(name),
             why,

@@ -1,9 +1,7 @@
-use crate::isolation::Error;
-use crate::isolation::tree::{Folder, OpenResult, kind};
+use anyhow::Result;
+use crate::isolation::tree::{Folder, kind};
 use rustix::fs::{FileType, Stat};
 use std::ffi::CStr;
-use std::fs::File;
-use std::io::Read;
 
 /// Above the size of a keypair of 64 numbers, each on its own indented line.
 const MOST: u64 = 4096;
@@ -12,11 +10,7 @@ const NUMBERS: usize = 64;
 
 /// Why a file is kept; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
 /// file cannot be read, because it may be a keypair.
-pub(super) fn reason(
-    folder: &Folder,
-    name: &CStr,
-    stat: &Stat,
-) -> Result<Option<&'static str>, Error> {
+pub(super) fn reason(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'static str>> {
     if let Some(why) = by_name(name.to_bytes()) {
         return Ok(Some(why));
     }
@@ -24,16 +18,10 @@ pub(super) fn reason(
     if kind(stat) != FileType::RegularFile || !small {
         return Ok(None);
     }
-    let OpenResult::Open((file, _)) = folder.file(name)? else {
-        return Ok(None);
-    };
-    let mut text = Vec::new();
-    let read = File::from(file).take(MOST).read_to_end(&mut text);
-    read.map_err(|source| Error::File {
-        path: folder.join(name),
-        source,
-    })?;
-    Ok(is_keypair(&text).then_some("a keypair"))
+    let text = folder.read(name, MOST)?;
+    Ok(text
+        .is_some_and(|text| is_keypair(&text))
+        .then_some("a keypair"))
 }
 
 pub(super) fn by_name(name: &[u8]) -> Option<&'static str> {

@@ -1,5 +1,6 @@
-use crate::isolation::Error;
-use crate::isolation::tree::failed;
+use anyhow::{Result, bail};
+use crate::isolation::tree::real;
+use crate::launch::at;
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -20,8 +21,8 @@ pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 
 /// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
 /// seen.
-pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock, Error> {
-    let file = File::open(folder).map_err(Error::at(folder))?;
+pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
+    let file = File::open(folder).map_err(at(folder))?;
     let how = match purpose {
         Purpose::Work => FlockOperation::NonBlockingLockExclusive,
         Purpose::Source => FlockOperation::NonBlockingLockShared,
@@ -31,17 +32,17 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
         Err(Errno::WOULDBLOCK) => {
             let who = holder(root, folder)
                 .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
-            Err(Error::Refused(format!(
+            bail!(
                 "{} is in use by another experiment: {who}; wait for it",
                 folder.display()
-            )))
+            )
         }
-        Err(errno) => Err(failed(folder, errno)),
+        Err(errno) => Err(at(folder)(errno)),
     }
 }
 
 fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let folder = real(folder);
     let holds = |process: &Path| {
         let open = std::fs::read_dir(process.join("fd"))
             .into_iter()

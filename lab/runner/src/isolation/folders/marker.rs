@@ -1,11 +1,12 @@
-use crate::isolation::Error;
-use crate::isolation::tree::{Folder, OpenResult, failed};
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::tree::Folder;
+use crate::launch::at;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,17 +46,15 @@ pub enum Init {
 /// # Errors
 /// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
 /// marked then.
-pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
+pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     let made = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
         Err(Errno::NOENT) => {
             let shown = folder.display();
-            return Err(Error::Refused(format!(
-                "{shown} cannot be made: the folder above it is missing; make that first"
-            )));
+            bail!("{shown} cannot be made: the folder above it is missing; make that first");
         }
-        Err(errno) => return Err(failed(folder, errno)),
+        Err(errno) => return Err(at(folder)(errno)),
     };
     let open = Folder::open(folder)?;
     if inspect(&open)? {
@@ -76,46 +75,40 @@ pub fn is_marked(folder: &Path) -> bool {
 }
 
 /// Whether a folder may be cleared. The error says what to do.
-pub fn check(folder: &Path) -> Result<(), Error> {
+pub fn check(folder: &Path) -> Result<()> {
     open_marked(folder).map(drop)
 }
 
-pub(super) fn open_marked(folder: &Path) -> Result<Folder, Error> {
+pub(super) fn open_marked(folder: &Path) -> Result<Folder> {
     let open = Folder::open(folder)?;
     if inspect(&open)? {
         return Ok(open);
     }
     let shown = folder.display();
-    Err(Error::Refused(format!(
+    bail!(
         "{shown} is not marked as a folder of experiments: nothing is deleted or written there. Empty it, then mark it with \
          'faultline experiment init {shown}'"
-    )))
+    )
 }
 
-pub(super) fn has_name(folder: &Folder) -> Result<bool, Error> {
+pub(super) fn has_name(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(NAME)?.is_some())
 }
 
-fn inspect(folder: &Folder) -> Result<bool, Error> {
+fn inspect(folder: &Folder) -> Result<bool> {
     if !has_name(folder)? {
         return Ok(false);
     }
     let path = folder.join(NAME);
     let wrong = |why: &str| {
-        Error::Refused(format!(
+        anyhow!(
             "{} is no marker of this folder ({why}); remove it, then mark the folder",
             path.display()
-        ))
+        )
     };
-    let OpenResult::Open((file, _)) = folder.file(NAME)? else {
+    let Some(text) = folder.read(NAME, MOST)? else {
         return Err(wrong("it is not a file"));
     };
-    let mut text = Vec::new();
-    let read = File::from(file).take(MOST).read_to_end(&mut text);
-    read.map_err(|source| Error::File {
-        path: path.clone(),
-        source,
-    })?;
     match serde_json::from_slice::<Marker>(&text) {
         Ok(marker) if marker.kind != KIND => Err(wrong("it is of something else")),
         Ok(marker) if marker.inode != folder.inode() => {
@@ -126,7 +119,7 @@ fn inspect(folder: &Folder) -> Result<bool, Error> {
     }
 }
 
-fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
+fn refuse_unless_empty(folder: &Folder) -> Result<()> {
     let names = folder.names()?;
     let others = || {
         names
@@ -141,34 +134,30 @@ fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
         first.to_string_lossy(),
         others().count(),
     );
-    Err(Error::Refused(format!(
+    bail!(
         "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
         count - 1
-    )))
+    )
 }
 
-fn write(folder: &Folder, now: Duration) -> Result<(), Error> {
+fn write(folder: &Folder, now: Duration) -> Result<()> {
     let path = folder.join(NAME);
-    let wrong = |source| Error::File {
-        path: path.clone(),
-        source,
-    };
     let marker = Marker {
         kind: KIND.to_owned(),
         about: ABOUT.to_owned(),
         created_unix: now.as_secs(),
         inode: folder.inode(),
     };
-    let mut text = serde_json::to_vec_pretty(&marker).map_err(|error| wrong(error.into()))?;
+    let mut text = serde_json::to_vec_pretty(&marker).map_err(at(&path))?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder.fd(), NAME, flags, Mode::from_raw_mode(0o644));
-    let mut file = File::from(file.map_err(|errno| wrong(errno.into()))?);
+    let mut file = File::from(file.map_err(at(&path))?);
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     written
         .and_then(|()| Ok(rustix::fs::fsync(folder.fd())?))
         .map_err(|error| {
             let _ = rustix::fs::unlinkat(folder.fd(), NAME, AtFlags::empty());
-            wrong(error)
+            at(&path)(error)
         })
 }

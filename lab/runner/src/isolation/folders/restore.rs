@@ -1,13 +1,14 @@
 mod copy;
 
-use super::clear::RetainedEntry;
-use super::{guard, keep, marker};
-use crate::isolation::Error;
-use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, failed, kind, os};
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, kind, os, real};
+use crate::launch::at;
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::{Component, Path};
+use super::{guard, keep, marker};
+use super::clear::RetainedEntry;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
@@ -46,17 +47,13 @@ pub struct Restored {
 
 /// # Errors
 /// A symbolic link leads out of the folder, or part of it is on another mount.
-pub fn measure(from: &Path) -> Result<Source, Error> {
-    let mut source = Source::default();
-    count(&Folder::open(from)?, 0, &mut source)?;
-    Ok(source)
+pub fn measure(from: &Path) -> Result<Source> {
+    contents(&Folder::open(from)?)
 }
 
 /// Changes the owner of a marked folder, but not of its contents.
-pub fn hand_over(folder: &Path, owner: Owner) -> Result<(), Error> {
-    let open = marker::open_marked(folder)?;
-    let (user, group) = owner.ids();
-    rustix::fs::fchown(open.fd(), user, group).map_err(|errno| failed(folder, errno))
+pub fn hand_over(folder: &Path, owner: Owner) -> Result<()> {
+    hand(&marker::open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
@@ -71,10 +68,9 @@ pub fn restore(
     ledger: &Path,
     snapshots: Option<&Path>,
     owner: Option<Owner>,
-) -> Result<Restored, Error> {
+) -> Result<Restored> {
     let source = Folder::open(from)?;
-    let mut measured = Source::default();
-    count(&source, 0, &mut measured)?;
+    let measured = contents(&source)?;
     let ledger = marker::open_marked(ledger)?;
     let snapshots = snapshots.map(marker::open_marked).transpose()?;
     apart(&source, &ledger)?;
@@ -89,27 +85,20 @@ pub fn restore(
         if let Some(owner) = owner {
             hand(folder, owner)?;
         }
-        rustix::fs::syncfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
     }
     Ok(work.restored)
 }
 
 /// A copy into its own source would not end.
-fn apart(source: &Folder, ledger: &Folder) -> Result<(), Error> {
-    let real = |folder: &Folder| {
-        folder
-            .path()
-            .canonicalize()
-            .unwrap_or_else(|_| folder.path().to_owned())
-    };
-    let (from, to) = (real(source), real(ledger));
+fn apart(source: &Folder, ledger: &Folder) -> Result<()> {
+    let (from, to) = (real(source.path()), real(ledger.path()));
     if from.starts_with(&to) || to.starts_with(&from) {
-        let words = format!(
+        bail!(
             "{} and {} lie in one another: keep it elsewhere",
             from.display(),
             to.display()
         );
-        return Err(Error::Refused(words));
     }
     Ok(())
 }
@@ -119,25 +108,28 @@ fn check_free_bytes(
     what: &Source,
     ledger: &Folder,
     snapshots: Option<&Folder>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let apart = snapshots.filter(|folder| folder.device() != ledger.device());
     let archives = if apart.is_some() { what.archives } else { 0 };
     for (folder, bytes) in [(Some(ledger), what.bytes - archives), (apart, archives)] {
         let Some(folder) = folder else { continue };
-        let output =
-            rustix::fs::fstatvfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        let output = rustix::fs::fstatvfs(folder.fd()).map_err(at(folder.path()))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
         if free < bytes && !copy::can_clone(from, folder) {
             let (shown, from) = (folder.path().display(), from.path().display());
-            return Err(Error::Refused(format!(
-                "{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less"
-            )));
+            bail!("{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less");
         }
     }
     Ok(())
 }
 
-fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error> {
+fn contents(folder: &Folder) -> Result<Source> {
+    let mut source = Source::default();
+    count(folder, 0, &mut source)?;
+    Ok(source)
+}
+
+fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
     for name in names(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
@@ -161,7 +153,7 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
     Ok(())
 }
 
-fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>, Error> {
+fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let own = |name: &CString| {
         let name = name.as_c_str();
         name == marker::NAME
@@ -175,12 +167,12 @@ fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>, Error> {
         .collect())
 }
 
-fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
+fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     let refused = |why: &str| {
-        Err(Error::Refused(format!(
+        Err(anyhow!(
             "{} cannot be copied: {why}",
             folder.join(name).display()
-        )))
+        ))
     };
     if depth >= DEEPEST {
         return refused("it is nested too deep");
@@ -196,10 +188,9 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
 
 /// The target of a link, which must be inside: a run could change a target outside, and the next
 /// run would differ.
-fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
+fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
-    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new())
-        .map_err(|errno| failed(&path, errno))?;
+    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new()).map_err(at(&path))?;
     let mut level = Some(depth);
     for part in Path::new(os(&target)).components() {
         level = match part {
@@ -211,11 +202,11 @@ fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
     }
     match level {
         Some(_) => Ok(target),
-        None => Err(Error::Refused(format!(
+        None => bail!(
             "{} is a symbolic link that leads out ({}): keep the files themselves",
             path.display(),
             target.to_string_lossy()
-        ))),
+        ),
     }
 }
 
@@ -226,9 +217,9 @@ fn is_archive(name: &CStr) -> bool {
         && name.contains(".tar")
 }
 
-fn hand(folder: &Folder, owner: Owner) -> Result<(), Error> {
+fn hand(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
-    rustix::fs::fchown(folder.fd(), user, group).map_err(|errno| failed(folder.path(), errno))
+    rustix::fs::fchown(folder.fd(), user, group).map_err(at(folder.path()))
 }
 
 struct Work<'a> {
@@ -238,7 +229,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<(), Error> {
+    fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
         for name in names(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
@@ -269,27 +260,26 @@ impl Work<'_> {
         to: &Folder,
         name: &CStr,
         (stat, depth): (&Stat, usize),
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let path = to.join(name);
         match rustix::fs::mkdirat(to.fd(), name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(failed(&path, errno)),
+            Err(errno) => return Err(at(&path)(errno)),
         }
         let OpenResult::Open(inside) = to.enter(name)? else {
-            return Err(Error::Refused(format!(
+            bail!(
                 "{} is no folder of its own: it cannot be filled",
                 path.display()
-            )));
+            );
         };
         self.folder(&below(from, name, depth)?, &inside, depth + 1)?;
         if let Some(owner) = self.owner {
             hand(&inside, owner)?;
         }
-        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode))
-            .map_err(|errno| failed(&path, errno))
+        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode)).map_err(at(&path))
     }
 
-    fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<(), Error> {
+    fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
         if let Some(there) = to.stat(name)? {
             return self.already(to, name, &there);
         }
@@ -300,33 +290,31 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<(), Error> {
+    fn link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if let Some(there) = to.stat(name)? {
             return self.already(to, name, &there);
         }
         let target = link(from, name, depth)?;
-        rustix::fs::symlinkat(&target, to.fd(), name)
-            .map_err(|errno| failed(&to.join(name), errno))?;
+        rustix::fs::symlinkat(&target, to.fd(), name).map_err(at(&to.join(name)))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
         };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(to.fd(), name, user, group, flags)
-            .map_err(|errno| failed(&to.join(name), errno))
+        rustix::fs::chownat(to.fd(), name, user, group, flags).map_err(at(&to.join(name)))
     }
 
     /// An older tower file must not replace a newer one.
-    fn already(&mut self, to: &Folder, name: &CStr, there: &Stat) -> Result<(), Error> {
+    fn already(&mut self, to: &Folder, name: &CStr, there: &Stat) -> Result<()> {
         let path = to.join(name);
         match keep::reason(to, name, there)? {
             Some(why) => {
                 self.restored.left.push(RetainedEntry { path, why });
                 Ok(())
             }
-            None => Err(Error::Refused(format!(
+            None => bail!(
                 "{} is there already: clear the folder first",
                 path.display()
-            ))),
+            ),
         }
     }
 }

@@ -46,7 +46,7 @@ fn io_differences(requested: &[IoLimit], holds: &[IoLimit]) -> Vec<String> {
     let of = |list: &[IoLimit], limit: &IoLimit| {
         list.iter()
             .find(|other| other.device == limit.device)
-            .map_or([None; 4], values)
+            .map_or([None; 4], IoLimit::amounts)
     };
     let mut all = Vec::new();
     let unrequested = holds
@@ -71,15 +71,6 @@ const NAMES: [&str; 4] = [
     "read_operations",
     "write_operations",
 ];
-
-fn values(limit: &IoLimit) -> [Option<u64>; 4] {
-    [
-        limit.read_bytes,
-        limit.write_bytes,
-        limit.read_operations,
-        limit.write_operations,
-    ]
-}
 
 #[cfg(test)]
 mod tests {

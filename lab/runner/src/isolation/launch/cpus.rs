@@ -1,4 +1,5 @@
 use super::CpuSet;
+use anyhow::Result;
 
 impl CpuSet {
     /// Numbers may be at most 8191.

@@ -1,4 +1,5 @@
-use super::Error;
+use crate::launch::at;
+use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{major, minor};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
 /// gives its disk. Fails if the file system does not report its disk.
-pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
-    let meta = path.metadata().map_err(Error::at(path))?;
+pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String> {
+    let meta = path.metadata().map_err(at(path))?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
     } else {
@@ -15,21 +16,21 @@ pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
     };
     let number = format!("{}:{}", major(number), minor(number));
     let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
-        return Err(Error::Refused(format!(
+        bail!(
             "{}: its file system does not say which disk it is on: name the disk, as in /dev/nvme0n1",
             path.display()
-        )));
+        );
     };
     if !folder.join("partition").exists() {
         return Ok(number);
     }
     let of_disk = folder.parent().unwrap_or(&folder).join("dev");
-    let text = std::fs::read_to_string(&of_disk).map_err(Error::at(&of_disk))?;
+    let text = std::fs::read_to_string(&of_disk).map_err(at(&of_disk))?;
     Ok(text.trim().to_owned())
 }
 
 /// The disk's canonical node, to compare two paths.
-pub(super) fn node(path: &Path) -> Result<PathBuf, Error> {
+pub(super) fn node(path: &Path) -> Result<PathBuf> {
     let number = disk(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))
 }
@@ -47,11 +48,11 @@ mod tests {
         let sysfs = tempfile::tempdir().unwrap();
         let file = sysfs.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(matches!(disk(sysfs.path(), &file), Err(Error::Refused(_))));
-        assert!(matches!(
-            disk(sysfs.path(), Path::new("/nonexistent")),
-            Err(Error::File { .. })
-        ));
+        let without_disk = disk(sysfs.path(), &file).unwrap_err().to_string();
+        assert!(without_disk.contains("name the disk"), "{without_disk}");
+        let missing = disk(sysfs.path(), Path::new("/nonexistent")).unwrap_err();
+        let cause = missing.root_cause().downcast_ref::<std::io::Error>();
+        assert!(cause.is_some(), "{missing}");
 
         let number = file.metadata().unwrap().dev();
         let number = format!("{}:{}", major(number), minor(number));

@@ -13,7 +13,8 @@ mod v2;
 use super::gate::Gate;
 use super::program::User;
 use super::wait::wait;
-use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, files, program};
+use super::{Abilities, Job, Launched, Launcher, Limits, device, files, program};
+use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::Group;
@@ -58,7 +59,7 @@ impl Direct {
     ///
     /// # Errors
     /// No cgroup version limits memory, the parent is not writable, or other processes are in it.
-    pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
+    pub fn new(roots: &CgroupRoots) -> Result<Direct> {
         let parent = GroupParent::find(roots)?;
         let can = parent.abilities(&roots.host);
         Ok(Direct {
@@ -68,7 +69,7 @@ impl Direct {
         })
     }
 
-    fn disks(&self, limits: &Limits) -> Result<Vec<String>, Error> {
+    fn disks(&self, limits: &Limits) -> Result<Vec<String>> {
         let disks = limits
             .io
             .iter()
@@ -80,9 +81,7 @@ impl Direct {
                     limits.io[earlier].device.display(),
                     limits.io[position].device.display(),
                 );
-                return Err(Error::Refused(format!(
-                    "{a} and {b} are on the same disk: limit it once"
-                )));
+                bail!("{a} and {b} are on the same disk: limit it once");
             }
         }
         Ok(disks)
@@ -113,31 +112,23 @@ impl Launcher for Direct {
         true
     }
 
-    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         job.name.check()?;
         refuse(job, &self.can)?;
         files::check(job, &self.can)?;
         let file = program::file(job)?;
         if file.as_os_str().as_bytes().contains(&b'=') {
-            return Err(Error::Refused(format!(
+            bail!(
                 "{}: a path with a = in it cannot be started",
                 file.display()
-            )));
+            );
         }
-        let user = job
-            .user
-            .as_deref()
-            .map(|name| User::find(&self.roots.etc, name))
-            .transpose()?;
+        let user = User::of(job, &self.roots.etc)?;
         let user_command = user.map_or(Ok(Vec::new()), user_command)?;
         let disks = self.disks(&job.limits)?;
         let group = Group::make(&self.parent, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
-        let gate = job
-            .gate
-            .as_deref()
-            .map(|path| Gate::make(path, user))
-            .transpose()?;
+        let gate = Gate::make(job, user)?;
         Ok(Box::new(Child::start(
             job,
             &file,
@@ -147,21 +138,21 @@ impl Launcher for Direct {
         )?))
     }
 
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
+    fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
         Ok(Group::of_scope(&self.parent, scope)?
             .into_iter()
             .map(|group| group.name().to_owned())
             .collect())
     }
 
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
+    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
         let groups = Group::of_scope(&self.parent, scope)?;
         for group in &groups {
             group.lift();
             group.ask_to_end()?;
         }
         wait(grace, || {
-            Ok::<_, Error>((!groups.iter().any(Group::is_busy)).then_some(()))
+            Ok((!groups.iter().any(Group::is_busy)).then_some(()))
         })?;
         groups
             .into_iter()
@@ -174,19 +165,16 @@ impl Launcher for Direct {
 const SETPRIV: &str = "setpriv";
 
 /// Command prefix that switches to this user; empty if it is the current user.
-fn user_command(user: User) -> Result<Vec<OsString>, Error> {
+fn user_command(user: User) -> Result<Vec<OsString>> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }
     if !geteuid().is_root() {
-        return Err(Error::Refused(format!(
-            "only root starts programs as another user ({})",
-            user.uid
-        )));
+        bail!("only root starts programs as another user ({})", user.uid);
     }
     let setpriv = program::in_path(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
         let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
-        Error::Refused(words.to_owned())
+        anyhow!(words)
     })?;
     let (uid, gid) = (
         format!("--reuid={}", user.uid),
@@ -201,7 +189,7 @@ fn user_command(user: User) -> Result<Vec<OsString>, Error> {
     ])
 }
 
-fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
+fn refuse(job: &Job, can: &Abilities) -> Result<()> {
     let limits = &job.limits;
     let requested = [
         ("memory_max", limits.memory_max.is_some(), can.memory_max),
@@ -221,9 +209,7 @@ fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
             }
             _ => "the cgroup controller is not here",
         };
-        return Err(Error::Refused(format!(
-            "{name} cannot be limited on this host: {why}"
-        )));
+        bail!("{name} cannot be limited on this host: {why}");
     }
     Ok(())
 }

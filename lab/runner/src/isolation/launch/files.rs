@@ -1,4 +1,5 @@
-use super::{Abilities, Error, Job};
+use super::{Abilities, Job};
+use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::process::{Resource, getrlimit};
 
@@ -26,12 +27,12 @@ pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
         .ok()
 }
 
-pub(super) fn check(job: &Job, can: &Abilities) -> Result<(), Error> {
+pub(super) fn check(job: &Job, can: &Abilities) -> Result<()> {
     match (job.open_files, can.open_files) {
-        (Some(requested), Some(most)) if requested > most => Err(Error::Refused(format!(
+        (Some(requested), Some(most)) if requested > most => bail!(
             "{requested} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
              CAP_SYS_RESOURCE; in any case fs.nr_open)"
-        ))),
+        ),
         _ => Ok(()),
     }
 }

@@ -1,10 +1,17 @@
-use super::Error;
+use super::Job;
 use super::program::User;
+use super::wait::wait;
+use crate::launch::at;
+use anyhow::{Result, bail};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Dropping it removes the FIFO; a program that still waits then waits forever.
 #[derive(Debug)]
@@ -12,22 +19,34 @@ pub(super) struct Gate(PathBuf);
 
 impl Gate {
     /// Only `user`, or this program's user, may read it. Fails if it exists.
-    pub(super) fn make(path: &Path, user: Option<User>) -> Result<Gate, Error> {
-        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)
-            .map_err(|error| Error::at(path)(error.into()))?;
+    pub(super) fn make(job: &Job, user: Option<User>) -> Result<Option<Gate>> {
+        let Some(path) = job.gate.as_deref() else {
+            return Ok(None);
+        };
+        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(at(path))?;
         let gate = Gate(path.to_owned());
         if let Some(User { uid, gid }) = user {
-            std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(Error::at(path))?;
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(at(path))?;
         }
-        Ok(gate)
+        Ok(Some(gate))
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.0
+    /// Waits for the program called `name` and writes `word`. `check` fails if it has ended.
+    pub(super) fn release(
+        &self,
+        name: &str,
+        word: &[u8],
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let opened = wait(GATE_TIMEOUT, || check().and_then(|()| self.open()))?;
+        match opened {
+            Some(mut file) => file.write_all(word).map_err(at(&self.0)),
+            None => bail!("{name} does not come to its gate {}", self.0.display()),
+        }
     }
 
     /// Opens it for writing; `None` if nobody waits at it.
-    pub(super) fn open(&self) -> Result<Option<File>, Error> {
+    fn open(&self) -> Result<Option<File>> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
         match OpenOptions::new()
             .write(true)
@@ -36,12 +55,11 @@ impl Gate {
         {
             Ok(file) => {
                 // Blocking, because the data may exceed the pipe's capacity.
-                fcntl_setfl(&file, OFlags::empty())
-                    .map_err(|error| Error::at(&self.0)(error.into()))?;
+                fcntl_setfl(&file, OFlags::empty()).map_err(at(&self.0))?;
                 Ok(Some(file))
             }
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
-            Err(error) => Err(Error::at(&self.0)(error)),
+            Err(error) => Err(at(&self.0)(error)),
         }
     }
 }

@@ -1,4 +1,6 @@
-use super::{Error, Job};
+use super::Job;
+use crate::launch::at;
+use anyhow::{Result, anyhow, bail};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -6,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
 /// the job has none). A relative path with a folder is an error.
-pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
+pub(super) fn file(job: &Job) -> Result<PathBuf> {
     let Some(name) = job.command.first() else {
-        return Err(Error::Refused("no command to start".to_owned()));
+        bail!("no command to start");
     };
     let path = Path::new(name);
     if path.is_absolute() {
@@ -19,10 +21,7 @@ pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
         };
     }
     if name.as_bytes().contains(&b'/') {
-        return Err(Error::Refused(format!(
-            "{}: write the program's whole path",
-            path.display()
-        )));
+        bail!("{}: write the program's whole path", path.display());
     }
     let folders = job
         .environment
@@ -45,11 +44,8 @@ fn is_program(file: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn missing(name: &OsStr) -> Error {
-    Error::Refused(format!(
-        "{}: there is no such program",
-        Path::new(name).display()
-    ))
+fn missing(name: &OsStr) -> anyhow::Error {
+    anyhow!("{}: there is no such program", Path::new(name).display())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +56,15 @@ pub(super) struct User {
 
 impl User {
     /// Reads only `etc/passwd`: users of a directory service are not found.
-    pub(super) fn find(etc: &Path, name: &str) -> Result<User, Error> {
+    /// The user of the job, if it names one.
+    pub(super) fn of(job: &Job, etc: &Path) -> Result<Option<User>> {
+        let name = job.user.as_deref();
+        name.map(|name| User::find(etc, name)).transpose()
+    }
+
+    fn find(etc: &Path, name: &str) -> Result<User> {
         let path = etc.join("passwd");
-        let bytes = std::fs::read(&path).map_err(Error::at(&path))?;
+        let bytes = std::fs::read(&path).map_err(at(&path))?;
         let text = String::from_utf8_lossy(&bytes);
         let found = text.lines().find_map(|line| {
             let mut fields = line.split(':');
@@ -72,7 +74,7 @@ impl User {
                 gid: numbers.1?.parse().ok()?,
             })
         });
-        found.ok_or_else(|| Error::Refused(format!("user {name:?}: not in {}", path.display())))
+        found.ok_or_else(|| anyhow!("user {name:?}: not in {}", path.display()))
     }
 }
 

@@ -8,7 +8,8 @@ mod service;
 
 use super::program::{self, User};
 use super::wait::wait;
-use super::{Abilities, Error, GroupName, Job, Launched, Launcher, device, files};
+use super::{Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX, device, files};
+use anyhow::{Result, bail};
 use bus::Bus;
 use faultline_kernel::HostRoot;
 use service::Service;
@@ -18,7 +19,6 @@ use std::time::Duration;
 
 /// Prefix of all unit names. Dots separate the parts, because a dash would make the slice a child
 /// of another slice with foreign limits.
-const NAME_PREFIX: &str = "faultline";
 const PATIENCE: Duration = Duration::from_secs(120);
 const KILL: i32 = rustix::process::Signal::KILL.as_raw();
 
@@ -37,7 +37,7 @@ const EXIT_TYPE: u32 = 250;
 impl Systemd {
     /// Connects and determines the possible limits; changes nothing before the first
     /// [`launch`](Launcher::launch). Fails if the memory controller is not in cgroup version 2.
-    pub fn connect(host: &HostRoot) -> Result<Systemd, Error> {
+    pub fn connect(host: &HostRoot) -> Result<Systemd> {
         let bus = Bus::connect()?;
         let outlives = bus.version()?.is_some_and(|version| version >= EXIT_TYPE);
         let path = host.cgroup.join("cgroup.controllers");
@@ -46,7 +46,7 @@ impl Systemd {
         if !has("memory") {
             let advice = "systemd does not limit memory by cgroup version 2 here: use the launcher `direct`, or boot with \
                           systemd.unified_cgroup_hierarchy=1";
-            return Err(Error::Refused(format!("{}: {advice}", path.display())));
+            bail!("{}: {advice}", path.display());
         }
         let can = Abilities {
             memory_max: true,
@@ -67,18 +67,19 @@ impl Systemd {
     }
 
     /// After an error the returned value's drop removes the units.
-    fn start(&self, job: &Job, program: &Path) -> Result<Service, Error> {
-        let user = job
-            .user
-            .as_deref()
-            .map(|name| User::find(&self.etc, name))
-            .transpose()?;
+    fn start(&self, job: &Job, program: &Path) -> Result<Service> {
+        let user = User::of(job, &self.etc)?;
         for limit in &job.limits.io {
             device::node(&limit.device)?;
         }
         let global = self.bus.environment()?;
-        let properties =
-            properties::service(job, &slice(&job.name), program, &global, self.outlives)?;
+        let properties = properties::service(
+            job,
+            &format!("{}.slice", job.name),
+            program,
+            &global,
+            self.outlives,
+        )?;
         let of_slice = properties::slice(
             format!("Run {} of {}", job.name.run, job.name.scope),
             &job.limits,
@@ -88,11 +89,7 @@ impl Systemd {
         service.open_slice(&self.cgroup)?;
         let differences = job.limits.differences(&service.limits_as(&job.limits.io)?);
         if !differences.is_empty() {
-            return Err(Error::Refused(format!(
-                "{}: {}",
-                slice(&job.name),
-                differences.join("; ")
-            )));
+            bail!("{}.slice: {}", job.name, differences.join("; "));
         }
         service.start(job, user, &properties)?;
         Ok(service)
@@ -108,7 +105,7 @@ impl Launcher for Systemd {
         &self.can
     }
 
-    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         job.name.check()?;
         // systemd would silently set a lower value.
         files::check(job, &self.can)?;
@@ -116,7 +113,7 @@ impl Launcher for Systemd {
         Ok(Box::new(self.start(job, &file)?))
     }
 
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
+    fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
         // Checks for special characters of the pattern.
         GroupName {
             scope: scope.to_owned(),
@@ -129,15 +126,14 @@ impl Launcher for Systemd {
         Ok(groups.into_iter().collect())
     }
 
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
+    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
         let groups = self.leftovers(scope)?;
         let services: Vec<String> = groups
             .iter()
             .map(|group| format!("{group}.service"))
             .collect();
-        for group in &groups {
-            // A process that waits for memory hardly handles SIGTERM.
-            let _ = service::move_limit(&self.bus, &format!("{group}.service"), None);
+        for service in &services {
+            let _ = service::move_limit(&self.bus, service, None);
         }
         for service in &services {
             self.bus
@@ -152,29 +148,11 @@ impl Launcher for Systemd {
             Ok(Some(()))
         };
         wait(grace, down)?;
-        for group in &groups {
-            service::remove(
-                &self.bus,
-                &format!("{group}.service"),
-                &format!("{group}.slice"),
-            )?;
+        for (group, service) in groups.iter().zip(&services) {
+            service::remove(&self.bus, service, &format!("{group}.slice"))?;
         }
         Ok(groups)
     }
-}
-
-fn service_name(name: &GroupName) -> String {
-    format!(
-        "{NAME_PREFIX}.{}.{}.{}.service",
-        name.scope, name.run, name.part
-    )
-}
-
-fn slice(name: &GroupName) -> String {
-    format!(
-        "{NAME_PREFIX}.{}.{}.{}.slice",
-        name.scope, name.run, name.part
-    )
 }
 
 fn group(unit: &str) -> &str {

@@ -1,4 +1,6 @@
-use super::{CpuSet, Error, Evidence, IoLimit, Limits, Pressure, device};
+use super::{CpuSet, Evidence, IoLimit, Limits, Pressure, device};
+use crate::launch::at;
+use anyhow::{Result, anyhow};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 /// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
 /// no limit.
-pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
+pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     there(folder)?;
     Ok(Limits {
         memory_max: bytes(folder, "memory.max")?,
@@ -18,13 +20,13 @@ pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits, Err
     })
 }
 
-pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>, Error> {
+pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>> {
     there(folder)?;
     bytes(folder, "memory.high")
 }
 
 /// Without the process's end, which these files do not have.
-pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
+pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
     there(folder)?;
     let stat = match read(folder, "memory.stat")? {
         Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes())
@@ -47,7 +49,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
 }
 
 /// By resource. Empty if the kernel counts no stalls.
-pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error> {
+pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
         let name = format!("{resource}.pressure");
@@ -68,7 +70,7 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
 }
 
 /// Includes the cgroups below.
-pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
+pub(super) fn is_empty(folder: &Path) -> Result<bool> {
     there(folder)?;
     let name = "cgroup.events";
     let events = read(folder, name)?
@@ -81,10 +83,8 @@ pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
     Ok(*populated == 0)
 }
 
-fn there(folder: &Path) -> Result<(), Error> {
-    std::fs::metadata(folder)
-        .map(drop)
-        .map_err(Error::at(folder))
+fn there(folder: &Path) -> Result<()> {
+    std::fs::metadata(folder).map(drop).map_err(at(folder))
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -99,7 +99,7 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// `None` if this kernel or this cgroup does not have the file.
-fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
+fn read(folder: &Path, name: &str) -> Result<Option<String>> {
     let path = folder.join(name);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
@@ -107,15 +107,15 @@ fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
             Ok(None)
         }
-        Err(error) => Err(Error::at(&path)(error)),
+        Err(error) => Err(at(&path)(error)),
     }
 }
 
-fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> Error {
-    Error::Refused(format!("{}: {what}", folder.join(name).display()))
+fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("{}: {what}", folder.join(name).display())
 }
 
-fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
+fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
     let Some(text) = read(folder, name)? else {
         return Ok(None);
     };
@@ -125,7 +125,7 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
 }
 
 /// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.
-fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
+fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
     let set = read(folder, "cpuset.cpus")?;
     if set.is_none_or(|text| text.trim().is_empty()) {
         return Ok(None);
@@ -137,7 +137,7 @@ fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
         .map_err(|error| invalid_file(folder, name, error))
 }
 
-fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
+fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
     let text = read(folder, "io.max")?.unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {
@@ -163,16 +163,14 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
     Ok(limits)
 }
 
+/// In the order of [`IoLimit::amounts`].
+pub(super) const IO_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
+
 fn io_line(line: &str) -> Option<IoLimit> {
     let mut words = line.split_whitespace();
     let (major, minor) = words.next()?.split_once(':')?;
-    let mut limit = IoLimit {
-        device: device::path(major.parse().ok()?, minor.parse().ok()?),
-        read_bytes: None,
-        write_bytes: None,
-        read_operations: None,
-        write_operations: None,
-    };
+    let device = device::path(major.parse().ok()?, minor.parse().ok()?);
+    let mut amounts = [None; 4];
     for word in words {
         let (name, value) = word.split_once('=')?;
         let value = if value == "max" {
@@ -180,15 +178,11 @@ fn io_line(line: &str) -> Option<IoLimit> {
         } else {
             Some(value.parse().ok()?)
         };
-        match name {
-            "rbps" => limit.read_bytes = value,
-            "wbps" => limit.write_bytes = value,
-            "riops" => limit.read_operations = value,
-            "wiops" => limit.write_operations = value,
-            _ => {}
+        if let Some(at) = IO_KEYS.iter().position(|key| *key == name) {
+            amounts[at] = value;
         }
     }
-    Some(limit)
+    Some(IoLimit::new(device, amounts))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
+use anyhow::Result;
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Calls `poll` at least once; `None` after about `patience`. The pauses are counted, not the time
 /// of `poll`.
-pub(super) fn wait<T, E>(
+pub(super) fn wait<T>(
     patience: Duration,
-    mut poll: impl FnMut() -> Result<Option<T>, E>,
-) -> Result<Option<T>, E> {
+    mut poll: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let mut left = patience;
     loop {
         if let Some(found) = poll()? {

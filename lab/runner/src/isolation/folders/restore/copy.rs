@@ -1,6 +1,6 @@
-use super::Owner;
-use crate::isolation::Error;
-use crate::isolation::tree::{Folder, OpenResult, failed};
+use anyhow::{Result, anyhow};
+use crate::isolation::tree::{Folder, OpenResult};
+use crate::launch::at;
 use faultline_kernel::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use super::Owner;
 
 const PIECE: usize = 64 << 20;
 
@@ -24,14 +25,14 @@ pub(super) fn copy(
     to: &Folder,
     name: &CStr,
     owner: Option<Owner>,
-) -> Result<Copied, Error> {
+) -> Result<Copied> {
     let path = to.join(name);
-    let wrong = |errno| failed(&path, errno);
+    let wrong = |errno: Errno| at(&path)(errno);
     let changed = || {
-        Error::Refused(format!(
+        anyhow!(
             "{} changed while it was copied: does something run there?",
             from.join(name).display()
-        ))
+        )
     };
     let OpenResult::Open((source, stat)) = from.file(name)? else {
         return Err(changed());
@@ -39,7 +40,7 @@ pub(super) fn copy(
     let source = File::from(source);
     let version = || match source.metadata() {
         Ok(metadata) => Ok(FileVersion::from(&metadata)),
-        Err(error) => Err(Error::at(&from.join(name))(error)),
+        Err(error) => Err(at(&from.join(name))(error)),
     };
     let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,15 +1,13 @@
-use super::group::Group;
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at};
 use crate::isolation::launch::gate::Gate;
-use crate::isolation::launch::wait::wait;
-use crate::isolation::launch::{End, Error, Evidence, Job, Launched, Limits};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use super::group::Group;
 
 /// A shell that reads a word, then executes the program if its own cgroup is `$0`. If this program
 /// is killed before that, the shell reads EOF and exits.
@@ -21,8 +19,6 @@ const WORD: &[u8] = b"go\n";
 /// Removes the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
 const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
-
-const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct Child {
     child: std::process::Child,
@@ -40,12 +36,8 @@ impl Child {
         user_command: Vec<OsString>,
         group: Group,
         gate: Option<Gate>,
-    ) -> Result<Child, Error> {
-        let output = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&job.output)
-            .map_err(Error::at(&job.output))?;
+    ) -> Result<Child> {
+        let output = job.open_output()?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
         command
@@ -70,7 +62,7 @@ impl Child {
         command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
         command
             .stdin(Stdio::piped())
-            .stderr(output.try_clone().map_err(Error::at(&job.output))?)
+            .stderr(output.try_clone().map_err(at(&job.output))?)
             .stdout(output);
         // Terminal signals go only to this program.
         command.process_group(0);
@@ -90,9 +82,9 @@ impl Child {
         Ok(started)
     }
 
-    fn prepare(&mut self, open_files: Option<u64>) -> Result<(), Error> {
+    fn prepare(&mut self, open_files: Option<u64>) -> Result<()> {
         let stdin = self.child.stdin.take();
-        let words = |what: &str| Error::Refused(format!("{}: {what}", self.name));
+        let words = |what: &str| anyhow!("{}: {what}", self.name);
         let pid = Pid::from_child(&self.child);
         self.group.enter(self.child.id())?;
         if let Some(most) = open_files {
@@ -109,24 +101,22 @@ impl Child {
             .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
     }
 
-    fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
+    fn status(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             let waited = self.child.try_wait();
-            self.ended =
-                waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
+            self.ended = waited.map_err(|error| anyhow!("{}: {error}", self.name))?;
         }
         Ok(self.ended)
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
+    fn finish(&mut self) -> Result<()> {
         if self.status()?.is_none() {
             let _ = self.child.kill();
         }
         self.group.kill()?;
         if self.ended.is_none() {
             let waited = self.child.wait();
-            self.ended =
-                Some(waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?);
+            self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.name))?);
         }
         Ok(())
     }
@@ -137,50 +127,41 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
+    fn go(&mut self, word: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
-        let opened = wait(GATE_TIMEOUT, || match (self.status()?, gate.open()?) {
-            (Some(status), _) => {
-                let (name, output) = (&self.name, self.output.display());
-                Err(Error::Refused(format!(
-                    "{name} ended ({status}) before it was let go; {output} may say why"
-                )))
-            }
-            (None, opened) => Ok(opened),
-        })?;
-        match opened {
-            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
-            None => Err(Error::Refused(format!(
-                "{} does not come to its gate {}",
-                self.name,
-                gate.path().display()
-            ))),
-        }
+        let name = self.name.clone();
+        gate.release(&name, word, || match self.status()? {
+            Some(status) => bail!(
+                "{name} ended ({status}) before it was let go; {} may say why",
+                self.output.display()
+            ),
+            None => Ok(()),
+        })
     }
 
-    fn limits(&self) -> Result<Limits, Error> {
+    fn limits(&self) -> Result<Limits> {
         self.group.limits()
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         self.group.relimit(memory)
     }
 
-    fn ended(&mut self) -> Result<Option<End>, Error> {
+    fn ended(&mut self) -> Result<Option<End>> {
         Ok(self.status()?.and_then(end))
     }
 
-    fn is_empty(&mut self) -> Result<bool, Error> {
+    fn is_empty(&mut self) -> Result<bool> {
         Ok(self.status()?.is_some() && self.group.is_empty()?)
     }
 
-    fn ask_to_end(&mut self) -> Result<(), Error> {
+    fn ask_to_end(&mut self) -> Result<()> {
         self.group.ask_to_end()
     }
 
-    fn evidence(&mut self) -> Result<Evidence, Error> {
+    fn evidence(&mut self) -> Result<Evidence> {
         let end = self.ended()?;
         Ok(Evidence {
             end,
@@ -188,7 +169,7 @@ impl Launched for Child {
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+    fn close(mut self: Box<Self>) -> Result<Evidence> {
         self.finish()?;
         let evidence = self.evidence()?;
         self.group.remove()?;
@@ -209,16 +190,13 @@ fn end(status: ExitStatus) -> Option<End> {
         .or_else(|| status.signal().map(End::Signal))
 }
 
-fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> Error {
+fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> anyhow::Error {
     let folder = job
         .folder
         .as_ref()
         .map(|folder| format!(" in {}", folder.display()))
         .unwrap_or_default();
-    Error::Refused(format!(
-        "{} cannot be started{folder}: {error}",
-        file.display()
-    ))
+    anyhow!("{} cannot be started{folder}: {error}", file.display())
 }
 
 #[cfg(test)]

@@ -1,24 +1,25 @@
 //! Enables controllers for groups in a cgroup of version 2. A cgroup that has processes itself
 //! cannot pass controllers on.
 
-use super::folder::{folders, write};
-use crate::isolation::launch::{Error, Limits};
+use anyhow::{Result, bail};
+use crate::isolation::launch::{Limits, at};
 use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use super::folder::{folders, read, write};
 
 /// The leaf that this program moves into, so that its cgroup has no processes.
 pub(super) const SELF_LEAF: &str = "faultline.own";
 
-pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
+pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
     let wanted = [
         ("memory", true),
         ("cpuset", limits.cpus.is_some()),
         ("io", !limits.io.is_empty()),
     ];
     let path = delegated.join("cgroup.subtree_control");
-    let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let there = read(&path)?;
     let missing = wanted
         .iter()
         .filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
@@ -35,12 +36,12 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
             move_processes(delegated)?;
             write(&path, &text)
         }
-        done => done.map_err(Error::at(&path)),
+        done => done.map_err(at(&path)),
     }
 }
 
 /// Whether groups below can have limits, now or after this program has moved.
-pub(super) fn check(folder: &Path) -> Result<(), Error> {
+pub(super) fn check(folder: &Path) -> Result<()> {
     let handed_on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     // The root cgroup has no `cgroup.type`, and may have processes.
     if handed_on.split_whitespace().any(|name| name == "memory")
@@ -51,26 +52,26 @@ pub(super) fn check(folder: &Path) -> Result<(), Error> {
     alone(folder)
 }
 
-fn alone(folder: &Path) -> Result<(), Error> {
+fn alone(folder: &Path) -> Result<()> {
     let own = std::process::id().to_string();
     let path = folder.join("cgroup.procs");
-    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let text = read(&path)?;
     if text.lines().all(|line| line == own) {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    bail!(
         "{}: other processes are in this cgroup, so it cannot have groups with limits: start the program alone in a unit \
          with Delegate=yes (systemd-run --scope -p Delegate=yes ...)",
         folder.display()
-    )))
+    )
 }
 
-fn move_processes(folder: &Path) -> Result<(), Error> {
+fn move_processes(folder: &Path) -> Result<()> {
     alone(folder)?;
     let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(Error::at(&leaf)(error));
+            return Err(at(&leaf)(error));
         }
         _ => {}
     }
@@ -78,13 +79,13 @@ fn move_processes(folder: &Path) -> Result<(), Error> {
 }
 
 /// Moves this program back once no groups are left.
-pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
+pub(super) fn give_back(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());
     }
     let path = delegated.join("cgroup.subtree_control");
-    let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let there = read(&path)?;
     let text: Vec<String> = there
         .split_whitespace()
         .map(|name| format!("-{name}"))
@@ -94,5 +95,5 @@ pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
         &delegated.join("cgroup.procs"),
         &std::process::id().to_string(),
     )?;
-    fs::remove_dir(&leaf).map_err(Error::at(&leaf))
+    fs::remove_dir(&leaf).map_err(at(&leaf))
 }

@@ -1,20 +1,20 @@
-use super::folder::{folders, write};
-use super::parent::GroupParent;
-use super::{controllers, procs, v1, v2};
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::launch::{Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified};
 use crate::isolation::launch::wait::wait;
-use crate::isolation::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
 use rustix::process::Signal;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use super::{controllers, procs, v1, v2};
+use super::folder::{folders, write};
+use super::parent::GroupParent;
 
 /// For a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Prefix of all group names. Dots separate the parts, which contain none.
-const NAME_PREFIX: &str = "faultline";
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -41,8 +41,8 @@ impl Group {
         name: &GroupName,
         limits: &Limits,
         disks: Vec<String>,
-    ) -> Result<Group, Error> {
-        let name = folder_name(name);
+    ) -> Result<Group> {
+        let name = name.to_string();
         let kind = match parent {
             GroupParent::V1(v1_roots) => Kind::V1(v1::Folders {
                 memory: v1_roots.memory.join(&name),
@@ -92,29 +92,18 @@ impl Group {
         Ok(group)
     }
 
-    pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
+    pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>> {
         let prefix = format!("{NAME_PREFIX}.{scope}.");
-        let mut names = BTreeSet::new();
         match parent {
             GroupParent::V1(v1_roots) => {
-                for top in [
-                    Some(&v1_roots.memory),
-                    v1_roots.cpuset.as_ref(),
-                    v1_roots.blkio.as_ref(),
-                ]
-                .into_iter()
-                .flatten()
-                {
-                    names.extend(
-                        folders(top)?
-                            .into_iter()
-                            .filter_map(|folder| named(&folder, &prefix)),
-                    );
+                let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+                for top in v1_roots.tops() {
+                    for folder in folders(top)? {
+                        if let Some(name) = named(&folder, &prefix) {
+                            found.entry(name).or_default().push(folder);
+                        }
+                    }
                 }
-                let mut found: BTreeMap<String, Vec<PathBuf>> = names
-                    .into_iter()
-                    .map(|name| (name.clone(), v1_roots.folders(&name)))
-                    .collect();
                 if let Some(stalls) = &v1_roots.stalls {
                     for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
                         found.entry(name).or_default().push(folder);
@@ -148,7 +137,7 @@ impl Group {
         &self.name
     }
 
-    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
+    pub(super) fn limit(&self, limits: &Limits) -> Result<()> {
         match &self.kind {
             Kind::V1(folders) => v1::limit(folders, limits, &self.io),
             Kind::V2 { folder, .. } => v2::limit(folder, limits, &self.io),
@@ -156,18 +145,15 @@ impl Group {
         }
     }
 
-    pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+    pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.kind {
             Kind::V1(folders) => v1::relimit(&folders.memory, memory),
             Kind::V2 { folder, .. } => v2::relimit(folder, memory),
-            Kind::Found(_) => Err(Error::Refused(format!(
-                "{}: this group belongs to another program",
-                self.name
-            ))),
+            Kind::Found(_) => bail!("{}: this group belongs to another program", self.name),
         }
     }
 
-    pub(super) fn limits(&self) -> Result<Limits, Error> {
+    pub(super) fn limits(&self) -> Result<Limits> {
         match &self.kind {
             Kind::V1(folders) => v1::limits(folders, &self.io),
             Kind::V2 { folder, top } => v2::limits(folder, top, &self.requested()),
@@ -175,7 +161,7 @@ impl Group {
         }
     }
 
-    pub(super) fn evidence(&self) -> Result<Evidence, Error> {
+    pub(super) fn evidence(&self) -> Result<Evidence> {
         match &self.kind {
             Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
             Kind::V2 { folder, .. } => unified::evidence(folder),
@@ -183,7 +169,7 @@ impl Group {
         }
     }
 
-    pub(super) fn enter(&mut self, pid: u32) -> Result<(), Error> {
+    pub(super) fn enter(&mut self, pid: u32) -> Result<()> {
         let write = |folder: &Path| write(&folder.join("cgroup.procs"), &pid.to_string());
         if let Kind::V1(folders) = &mut self.kind
             && let Some(stalls) = folders.stalls.take_if(|stalls| write(stalls).is_err())
@@ -214,7 +200,7 @@ impl Group {
 
     /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every
     /// controller.
-    pub(super) fn ask_to_end(&self) -> Result<(), Error> {
+    pub(super) fn ask_to_end(&self) -> Result<()> {
         let folders = match &self.kind {
             Kind::V1(folders) => vec![folders.memory.as_path()],
             Kind::V2 { .. } | Kind::Found(_) => self.folders(),
@@ -235,7 +221,7 @@ impl Group {
         !self.is_empty().unwrap_or(false)
     }
 
-    pub(super) fn is_empty(&self) -> Result<bool, Error> {
+    pub(super) fn is_empty(&self) -> Result<bool> {
         for folder in self.folders() {
             if !procs::list(folder)?.is_empty() {
                 return Ok(false);
@@ -244,10 +230,10 @@ impl Group {
         Ok(true)
     }
 
-    pub(super) fn kill(&self) -> Result<(), Error> {
+    pub(super) fn kill(&self) -> Result<()> {
         let emptied = wait(KILL_TIMEOUT, || {
             self.folders().into_iter().try_for_each(kill_all)?;
-            Ok::<_, Error>((!self.is_busy()).then_some(()))
+            Ok((!self.is_busy()).then_some(()))
         })?;
         if emptied.is_some() {
             return Ok(());
@@ -262,19 +248,19 @@ impl Group {
             .flatten()
             .map(|pid| pid.to_string())
             .collect();
-        Err(Error::Refused(format!(
+        bail!(
             "{}: these processes do not end: {}",
             self.name,
             left.join(", ")
-        )))
+        )
     }
 
-    pub(super) fn end(mut self) -> Result<(), Error> {
+    pub(super) fn end(mut self) -> Result<()> {
         self.kill()?;
         self.remove()
     }
 
-    pub(super) fn remove(&mut self) -> Result<(), Error> {
+    pub(super) fn remove(&mut self) -> Result<()> {
         self.folders().into_iter().try_for_each(remove_folder)?;
         self.removed = true;
         Ok(())
@@ -311,11 +297,7 @@ impl Drop for Group {
     }
 }
 
-fn folder_name(name: &GroupName) -> String {
-    format!("{NAME_PREFIX}.{}.{}.{}", name.scope, name.run, name.part)
-}
-
-fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     let mut unvisited: Vec<PathBuf> = v1_roots.iter().map(|top| top.to_path_buf()).collect();
     let mut seen = BTreeSet::new();
@@ -341,18 +323,16 @@ fn named(folder: &Path, prefix: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn make_folder(folder: &Path) -> Result<(), Error> {
+fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Error::Refused(format!(
-            "{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
-            folder.display()
-        )),
-        _ => Error::File { path: folder.to_owned(), source: error },
+        ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
+            folder.display()),
+        _ => at(folder)(error),
     })
 }
 
 /// Uses `cgroup.kill` where it exists (version 2 since Linux 5.14).
-fn kill_all(folder: &Path) -> Result<(), Error> {
+fn kill_all(folder: &Path) -> Result<()> {
     match fs::write(folder.join("cgroup.kill"), "1") {
         Ok(()) => Ok(()),
         Err(_) => procs::signal(folder, Signal::KILL),
@@ -360,7 +340,7 @@ fn kill_all(folder: &Path) -> Result<(), Error> {
 }
 
 /// Recursive. A process that has just exited may keep it busy for a moment.
-fn remove_folder(folder: &Path) -> Result<(), Error> {
+fn remove_folder(folder: &Path) -> Result<()> {
     for inner in folders(folder)? {
         remove_folder(&inner)?;
     }
@@ -368,7 +348,7 @@ fn remove_folder(folder: &Path) -> Result<(), Error> {
         Ok(()) => Ok(Some(())),
         Err(error) if procs::is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
-        Err(error) => Err(Error::at(folder)(error)),
+        Err(error) => Err(at(folder)(error)),
     })?;
-    removed.ok_or_else(|| Error::at(folder)(ErrorKind::ResourceBusy.into()))
+    removed.ok_or_else(|| at(folder)(std::io::Error::from(ErrorKind::ResourceBusy)))
 }

@@ -1,11 +1,12 @@
-use super::CgroupRoots;
-use super::controllers::{self, SELF_LEAF};
-use crate::isolation::launch::{Abilities, Error, files};
-use faultline_kernel::parse::mountinfo::{self, Mount};
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::launch::{Abilities, files};
 use faultline_kernel::{HostRoot, locate};
+use faultline_kernel::parse::mountinfo::{Mount, self};
 use rustix::fs::{Access, access};
-use std::fs;
 use std::path::{Path, PathBuf};
+use super::CgroupRoots;
+use super::controllers::{SELF_LEAF, self};
+use super::folder::read;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GroupParent {
@@ -40,8 +41,8 @@ pub(super) struct Delegated {
 
 impl GroupParent {
     /// Version 1 if it has the memory controller, which the kernel gives to one version only.
-    pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent, Error> {
-        let refused = |error: faultline_kernel::ReadError| Error::Refused(error.to_string());
+    pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent> {
+        let refused = |error: faultline_kernel::ReadError| anyhow!(error.to_string());
         let mounts = roots
             .host
             .read_proc("self/mountinfo", mountinfo::parse)
@@ -68,14 +69,14 @@ impl GroupParent {
             .map_err(refused)?;
         let folder = roots.delegated.clone().unwrap_or_else(|| home(&own.folder));
         let path = folder.join("cgroup.controllers");
-        let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+        let text = read(&path)?;
         let controllers: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         if !controllers.iter().any(|name| name == "memory") {
-            return Err(Error::Refused(format!(
+            bail!(
                 "{}: no memory controller here (it has: {}); start the program in a unit with Delegate=yes",
                 folder.display(),
                 text.trim()
-            )));
+            );
         }
         may_be_written(&folder)?;
         controllers::check(&folder)?;
@@ -125,18 +126,14 @@ impl GroupParent {
 }
 
 impl V1Roots {
-    pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let v1_roots = [
+    pub(super) fn tops(&self) -> impl Iterator<Item = &PathBuf> {
+        [
             Some(&self.memory),
             self.cpuset.as_ref(),
             self.blkio.as_ref(),
-        ];
-        v1_roots
-            .into_iter()
-            .flatten()
-            .map(|top| top.join(name))
-            .filter(|folder| folder.is_dir())
-            .collect()
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 
@@ -150,12 +147,12 @@ fn stalls(host: &HostRoot) -> Option<PressureParent> {
     })
 }
 
-fn may_be_written(folder: &Path) -> Result<(), Error> {
+fn may_be_written(folder: &Path) -> Result<()> {
     access(folder, Access::WRITE_OK).map_err(|error| {
-        Error::Refused(format!(
+        anyhow!(
             "{}: no groups can be made here ({error}): start the program as root",
             folder.display()
-        ))
+        )
     })
 }
 

@@ -1,19 +1,20 @@
-use super::folder::folders;
-use crate::isolation::launch::Error;
+use anyhow::{Result, bail};
+use crate::isolation::launch::at;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, self};
 use std::path::Path;
+use super::folder::folders;
 
-pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
+pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>> {
     let path = folder.join("cgroup.procs");
     let text = match fs::read_to_string(&path) {
         Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
         // A threaded cgroup: its parent lists the processes.
         Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
-        text => text.map_err(Error::at(&path))?,
+        text => text.map_err(at(&path))?,
     };
     // 0 is a process outside of this PID namespace.
     let mut all: BTreeSet<i32> = text
@@ -29,7 +30,7 @@ pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
 
 /// Sends a signal to every process of the cgroup. Pids may be reused, so each gets a pidfd before
 /// the list is read again.
-pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
+pub(super) fn signal(folder: &Path, signal: Signal) -> Result<()> {
     let listed = list(folder)?.into_iter().filter_map(Pid::from_raw);
     let current: Vec<_> = listed
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
@@ -47,7 +48,7 @@ pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
                     pid.as_raw_pid(),
                     folder.display()
                 );
-                return Err(Error::Refused(words));
+                bail!(words);
             }
         }
     }

@@ -1,11 +1,12 @@
-use super::folder::write;
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::launch::{CpuSet, Evidence, IoLimit, Limits, at, unified};
 use crate::isolation::launch::compare::in_pages;
-use crate::isolation::launch::{CpuSet, Error, Evidence, IoLimit, Limits, unified};
 use faultline_kernel::Limit;
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
-use std::collections::BTreeMap;
 use std::fs;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use super::folder::{read, write};
 
 #[derive(Debug)]
 pub(super) struct Folders {
@@ -34,19 +35,13 @@ const MEMORY: &str = "memory.limit_in_bytes";
 const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
 const CONTROL: &str = "memory.oom_control";
 
-pub(super) fn limit(
-    folders: &Folders,
-    limits: &Limits,
-    io: &[(String, IoLimit)],
-) -> Result<(), Error> {
+pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     if let Some(bytes) = limits.memory_max {
         write(&folders.memory.join(MEMORY), &bytes.to_string())?;
     }
     if let Some(swap) = limits.swap_max {
         let Some(memory) = limits.memory_max else {
-            return Err(Error::Refused(
-                "swap_max needs memory_max: cgroup version 1 limits both together".to_owned(),
-            ));
+            bail!("swap_max needs memory_max: cgroup version 1 limits both together");
         };
         write(
             &folders.memory.join(MEMSW_LIMIT),
@@ -57,14 +52,14 @@ pub(super) fn limit(
         write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
         // A cpuset without memory nodes accepts no process.
         let all = folder.parent().unwrap_or(folder).join("cpuset.mems");
-        let nodes = fs::read_to_string(&all).map_err(Error::at(&all))?;
+        let nodes = read(&all)?;
         write(&folder.join("cpuset.mems"), nodes.trim())?;
     }
     let Some(folder) = &folders.blkio else {
         return Ok(());
     };
     for (disk, limit) in io {
-        for (file, value) in THROTTLES.iter().zip(values(limit)) {
+        for (file, value) in THROTTLES.iter().zip(limit.amounts()) {
             if let Some(value) = value {
                 write(&folder.join(file), &format!("{disk} {value}"))?;
             }
@@ -74,7 +69,7 @@ pub(super) fn limit(
 }
 
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
-pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(&memory.join(CONTROL), "1")?;
     let (path, both) = (memory.join(MEMORY), memory.join(MEMSW_LIMIT));
     // The limit of memory and swap must not be below that of memory.
@@ -95,10 +90,9 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
     ) {
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-        written => written.map_err(Error::at(&path))?,
+        written => written.map_err(at(&path))?,
     }
-    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
-    self::bytes(&path, text.trim())
+    bytes_of(&path, read(&path)?.trim())
 }
 
 pub(super) fn waits_when_full(memory: &Path) -> bool {
@@ -113,31 +107,21 @@ const THROTTLES: [&str; 4] = [
     "blkio.throttle.write_iops_device",
 ];
 
-fn values(limit: &IoLimit) -> [Option<u64>; 4] {
-    [
-        limit.read_bytes,
-        limit.write_bytes,
-        limit.read_operations,
-        limit.write_operations,
-    ]
+fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let value = |line: &'t str| line.strip_prefix(key)?.strip_prefix(' ');
+    text.lines().find_map(value)
 }
 
-pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits, Error> {
+pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
     // Includes the limits of the ancestors.
     let path = folders.memory.join("memory.stat");
-    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
-    let value = |key: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+    let text = read(&path)?;
+    let limit = |key| {
+        let value = value_of(&text, key).map(|value| bytes_of(&path, value));
+        value.transpose().map(Option::flatten)
     };
-    let memory_max = value("hierarchical_memory_limit")
-        .map(|value| bytes(&path, value))
-        .transpose()?
-        .flatten();
-    let both = value("hierarchical_memsw_limit")
-        .map(|value| bytes(&path, value))
-        .transpose()?
-        .flatten();
+    let memory_max = limit("hierarchical_memory_limit")?;
+    let both = limit("hierarchical_memsw_limit")?;
     let cpus = folders
         .cpuset
         .as_ref()
@@ -145,26 +129,13 @@ pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Resu
         .transpose()?;
     let mut io = Vec::new();
     if let Some(folder) = &folders.blkio {
-        let texts = THROTTLES
-            .map(|file| folder.join(file))
-            .map(|path| fs::read_to_string(&path).map_err(Error::at(&path)));
-        let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (disk, limit) in requested {
-            let value = |text: &String| {
-                let value = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix(disk.as_str())?.strip_prefix(' '));
-                value.and_then(|value| value.trim().parse().ok())
-            };
-            let [read_bytes, write_bytes, read_operations, write_operations] =
-                [0, 1, 2, 3].map(|position: usize| texts.get(position).and_then(value));
-            io.push(IoLimit {
-                device: limit.device.clone(),
-                read_bytes,
-                write_bytes,
-                read_operations,
-                write_operations,
-            });
+            let mut amounts = [None; 4];
+            for (file, amount) in THROTTLES.iter().zip(&mut amounts) {
+                let text = read(&folder.join(file))?;
+                *amount = value_of(&text, disk).and_then(|value| value.trim().parse().ok());
+            }
+            io.push(IoLimit::new(limit.device.clone(), amounts));
         }
     }
     let swap_max = both
@@ -179,18 +150,17 @@ pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Resu
     })
 }
 
-fn bytes(path: &Path, value: &str) -> Result<Option<u64>, Error> {
+fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
     let limit = cgroup_limit::parse(value.as_bytes())
-        .map_err(|error| Error::Refused(error.at(path).to_string()))?;
+        .map_err(|error| anyhow!(error.at(path).to_string()))?;
     Ok(Limit::bytes(limit))
 }
 
-fn cpus(path: &Path) -> Result<CpuSet, Error> {
-    let text = fs::read_to_string(path).map_err(Error::at(path))?;
-    CpuSet::parse(&text).map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+fn cpus(path: &Path) -> Result<CpuSet> {
+    CpuSet::parse(&read(path)?).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence, Error> {
+pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
     let mut evidence = Evidence {
         pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
         memory_peak: count(&memory.join("memory.max_usage_in_bytes"))?,
@@ -198,21 +168,13 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
         ..Evidence::default()
     };
     let stat = memory.join("memory.stat");
-    let text = fs::read(&stat).map_err(Error::at(&stat))?;
-    let stat = cgroup_memory_stat::parse_v1(&text)
-        .map_err(|error| Error::Refused(error.at(stat).to_string()))?;
+    let text = fs::read(&stat).map_err(at(&stat))?;
+    let stat =
+        cgroup_memory_stat::parse_v1(&text).map_err(|error| anyhow!(error.at(stat).to_string()))?;
     (evidence.file, evidence.anon) = (stat.file, stat.anon);
     let control = memory.join(CONTROL);
-    let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
-    let count = |name: &str| {
-        text.lines().find_map(|line| {
-            line.strip_prefix(name)?
-                .strip_prefix(' ')?
-                .trim()
-                .parse()
-                .ok()
-        })
-    };
+    let text = read(&control)?;
+    let count = |name| value_of(&text, name).and_then(|count| count.trim().parse().ok());
     let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
     for (name, count) in [("oom_kill", count("oom_kill")), ("under_oom", waits)]
         .into_iter()
@@ -226,7 +188,7 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
 }
 
 /// Hits of the limits; meaningless zeros are left out.
-fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
+fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2]> {
     let [limit, both] = [MEMORY, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.
@@ -237,17 +199,17 @@ fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
     Ok([("failcnt", own), ("memsw_failcnt", together)])
 }
 
-fn count(path: &Path) -> Result<Option<u64>, Error> {
+fn count(path: &Path) -> Result<Option<u64>> {
     match fs::read(path) {
         Ok(text) => number::parse(&text)
             .map(Some)
-            .map_err(|error| Error::Refused(error.at(path).to_string())),
+            .map_err(|error| anyhow!(error.at(path).to_string())),
         Err(error)
             if error.kind() == std::io::ErrorKind::NotFound
                 && path.parent().is_some_and(Path::is_dir) =>
         {
             Ok(None)
         }
-        Err(error) => Err(Error::at(path)(error)),
+        Err(error) => Err(at(path)(error)),
     }
 }

@@ -1,9 +1,9 @@
-use super::folder::write;
-use crate::isolation::launch::{CpuSet, Error, IoLimit, Limits, unified};
-use std::fs;
+use anyhow::Result;
+use crate::isolation::launch::{IoLimit, Limits, unified};
 use std::path::Path;
+use super::folder::write;
 
-pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<(), Error> {
+pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     let amounts = [
         ("memory.max", limits.memory_max),
         ("memory.high", limits.memory_high),
@@ -18,9 +18,9 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
         write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
     }
     for (disk, limit) in io {
-        let values = KEYS
+        let values = unified::IO_KEYS
             .iter()
-            .zip(values(limit))
+            .zip(limit.amounts())
             .filter_map(|(key, value)| Some(format!(" {key}={}", value?)));
         let values: String = values.collect();
         if !values.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     Ok(())
 }
 
-pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(
         &folder.join("memory.high"),
         &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()),
@@ -38,28 +38,9 @@ pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
     unified::memory_high(folder)
 }
 
-const KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
-
-fn values(limit: &IoLimit) -> [Option<u64>; 4] {
-    [
-        limit.read_bytes,
-        limit.write_bytes,
-        limit.read_operations,
-        limit.write_operations,
-    ]
-}
-
 /// Effective limits: the strictest from `folder` up to `top`.
-pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
+pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
     let mut limits = unified::limits(folder, requested)?;
-    if limits.cpus.is_some() {
-        // `cpuset.cpus` keeps the written value even if such CPUs do not exist.
-        let path = folder.join("cpuset.cpus.effective");
-        let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
-        let cpus = CpuSet::parse(&text)
-            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
-        limits.cpus = Some(cpus);
-    }
     for above in folder
         .ancestors()
         .skip(1)

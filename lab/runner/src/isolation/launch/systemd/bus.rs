@@ -1,5 +1,5 @@
-use super::super::Error;
 use super::super::wait::wait;
+use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 use std::time::Duration;
 use zbus::proxy::CacheProperties;
@@ -84,7 +84,7 @@ pub(super) struct Bus {
 pub(super) struct Unit(HashMap<String, OwnedVariant>);
 
 impl Bus {
-    pub(super) fn connect() -> Result<Self, Error> {
+    pub(super) fn connect() -> Result<Self> {
         let connect = async {
             let connection = zbus::connection::Builder::system()
                 .method_timeout(PATIENCE)
@@ -98,24 +98,24 @@ impl Bus {
         let manager = zbus::block_on(connect).map_err(|error| {
             let advice =
                 "is systemd running here, with dbus? Without them use the launcher `direct`";
-            Error::Refused(format!("the system bus does not answer: {error}; {advice}"))
+            anyhow!("the system bus does not answer: {error}; {advice}")
         })?;
         Ok(Self { manager })
     }
 
     /// systemd's own variables, which every service inherits.
-    pub(super) fn environment(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn environment(&self) -> Result<Vec<String>> {
         zbus::block_on(self.manager.environment()).map_err(|error| words("systemd", &error))
     }
 
-    pub(super) fn version(&self) -> Result<Option<u32>, Error> {
+    pub(super) fn version(&self) -> Result<Option<u32>> {
         let text =
             zbus::block_on(self.manager.version()).map_err(|error| words("systemd", &error))?;
         Ok(version(&text))
     }
 
     /// Creates a unit and queues its start.
-    pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
+    pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<()> {
         // Not retried: without an answer it is unknown whether the call was executed.
         let started =
             zbus::block_on(
@@ -126,14 +126,14 @@ impl Bus {
     }
 
     /// Changes properties until the next boot.
-    pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
+    pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<()> {
         let set =
             self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
         set.map_err(|error| words(unit, &error))
     }
 
     /// Queues the stop. A missing unit is no error.
-    pub(super) fn stop(&self, unit: &str) -> Result<(), Error> {
+    pub(super) fn stop(&self, unit: &str) -> Result<()> {
         unless_gone(
             unit,
             self.ask(async |manager| manager.stop_unit(unit, "replace").await),
@@ -141,21 +141,21 @@ impl Bus {
     }
 
     /// `who` is `main` or `all`. A missing process is no error.
-    pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<(), Error> {
+    pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
         unless_gone(
             unit,
             self.ask(async |manager| manager.kill_unit(unit, who, signal).await),
         )
     }
 
-    pub(super) fn reset(&self, unit: &str) -> Result<(), Error> {
+    pub(super) fn reset(&self, unit: &str) -> Result<()> {
         unless_gone(
             unit,
             self.ask(async |manager| manager.reset_failed_unit(unit).await),
         )
     }
 
-    pub(super) fn release(&self, unit: &str) -> Result<(), Error> {
+    pub(super) fn release(&self, unit: &str) -> Result<()> {
         match self.ask(async |manager| manager.unref_unit(unit).await) {
             // The reference may belong to a program that has ended.
             Ok(()) | Err(zbus::Error::MethodError(..)) => Ok(()),
@@ -164,7 +164,7 @@ impl Bus {
     }
 
     /// Sorted names of matching units that are loaded, including failed ones.
-    pub(super) fn list(&self, pattern: &str) -> Result<Vec<String>, Error> {
+    pub(super) fn list(&self, pattern: &str) -> Result<Vec<String>> {
         let states = [
             "active",
             "reloading",
@@ -180,7 +180,7 @@ impl Bus {
         Ok(names)
     }
 
-    pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>, Error> {
+    pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>> {
         let found = self.ask(async |manager| {
             let path = manager.get_unit(unit).await?;
             let values = ValuesProxy::new(manager.inner().connection(), path).await?;
@@ -197,21 +197,21 @@ impl Bus {
         &self,
         ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> zbus::Result<T> {
-        let mut absent = None;
+        let mut absent = zbus::Error::InvalidReply;
         let answered = wait(RECONNECT_TIMEOUT, || {
-            match zbus::block_on(ask(&self.manager)) {
+            Ok(match zbus::block_on(ask(&self.manager)) {
                 Err(error) if is_away(&error) => {
-                    absent = Some(error);
-                    Ok(None)
+                    absent = error;
+                    None
                 }
-                answered => answered.map(Some),
-            }
-        })?;
-        answered.ok_or_else(|| absent.unwrap_or(zbus::Error::InvalidReply))
+                answered => Some(answered),
+            })
+        });
+        answered.ok().flatten().unwrap_or(Err(absent))
     }
 }
 
-fn unless_gone<T>(unit: &str, answer: zbus::Result<T>) -> Result<(), Error> {
+fn unless_gone<T>(unit: &str, answer: zbus::Result<T>) -> Result<()> {
     match answer {
         Err(error) if !is_gone(&error) => Err(words(unit, &error)),
         _ => Ok(()),
@@ -322,7 +322,7 @@ fn is_away(error: &zbus::Error) -> bool {
     )
 }
 
-fn words(unit: &str, error: &zbus::Error) -> Error {
+fn words(unit: &str, error: &zbus::Error) -> anyhow::Error {
     let advice = match error {
         zbus::Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
@@ -344,7 +344,7 @@ fn words(unit: &str, error: &zbus::Error) -> Error {
         zbus::Error::InputOutput(_) => "the system bus does not answer any more",
         _ => "systemd's answer is not understood",
     };
-    Error::Refused(format!("{unit}: {advice} ({error})"))
+    anyhow!("{unit}: {advice} ({error})")
 }
 
 #[cfg(test)]

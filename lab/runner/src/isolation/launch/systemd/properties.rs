@@ -1,5 +1,6 @@
-use super::super::{Error, IoLimit, Job, Limits};
+use super::super::{Job, Limits};
 use super::bus::Properties;
+use anyhow::{Result, anyhow};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -28,7 +29,7 @@ const SET_BY_SYSTEMD: [&str; 16] = [
 /// Added to the job's grace before systemd kills.
 const KILL_MARGIN: Duration = Duration::from_secs(30);
 
-pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
+pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> {
     let mut properties: Properties = vec![("Description", Variant::from(description))];
     for name in [
         "CPUAccounting",
@@ -52,17 +53,16 @@ pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, 
             .as_ref()
             .map(|cpus| ("AllowedCPUs", Variant::from(mask(cpus.numbers())))),
     );
-    type Of = fn(&IoLimit) -> Option<u64>;
-    let kinds: [(&'static str, Of); 4] = [
-        ("IOReadBandwidthMax", |limit| limit.read_bytes),
-        ("IOWriteBandwidthMax", |limit| limit.write_bytes),
-        ("IOReadIOPSMax", |limit| limit.read_operations),
-        ("IOWriteIOPSMax", |limit| limit.write_operations),
+    let kinds = [
+        "IOReadBandwidthMax",
+        "IOWriteBandwidthMax",
+        "IOReadIOPSMax",
+        "IOWriteIOPSMax",
     ];
-    for (name, of) in kinds {
+    for (at, name) in kinds.into_iter().enumerate() {
         let mut devices = Vec::new();
         for limit in &limits.io {
-            if let Some(most) = of(limit) {
+            if let Some(most) = limit.amounts()[at] {
                 devices.push((utf8(limit.device.as_os_str())?, most));
             }
         }
@@ -94,7 +94,7 @@ pub(super) fn service(
     program: &Path,
     global: &[String],
     outlives: bool,
-) -> Result<Properties, Error> {
+) -> Result<Properties> {
     let program = utf8(program.as_os_str())?;
     let mut arguments = vec![program.clone()];
     for argument in job.command.iter().skip(1) {
@@ -167,7 +167,7 @@ fn rlimits(job: &Job) -> Properties {
     ]
 }
 
-fn environment(job: &Job, global: &[String]) -> Result<Properties, Error> {
+fn environment(job: &Job, global: &[String]) -> Result<Properties> {
     let mut given = Vec::new();
     let mut names = Vec::new();
     for (name, value) in &job.environment {
@@ -192,11 +192,9 @@ fn environment(job: &Job, global: &[String]) -> Result<Properties, Error> {
     ])
 }
 
-fn utf8(text: &OsStr) -> Result<String, Error> {
+fn utf8(text: &OsStr) -> Result<String> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::Refused(format!(
-            "{text:?} is not UTF-8, which systemd does not take: rename it, or use the launcher `direct`"
-        ))
+        anyhow!("{text:?} is not UTF-8, which systemd does not take: rename it, or use the launcher `direct`")
     })
 }
 

@@ -1,18 +1,15 @@
-use super::bus::{Bus, EXITED, Properties, Unit};
-use super::{KILL, PATIENCE, service_name, slice};
+use anyhow::{Result, anyhow, bail};
+use crate::isolation::launch::{End, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified};
 use crate::isolation::launch::compare::in_pages;
 use crate::isolation::launch::gate::Gate;
 use crate::isolation::launch::program::User;
 use crate::isolation::launch::wait::wait;
-use crate::isolation::launch::{
-    End, Error, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified,
-};
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
+use super::{KILL, PATIENCE};
+use super::bus::{Bus, EXITED, Properties, Unit};
 use zbus::Variant;
 
-const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 /// For the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
@@ -33,10 +30,10 @@ pub(super) struct Service {
 
 impl Service {
     /// Creates the slice with its limits. After an error nothing is left.
-    pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service, Error> {
-        let slice = slice(name);
+    pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service> {
+        let slice = format!("{name}.slice");
         bus.start(&slice, limits)?;
-        let name = service_name(name);
+        let name = format!("{name}.service");
         let (root, folder) = (PathBuf::new(), PathBuf::new());
         Ok(Service {
             bus,
@@ -51,20 +48,18 @@ impl Service {
         })
     }
 
-    pub(super) fn open_slice(&mut self, root: &Path) -> Result<(), Error> {
+    pub(super) fn open_slice(&mut self, root: &Path) -> Result<()> {
         let unit = self.settled(&self.slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
-        let path = path.ok_or_else(|| {
-            Error::Refused(format!("{}: systemd has not made its cgroup", self.slice))
-        })?;
+        let path =
+            path.ok_or_else(|| anyhow!("{}: systemd has not made its cgroup", self.slice))?;
         self.root = root.to_owned();
-        self.folder = below(root, path).ok_or_else(|| {
-            Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice))
-        })?;
+        self.folder = below(root, path)
+            .ok_or_else(|| anyhow!("{}: {path:?} is no folder of a cgroup", self.slice))?;
         Ok(())
     }
 
-    pub(super) fn limits_as(&self, requested: &[IoLimit]) -> Result<Limits, Error> {
+    pub(super) fn limits_as(&self, requested: &[IoLimit]) -> Result<Limits> {
         unified::limits(&self.folder, requested)
     }
 
@@ -73,19 +68,11 @@ impl Service {
         job: &Job,
         user: Option<User>,
         properties: &Properties,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.requested.clone_from(&job.limits.io);
-        self.gate = job
-            .gate
-            .as_deref()
-            .map(|path| Gate::make(path, user))
-            .transpose()?;
+        self.gate = Gate::make(job, user)?;
         // A missing folder would otherwise be reported only as an exit code.
-        std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&job.output)
-            .map_err(Error::at(&job.output))?;
+        job.open_output()?;
         self.bus.start(&self.name, properties)?;
         let unit = self.settled(&self.name)?;
         match unit.main_pid() {
@@ -97,20 +84,20 @@ impl Service {
         }
     }
 
-    fn settled(&self, name: &str) -> Result<Unit, Error> {
+    fn settled(&self, name: &str) -> Result<Unit> {
         let unit = wait(PATIENCE, || {
             Ok(self.bus.unit(name)?.filter(Unit::is_settled))
         })?;
         unit.ok_or_else(|| {
-            Error::Refused(format!(
+            anyhow!(
                 "{name}: systemd has not started it in {} s",
                 PATIENCE.as_secs()
-            ))
+            )
         })
     }
 
     /// Waits until both names are free again.
-    fn remove(&mut self) -> Result<(), Error> {
+    fn remove(&mut self) -> Result<()> {
         self.removed = true;
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
@@ -123,13 +110,13 @@ impl Service {
         Ok(())
     }
 
-    fn own_folder(&self) -> Result<Option<PathBuf>, Error> {
+    fn own_folder(&self) -> Result<Option<PathBuf>> {
         let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
         Ok(unit.and_then(|unit| below(&self.root, unit.cgroup()?)))
     }
 
-    fn unit(&self) -> Result<Unit, Error> {
-        let gone = || Error::Refused(format!("{}: it was removed by another program", self.name));
+    fn unit(&self) -> Result<Unit> {
+        let gone = || anyhow!("{}: it was removed by another program", self.name);
         self.bus.unit(&self.name)?.ok_or_else(gone)
     }
 }
@@ -139,31 +126,18 @@ impl Launched for Service {
         self.pid
     }
 
-    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
+    fn go(&mut self, word: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
-        let opened = wait(GATE_TIMEOUT, || match gate.open()? {
-            Some(file) => Ok(Some(file)),
-            None => match self.ended()? {
-                Some(end) => Err(Error::Refused(format!(
-                    "{} ended ({end:?}) before it was let go",
-                    self.name
-                ))),
-                None => Ok(None),
-            },
-        })?;
-        match opened {
-            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
-            None => Err(Error::Refused(format!(
-                "{} does not come to its gate {}",
-                self.name,
-                gate.path().display()
-            ))),
-        }
+        let name = self.name.clone();
+        gate.release(&name, word, || match self.ended()? {
+            Some(end) => bail!("{name} ended ({end:?}) before it was let go"),
+            None => Ok(()),
+        })
     }
 
-    fn limits(&self) -> Result<Limits, Error> {
+    fn limits(&self) -> Result<Limits> {
         let mut limits = self.limits_as(&self.requested)?;
         if let Some(folder) = self.own_folder()? {
             let moved = unified::memory_high(&folder)?;
@@ -172,42 +146,39 @@ impl Launched for Service {
         Ok(limits)
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         // The kernel rounds down to pages.
         let wanted = memory.map(in_pages);
         if !move_limit(&self.bus, &self.name, wanted)? {
             return match wanted {
                 None => Ok(None),
-                Some(_) => Err(Error::Refused(format!(
-                    "{}: it has ended, and has no limit to be moved",
-                    self.name
-                ))),
+                Some(_) => bail!("{}: it has ended, and has no limit to be moved", self.name),
             };
         }
-        let gone = || Error::Refused(format!("{}: it has no cgroup any more", self.name));
+        let gone = || anyhow!("{}: it has no cgroup any more", self.name);
         let folder = self.own_folder()?.ok_or_else(gone)?;
         let mut current = None;
         wait(APPLY_TIMEOUT, || {
             current = unified::memory_high(&folder)?;
-            Ok::<_, Error>((current == wanted).then_some(()))
+            Ok((current == wanted).then_some(()))
         })?;
         Ok(current)
     }
 
-    fn ended(&mut self) -> Result<Option<End>, Error> {
+    fn ended(&mut self) -> Result<Option<End>> {
         Ok(end(&self.unit()?))
     }
 
-    fn is_empty(&mut self) -> Result<bool, Error> {
+    fn is_empty(&mut self) -> Result<bool> {
         unified::is_empty(&self.folder)
     }
 
-    fn ask_to_end(&mut self) -> Result<(), Error> {
+    fn ask_to_end(&mut self) -> Result<()> {
         self.bus
             .kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
     }
 
-    fn evidence(&mut self) -> Result<Evidence, Error> {
+    fn evidence(&mut self) -> Result<Evidence> {
         let unit = self.unit()?;
         let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
         Ok(Evidence {
@@ -217,7 +188,7 @@ impl Launched for Service {
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+    fn close(mut self: Box<Self>) -> Result<Evidence> {
         end_by_force(&self.bus, &self.name)?;
         let evidence = self.evidence()?;
         self.remove()?;
@@ -233,7 +204,7 @@ impl Drop for Service {
     }
 }
 
-pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error> {
+pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
     end_by_force(bus, service)?;
     for unit in [service, slice] {
         bus.stop(unit)?;
@@ -253,7 +224,7 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
 
 /// Sets the service's throttling memory limit until the next boot. Returns false if the service is
 /// down: systemd would reload a missing unit and keep the limit for it.
-pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool, Error> {
+pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
     }
@@ -264,13 +235,11 @@ pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result
     Ok(true)
 }
 
-fn stays(unit: &str) -> Error {
-    Error::Refused(format!(
-        "{unit}: systemd does not remove it; see systemctl status {unit}"
-    ))
+fn stays(unit: &str) -> anyhow::Error {
+    anyhow!("{unit}: systemd does not remove it; see systemctl status {unit}")
 }
 
-fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
+fn end_by_force(bus: &Bus, service: &str) -> Result<()> {
     let is_down = || {
         Ok(bus
             .unit(service)?
@@ -286,9 +255,7 @@ fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
         wait(KILL_AGAIN, is_down)?;
         left = left.saturating_sub(KILL_AGAIN);
     }
-    Err(Error::Refused(format!(
-        "{service}: its processes do not end; see systemctl status {service}"
-    )))
+    bail!("{service}: its processes do not end; see systemctl status {service}")
 }
 
 /// The folder of a cgroup; `None` if it is not below `root`.
@@ -309,7 +276,7 @@ fn end(unit: &Unit) -> Option<End> {
 }
 
 /// systemd's own exit codes: systemd.exec(5).
-fn not_started(job: &Job, unit: &Unit) -> Error {
+fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
     let program = job
         .command
         .first()
@@ -335,7 +302,7 @@ fn not_started(job: &Job, unit: &Unit) -> Error {
         ),
         None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
     };
-    Error::Refused(format!("{program} cannot be started: {why}"))
+    anyhow!("{program} cannot be started: {why}")
 }
 
 #[cfg(test)]

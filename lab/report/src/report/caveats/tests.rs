@@ -1,0 +1,63 @@
+use super::*;
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn every_caveat_of_arms_is_sentences_and_names_its_facts() {
+    check(
+        one_run(&texts(&["512", "1024"])),
+        &["512, 1024", "single run"],
+    );
+    check(too_few_runs(&texts(&["512"])), &["512", "3"]);
+    check(load(&[4742.3, 3800.4]), &["3,800 to 4,742"]);
+    check(load(&[]), &["same slots"]);
+    let kernels = texts(&["6.1", "6.8"]);
+    check(
+        different("Kernels differ", &kernels, ", ", "Boot one."),
+        &["6.1, 6.8"],
+    );
+    check(hits(&texts(&["2.1.14"])), &["hits", "4.4"]);
+    check(one_after_the_other("512", "1024"), &["512", "1024"]);
+}
+
+#[test]
+fn the_time_at_the_tip_is_named_or_not_known() {
+    for (seconds_at_tip, fact) in [
+        (Some(600.0), "10 min of 12.0 h"),
+        (Some(0.0), "never"),
+        (None, "not known"),
+    ] {
+        let text = at_tip(seconds_at_tip, 43_200.0);
+        assert!(text.contains(fact), "{text}");
+    }
+}
+
+#[test]
+fn every_caveat_of_a_run_is_sentences_and_names_its_facts() {
+    let check_run = |(what, remedy): Finding, facts: &[&str]| {
+        check(Caveat::new(format!("512, run 1: {what}."), remedy), facts);
+    };
+    check_run(not_watched(&[61.0]), &["1 stretch ", "61 s"]);
+    check_run(restarted(2), &["2 times"]);
+    check_run(unknown_seconds(7, 43_200), &["7 of 43200"]);
+    check_run(cache_size(512, 1024), &["1024", "512"]);
+}
+
+#[track_caller]
+fn check(caveat: Caveat, facts: &[&str]) {
+    for fact in facts {
+        assert!(
+            caveat.what.contains(fact),
+            "{fact:?} is not in {:?}",
+            caveat.what
+        );
+    }
+    for text in [&caveat.what, &caveat.remedy] {
+        assert!(
+            text.ends_with('.') && !text.contains("  ") && !text.contains("NaN"),
+            "{text:?}"
+        );
+    }
+}
