@@ -92,7 +92,8 @@ impl<'a> Table<'a> {
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(wanted) => {
-                self.errors.push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
+                self.errors
+                    .push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
                 None
             }
         }
@@ -130,36 +131,25 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn table(
-        &mut self,
-        key: &'static str,
-        read: impl FnOnce(&mut Table<'a>),
-    ) {
+    pub fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
         self.one(key, entry, read);
     }
 
-    pub fn tables(
-        &mut self,
-        key: &'static str,
-        mut read: impl FnMut(&mut Table<'a>),
-    ) {
+    pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let what = wanted("an array of tables", entry.get_ref());
-            return self.errors.push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+            return self
+                .errors
+                .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
         };
         for item in items.iter() {
             self.one(key, item, &mut read);
         }
     }
 
-    fn one(
-        &self,
-        key: &str,
-        entry: &'a Spanned<DeValue<'a>>,
-        read: impl FnOnce(&mut Table<'a>),
-    ) {
+    fn one(&self, key: &str, entry: &'a Spanned<DeValue<'a>>, read: impl FnOnce(&mut Table<'a>)) {
         if let Some(entries) = self.entries_of(key, entry) {
             let mut table = Table::new(self.name(key), entry.span().start, entries, self.errors);
             read(&mut table);
@@ -167,11 +157,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn entries_of(
-        &self,
-        key: &str,
-        entry: &'a Spanned<DeValue<'a>>,
-    ) -> Option<&'a DeTable<'a>> {
+    fn entries_of(&self, key: &str, entry: &'a Spanned<DeValue<'a>>) -> Option<&'a DeTable<'a>> {
         match entry.get_ref() {
             DeValue::Table(entries) => Some(entries),
             other => {

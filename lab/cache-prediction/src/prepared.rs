@@ -1,0 +1,254 @@
+use crate::recorded::{Recorded, agave};
+use crate::trace_file::{self, path_of};
+use anyhow::Context;
+use clap::Args;
+use faultline_cache_sim::Rule;
+use faultline_cache_sim::cost::{self, Fit, Model, Observed};
+use faultline_cache_sim::predict::{Begin, Plan, SelfTest, by_slot, self_test};
+use faultline_cache_sim::trace::{Coverage, Trace};
+use std::path::{Path, PathBuf};
+
+const RESAMPLES: usize = 200;
+/// Fixed, so that the same input gives the same answer.
+const SEED: u64 = 1;
+/// Slots of an epoch of the public clusters.
+const EPOCH: u64 = 432_000;
+
+/// From the smallest default of any release to enough for all programs of a day.
+pub(crate) const SIZES: [u64; 11] = [
+    256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
+];
+/// Simulated runs of each size in a report. Long traces get fewer, so that a report takes some
+/// minutes at most.
+const SEEDS: u64 = 64;
+const FEWEST_SEEDS: u64 = 8;
+const MOST_LOOKUPS: u64 = 10_000_000_000;
+
+/// What predictions are made from.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The trace [default: RUN with the extension .trace].
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
+    #[arg(long, value_name = "V")]
+    pub version: Option<String>,
+    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub entries: Option<u64>,
+    /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub seeds: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Prepared {
+    pub recorded: Recorded,
+    pub trace: Trace,
+    pub coverage: Coverage,
+    pub version: String,
+    pub rule: Rule,
+    pub entries: u64,
+    pub begin: Begin,
+    assumed_entries: bool,
+    pub seeds: u64,
+}
+
+#[derive(Debug)]
+pub struct SelfTestRun {
+    pub test: SelfTest,
+    pub fit: Option<Fit>,
+    pub compile_us: Vec<u64>,
+}
+
+/// Mean time of a load over the slots that have it; all other costs are 0.
+pub fn mean_load(observed: &[Observed]) -> Model {
+    let (us, loads) = observed
+        .iter()
+        .fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
+            Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
+            None => (us, loads),
+        });
+    Model {
+        a: if loads > 0.0 { us / loads } else { 0.0 },
+        ..Model::default()
+    }
+}
+
+/// As many runs as [`MOST_LOOKUPS`] allow. It uses no clock, so that the same files give the same
+/// report.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn seeds(lookups: u64, begin: Begin) -> u64 {
+    (MOST_LOOKUPS / (lookups.max(1) * runs(begin))).clamp(FEWEST_SEEDS, SEEDS)
+}
+
+/// Simulated runs for one seed: each usual size, and two more of the recorded one before.
+fn runs(begin: Begin) -> u64 {
+    let starts = if begin == Begin::ValidatorStart { 1 } else { 2 };
+    starts * (SIZES.len() as u64 + 1) + 2
+}
+
+impl Prepared {
+    /// Fails if the files do not belong together, the version is unknown, or the trace covers too
+    /// little.
+    pub fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
+        let recorded = Recorded::read(run)?;
+        let given = args
+            .version
+            .as_deref()
+            .map(agave)
+            .or_else(|| recorded.agave());
+        let version = given.with_context(|| {
+            format!(
+                "{} does not have the validator's version: set it with --version, as in --version 2.1.14",
+                run.display()
+            )
+        })?;
+        let rule = Rule::of(&version)?;
+        let path = path_of(run, args.trace.as_deref());
+        let trace = trace_file::read(run, &path)?;
+        let coverage = Coverage::of(&trace, &recorded.slots);
+        coverage
+            .require()
+            .with_context(|| path.display().to_string())?;
+        let known = args.entries.or(recorded.entries);
+        let (entries, assumed_entries) = (known.unwrap_or(rule.capacity), known.is_none());
+        let first = recorded.slots.first().map_or(0, |(slot, _)| *slot);
+        let begin = if recorded.from_start {
+            Begin::ValidatorStart
+        } else {
+            Begin::Slot(first)
+        };
+        let seeds = args.seeds.unwrap_or_else(|| seeds(trace.lookups(), begin));
+        Ok(Prepared {
+            recorded,
+            trace,
+            coverage,
+            version,
+            rule,
+            entries,
+            begin,
+            assumed_entries,
+            seeds,
+        })
+    }
+
+    pub fn plan<'a>(
+        &'a self,
+        sizes: &'a [u64],
+        compile_us: &'a [u64],
+        fit: Option<&'a Fit>,
+    ) -> Plan<'a> {
+        Plan {
+            trace: &self.trace,
+            rule: self.rule,
+            sizes,
+            seeds: self.seeds,
+            seed: SEED,
+            threads: threads(),
+            begin: self.begin,
+            compile_us,
+            fit,
+        }
+    }
+
+    pub fn test(&self) -> anyhow::Result<SelfTestRun> {
+        let observed = &self.recorded.observed;
+        // Some rules evict by compile time, so the first simulation uses the mean of a load.
+        let first = cost::compile_times(&self.trace, &mean_load(observed));
+        let loaded = by_slot(&self.plan(&[], &first, None), self.entries)?.loaded();
+        let fit = cost::fit(observed, &loaded, RESAMPLES, SEED);
+        let compile_us = fit
+            .as_ref()
+            .map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
+        let test = self_test(&self.plan(&[], &compile_us, None), self.entries, observed)?;
+        Ok(SelfTestRun {
+            test,
+            fit,
+            compile_us,
+        })
+    }
+
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let missing = self.coverage.missing.len();
+        if missing > 0 {
+            let covered = self.coverage.percent().unwrap_or(0.0);
+            reasons.push(format!(
+                "the trace covers {covered:.2} % of the transactions; {missing} slots are missing"
+            ));
+        }
+        let own = self.recorded.own.len();
+        if own > 0 {
+            reasons
+                .push(format!("the validator produced {own} blocks itself, which looks programs up in another order"));
+        }
+        if self.recorded.serves_rpc {
+            reasons.push(
+                "the validator serves JSON-RPC: simulated transactions look programs up, too"
+                    .to_owned(),
+            );
+        }
+        let (first, last) = (self.recorded.slots.first(), self.recorded.slots.last());
+        if let (Some((first, _)), Some((last, _))) = (first, last)
+            && first / EPOCH != last / EPOCH
+        {
+            reasons.push(
+                "an epoch begins within the recording, before which programs may be compiled anew"
+                    .to_owned(),
+            );
+        }
+        if self.begin != Begin::ValidatorStart {
+            let before = self
+                .trace
+                .slots()
+                .iter()
+                .take_while(|slot| Begin::Slot(slot.slot) != self.begin)
+                .count();
+            reasons
+                .push(format!("the recording began in the middle; {before} slots before it warm the simulated cache"));
+        }
+        if let Some(recorded) = self.recorded.agave()
+            && recorded != self.version
+        {
+            reasons.push(format!(
+                "the rule is that of {}, and the validator reported {recorded}",
+                self.version
+            ));
+        }
+        if self.assumed_entries {
+            reasons.push(format!(
+                "the size of the recorded cache is assumed to be {}: the recording does not have it",
+                self.entries
+            ));
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_cache_sim::trace::MAX_LOOKUPS;
+
+    #[test]
+    fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
+        let of = |lookups: u64| seeds(lookups, Begin::ValidatorStart);
+        let seeds = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
+        assert_eq!(seeds, [64, 64, 35, 8]);
+    }
+
+    #[test]
+    fn the_longest_trace_that_is_read_is_simulated_within_112_billion_lookups() {
+        let lookups = |of_trace: u64| {
+            let begin = Begin::Slot(7);
+            of_trace * runs(begin) * seeds(of_trace, begin)
+        };
+        let most = (0..=29).map(|bits| lookups(1 << bits)).max();
+        assert_eq!(most, Some(lookups(MAX_LOOKUPS)));
+        assert_eq!(lookups(MAX_LOOKUPS), 111_669_149_696);
+    }
+}

@@ -111,7 +111,7 @@ impl TraceFile {
 }
 
 /// What the trace has, how much of the recording it covers, and `more` lines.
-pub(crate) fn summary(
+pub fn summary(
     path: &str,
     trace: &Trace,
     recorded: &Recorded,

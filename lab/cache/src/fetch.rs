@@ -1,11 +1,11 @@
 //! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
-use anyhow::{Context, bail};
 use crate::args::FetchArgs;
 use crate::block::{Answer, Block};
 use crate::owners::Owners;
+use anyhow::{Context, bail};
 use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{TraceFile, path_of, self};
+use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
 use faultline_cache_sim::trace::{Meta, SlotKind, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;

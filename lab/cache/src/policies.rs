@@ -1,10 +1,10 @@
 use crate::args::{AGAVE, PoliciesArgs};
 use crate::predicted_run::mean;
 use faultline_cache_prediction::prepared::{Prepared, threads};
-use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_cache_sim::cost::{Model, compile_times};
 use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
 use faultline_cache_sim::run::{Start, all};
+use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_common::output::json;
 use faultline_common::progress::Progress;
 use faultline_text::{count, number, size, table};

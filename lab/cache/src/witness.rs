@@ -1,11 +1,13 @@
 //! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
-use anyhow::{Context, ensure};
 use crate::args::FetchArgs;
 use crate::written::{SlotLookups, ValidatorTrace};
+use anyhow::{Context, ensure};
 use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{TraceFile, path_of, self};
-use faultline_cache_sim::trace::{Call, Change, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace};
+use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
+use faultline_cache_sim::trace::{
+    Call, Change, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
+};
 use faultline_text::count;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Published versions, from Cargo's sparse index or from a command that prints them.
 
+use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
-use crate::settings::{Campaign, Watch, self};
 use faultline_client::{http, tls};
 use faultline_common::files::AtPath;
 use faultline_common::signals::Signals;

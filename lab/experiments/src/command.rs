@@ -2,28 +2,27 @@ mod changed;
 mod dry_run;
 mod launcher;
 
-use anyhow::{Context, bail};
+use super::begun::{begun, find};
+use super::folder::Folder;
+use super::journal::{self, Counted, Entry, Journal, JournalState, Line};
+use super::lock::{self, Holder, Lock};
+use super::runner::{Over, Real, Runner};
+use super::schedule::schedule;
+use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
 use crate::plan::Plan;
+use anyhow::{Context, bail};
 use faultline_common::clock;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders::{Init, Purpose, self};
+use faultline_runner::isolation::folders::{self, Init, Purpose};
 use faultline_text::time;
+pub use launcher::{facts, launcher};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-use super::{plan_command, report, status, targets};
-use super::begun::{begun, find};
-use super::folder::Folder;
-use super::journal::{Counted, Entry, Journal, JournalState, Line, self};
-use super::lock::{Holder, Lock, self};
-use super::runner::{Over, Real, Runner};
-use super::schedule::schedule;
-pub use launcher::{facts, launcher};
-
 
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);

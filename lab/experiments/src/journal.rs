@@ -4,15 +4,14 @@
 mod file;
 mod state;
 
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use super::search;
 use super::outcome::Ending;
 use super::schedule::Turn;
-pub use file::{Journal, read};
-pub use state::{Attempt, Counted, JournalState, Next, RunAttempt, SearchLog};
+use super::search;
 pub(crate) use file::is_full;
-
+pub use file::{Journal, read};
+use serde::{Deserialize, Serialize};
+pub use state::{Attempt, Counted, JournalState, Next, RunAttempt, SearchLog};
+use std::path::PathBuf;
 
 pub const FILE: &str = "journal.jsonl";
 

@@ -1,8 +1,9 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
+use super::plan::{Begin, Lane, Plan};
 use faultline_common::files::AtPath;
 use faultline_kernel::HostRoot;
-use faultline_kernel::parse::pid_stat::{State, self};
+use faultline_kernel::parse::pid_stat::{self, State};
 use faultline_runner::isolation::folders::{FolderLock, Purpose, lock_folder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -10,7 +11,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use super::plan::{Begin, Lane, Plan};
 
 /// Held until dropped, or the process ends.
 #[derive(Debug)]

@@ -3,19 +3,18 @@
 mod estimate;
 mod text;
 
+use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
+use super::plan::{self, Arm, Plan, Severity};
+use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
+pub use estimate::{Estimate, estimate};
 use faultline_common::args::UsageError;
 use faultline_common::output::json;
 use faultline_runner::isolation::Limits;
 use itertools::Itertools;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use super::check::{Finding, HostFacts, LauncherFacts, SpaceNeed, self};
-use super::plan::{Arm, Plan, Severity, self};
-use super::schedule::{Turn, schedule};
-pub use estimate::{Estimate, estimate};
 pub use text::finding;
-
 
 pub fn read(file: &Path) -> anyhow::Result<Plan> {
     plan::load(file).map_err(|mistakes| {

@@ -8,23 +8,23 @@ mod schedule;
 mod search;
 mod section;
 
-use anyhow::anyhow;
+use super::folder::Folder;
+pub use super::journal::Counted;
+use super::journal::{self, JournalState};
+use super::outcome::Validity;
+use super::plan::{self, Kind, Plan};
+use super::replay;
+use super::search::Answer;
 use crate::args::ExperimentReportArgs;
+use anyhow::anyhow;
 use faultline_common::files::{AtPath, put};
 use faultline_pages::{model, render};
-use faultline_report::report::{DEFAULT, Options, SCALARS, self};
-use faultline_report::run::{Run, self};
+use faultline_report::report::{self, DEFAULT, Options, SCALARS};
+use faultline_report::run::{self, Run};
 use faultline_text::clean;
 use itertools::Itertools;
 use std::fs;
 use std::path::{Path, PathBuf};
-use super::replay;
-use super::folder::Folder;
-use super::journal::{JournalState, self};
-use super::outcome::Validity;
-use super::plan::{Kind, Plan, self};
-use super::search::Answer;
-pub use super::journal::Counted;
 
 pub const REPORT: &str = "report";
 

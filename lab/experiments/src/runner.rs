@@ -7,18 +7,17 @@ mod search;
 pub mod system;
 mod turn;
 
-use itertools::Itertools;
-use std::collections::BTreeMap;
-use std::time::Duration;
-use super::folder::{Folder, self};
-use super::journal::{Entry, Journal, JournalState, Line, Planned, self};
+use super::folder::{self, Folder};
+use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
 use super::outcome::{Ending, Outcome};
 use super::plan::Plan;
 use super::schedule::Turn;
-use super::targets::{Target, self};
-use system::System;
+use super::targets::{self, Target};
+use itertools::Itertools;
 pub use real::Real;
-
+use std::collections::BTreeMap;
+use std::time::Duration;
+use system::System;
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);

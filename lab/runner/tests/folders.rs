@@ -27,8 +27,8 @@ mod restore;
 
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders;
-use std::fs;
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

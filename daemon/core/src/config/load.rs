@@ -56,9 +56,7 @@ fn sections(mut top: Table<'_>) -> Config {
     // error.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", |t| ingest(t, &mut c));
-    top.table("forward", |t| {
-        c.forward = forward(t, &mut c.secret_files)
-    });
+    top.table("forward", |t| c.forward = forward(t, &mut c.secret_files));
     top.table("rpc", |t| rpc(t, &mut c.rpc));
     top.table("probe", |t| probe(t, &mut c.probe));
     top.table("validator", |t| validator(t, &mut c.validator));
@@ -226,17 +224,15 @@ fn ingest(t: &mut Table<'_>, c: &mut Config) {
     t.set("enabled", &mut c.ingest.enabled, flag);
     t.set("listen", &mut c.ingest.listen, address);
     if c.log.is_some() && (c.ingest.enabled || (is_set && !t.has("enabled"))) {
-        t.refuse(
-            "datapoints would be counted twice: keep either [ingest] or [log]",
-        );
+        t.refuse("datapoints would be counted twice: keep either [ingest] or [log]");
     }
     let missing = t.missing(&["db", "user", "password_file"]);
     c.ingest.credentials = credentials(t, &mut c.secret_files);
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
-        t.refuse(
-            format!("db, user and password_file go together: add {missing}, or give none of them"),
-        );
+        t.refuse(format!(
+            "db, user and password_file go together: add {missing}, or give none of them"
+        ));
     }
     t.set("allow_users", &mut c.ingest.allow_users, |v| {
         distinct(v, user_id)
@@ -252,10 +248,7 @@ fn ingest(t: &mut Table<'_>, c: &mut Config) {
     }
 }
 
-fn credentials(
-    t: &mut Table<'_>,
-    files: &mut Vec<PathBuf>,
-) -> Option<Credentials> {
+fn credentials(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Credentials> {
     let (db, user) = (t.take("db", text), t.take("user", text));
     let password = t.take("password_file", |v| secret(v, files));
     Some(Credentials {
@@ -265,10 +258,7 @@ fn credentials(
     })
 }
 
-fn forward(
-    t: &mut Table<'_>,
-    files: &mut Vec<PathBuf>,
-) -> Option<Forward> {
+fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
@@ -310,9 +300,7 @@ fn phase(t: &mut Table<'_>, c: &mut Phase) {
     t.set("behind_slots", &mut c.behind_slots, whole);
     t.set("behind_for", &mut c.behind_for, time);
     if t.errors().len() == before && c.behind_slots < c.at_tip_slots {
-        t.refuse(
-            "behind_slots is less than at_tip_slots: both phases would apply",
-        );
+        t.refuse("behind_slots is less than at_tip_slots: both phases would apply");
     }
 }
 
@@ -342,7 +330,9 @@ fn flight(t: &mut Table<'_>, c: &mut Flight) {
     t.set("max_saved_bytes", &mut c.max_saved_bytes, some);
     let span = c.after.saturating_add(c.pause);
     if t.errors().len() == before && span >= c.keep {
-        t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"));
+        t.refuse(format!(
+            "after and pause, {span:?} together, are not less than keep: events would be forgotten"
+        ));
     }
 }
 

@@ -1,13 +1,13 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
+use anyhow::Context;
 use faultline_core::clock::{Clock, Due};
 use faultline_core::config::Config;
-use faultline_sources::discovery::{Finder, Following};
 use faultline_core::hub::{Hub, Latest};
-use faultline_sources::tick::{Parts, Ticker};
-use anyhow::Context;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Problem, Reading, Tick, Value};
+use faultline_sources::discovery::{Finder, Following};
+use faultline_sources::tick::{Parts, Ticker};
 use faultline_text::clean;
 use serde_json::{Map, json};
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and returns its path.
 
 use super::request_checks::{query_text, query_values};
-use faultline_recorder::flight;
 use faultline_core::rate_limit::RateLimit;
+use faultline_recorder::flight;
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::time::Duration;

@@ -1,11 +1,11 @@
+use super::Findings;
+use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
 use faultline_runner::record::recorder::DEFAULT_INTERVAL;
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use super::Findings;
-use super::facts::HostFacts;
 
 /// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDED_HOURLY: u64 = 8 << 20;

@@ -1,10 +1,10 @@
+use super::Findings;
+use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_kernel::Level;
 use faultline_runner::isolation::Abilities;
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
-use super::Findings;
-use super::facts::HostFacts;
 
 const CGROUP_V1: &str = "cgroup v1";
 /// A twentieth of memory, within these bounds.

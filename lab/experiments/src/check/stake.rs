@@ -1,3 +1,4 @@
+use super::facts::Stake;
 use crate::plan::{Kind, Plan, Workload};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;
@@ -6,7 +7,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use super::facts::Stake;
 
 /// Public nodes limit requests.
 const TRIES: RetryPolicy = RetryPolicy {

@@ -3,13 +3,16 @@ mod search;
 mod whole;
 mod workload;
 
+use super::{
+    Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
+    Rule, Severity, Stop, Workload,
+};
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{ConfigError, Table, choice, flag, number, size, text, time, within};
 use itertools::Itertools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use super::{Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules, Rule, Severity, Stop, Workload};
 use toml::de::DeValue;
 
 const LARGEST: u64 = 1 << 20;

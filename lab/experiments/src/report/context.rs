@@ -1,12 +1,12 @@
-use crate::lock::{Holder, self};
+use super::headline::{self, Tally, invalid, runs};
+use super::search::{self, Search};
+use super::{Counted, Experiment, section};
+use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
 use faultline_pages::groups::by_key;
 use faultline_pages::model::Caveat;
 use faultline_report::report::ReportContext;
 use itertools::Itertools;
-use super::{Counted, Experiment, section};
-use super::headline::{Tally, invalid, runs, self};
-use super::search::{Search, self};
 
 const NAMED: usize = 8;
 const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";

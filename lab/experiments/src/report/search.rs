@@ -1,18 +1,17 @@
 mod words;
 
+use super::Experiment;
 use crate::journal::SearchLog;
-use crate::plan::{Cluster, self};
+use crate::plan::{self, Cluster};
 use crate::schedule::{Scheduled, Turn};
 use crate::search::{DwellResult, Evidence, Line, Verdict};
-use faultline_pages::cells::{figure, known, number, self, table, text, without_missing, words};
+use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
 use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_text::moment;
 use std::collections::BTreeMap;
-use super::Experiment;
 pub(crate) use words::headline;
-
 
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;

@@ -1,3 +1,4 @@
+use super::*;
 use crate::journal::{Entry, Line, Planned, Step};
 use crate::outcome::{Ending, Outcome};
 use crate::schedule::{Scheduled, Turn};
@@ -5,7 +6,6 @@ use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
 use faultline_runner::isolation::Evidence;
 use std::collections::BTreeMap;
-use super::*;
 
 /// An experiment with two arms of memory and what is written down of it.
 fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {

@@ -1,11 +1,11 @@
-use anyhow::Context;
+use crate::folder::{self, GATE, OUTPUT, OWN};
 use crate::passwd;
-use crate::folder::{GATE, OUTPUT, OWN, self};
 use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::schedule::Scheduled;
+use anyhow::Context;
 use faultline_common::files::AtPath;
-use faultline_runner::isolation::{CpuSet, Job, Launcher};
 use faultline_runner::isolation::folders::Owner;
+use faultline_runner::isolation::{CpuSet, Job, Launcher};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

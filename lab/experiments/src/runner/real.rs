@@ -1,29 +1,29 @@
 mod observer;
 mod recorder;
 
-use anyhow::Context;
-use crate::replay;
+use super::job::owner;
+use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
-use crate::host::{HostFinding, self};
+use crate::host::{self, HostFinding};
 use crate::judge::cache;
 use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
-use crate::targets::{Target, self};
+use crate::replay;
+use crate::targets::{self, Target};
 use crate::watch::Now;
+use anyhow::Context;
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
-use faultline_runner::isolation::{Launcher, cold, folders};
 use faultline_runner::isolation::cold::Residency;
+use faultline_runner::isolation::{Launcher, cold, folders};
 use faultline_runner::record::recorder::progress;
 use faultline_text::{bytes, count};
 use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
-use super::job::owner;
-use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
 
 const PIECE: Duration = Duration::from_millis(900);
 const NAMED: usize = 3;
@@ -247,7 +247,10 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     }
 }
 
-fn cooled(dropped: String, found: Result<Residency, faultline_runner::isolation::Error>) -> CacheDropped {
+fn cooled(
+    dropped: String,
+    found: Result<Residency, faultline_runner::isolation::Error>,
+) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
@@ -346,7 +349,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_looked_at_is_not_called_cold() {
-        let error = faultline_runner::isolation::Error::Refused("fincore is not installed".to_owned());
+        let error =
+            faultline_runner::isolation::Error::Refused("fincore is not installed".to_owned());
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }

@@ -1,21 +1,23 @@
-use anyhow::Context;
-use crate::journal::{Entry, Step, self};
-use crate::judge::killed_for_memory;
+use super::search::{self, FailureTimer, Searching};
+use super::system::{Order, Recorder};
+use super::{Runner, TurnError, job};
+use crate::journal::{self, Entry, Step};
 use crate::judge::gaps::RunPeriod;
+use crate::judge::killed_for_memory;
 use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
+use anyhow::Context;
 use faultline_runner::isolation::{End, Evidence, Launched};
 use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_runner::record::recorder::{
+    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
+};
 use faultline_text::time;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use super::{Runner, TurnError, job};
-use super::search::{FailureTimer, Searching, self};
-use super::system::{Order, Recorder};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);

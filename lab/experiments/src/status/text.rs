@@ -1,6 +1,6 @@
+use super::{RunStatus, State, Status};
 use faultline_text::{moment, table, time};
 use std::time::Duration;
-use super::{RunStatus, State, Status};
 
 pub(super) fn page(status: &Status, now: Duration) -> String {
     let mut page = format!("{}   {}\n", status.name, status.folder.display());

@@ -1,6 +1,6 @@
 use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
-use faultline_recording::{Cell, Error, Recording, Row};
 use faultline_recording::schema::{Kind, TableSpec};
+use faultline_recording::{Cell, Error, Recording, Row};
 
 /// A column with reals or counts beyond 2^63 is real throughout.
 pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Type>, Error> {

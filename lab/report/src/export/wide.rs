@@ -1,9 +1,9 @@
 //! One row per tick, joined with all tables that have at most one row per tick.
 
-use faultline_pages::export::{TableWriter, Type, Values};
-use faultline_recording::{Cell, Error, Recording, Row, Table};
-use faultline_recording::schema::{TABLES, TableColumn};
 use super::rows::{self, kinds, push, push_rows, type_of};
+use faultline_pages::export::{TableWriter, Type, Values};
+use faultline_recording::schema::{TABLES, TableColumn};
+use faultline_recording::{Cell, Error, Recording, Row, Table};
 
 const TICK: &str = "tick";
 

@@ -3,10 +3,10 @@
 
 mod fincore;
 
-use anyhow::Result;
 use crate::isolation::folders::RetainedEntry;
 use crate::isolation::tree::{Folder, WalkEntry, files, on_disk};
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::Result;
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
 use std::io::Write;

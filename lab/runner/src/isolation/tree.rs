@@ -1,7 +1,7 @@
 //! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
 
+use crate::isolation::launch::at;
 use anyhow::{Result, bail};
-use crate::launch::at;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};

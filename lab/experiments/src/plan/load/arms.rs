@@ -1,8 +1,8 @@
+use super::super::Arm;
+use super::Base;
+use super::workload::{argument, environment, plain_name, variable};
 use faultline_runner::isolation::{CpuSet, IoLimit};
 use faultline_settings::{Table, Unique, distinct, several, size, text, within};
-use super::Base;
-use super::super::Arm;
-use super::workload::{argument, environment, plain_name, variable};
 use toml::de::DeValue;
 
 const MOST: usize = 100;

@@ -1,7 +1,7 @@
+use super::*;
 use crate::plan::{Arm, Cluster};
 use faultline_runner::isolation::CpuSet;
 use proptest::prelude::*;
-use super::*;
 
 const SMALL: &str = r#"
 name = "small"

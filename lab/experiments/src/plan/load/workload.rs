@@ -1,9 +1,9 @@
+use super::super::{Cluster, Kind, Lane, Workload};
+use super::{Base, Places, empty};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
-use super::{Base, Places, empty};
-use super::super::{Cluster, Kind, Lane, Workload};
 use toml::de::DeValue;
 
 /// Allowed in `[workload]` if there is only one lane.

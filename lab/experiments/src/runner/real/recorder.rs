@@ -1,13 +1,16 @@
-use anyhow::{anyhow, bail};
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
 use crate::runner::system::{Order, Recorder};
+use anyhow::{anyhow, bail};
 use faultline_client::http;
 use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_runner::isolation::{End, Job, Launched, Launcher, Limits};
-use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, Log, POLLS_TO_END, POLLS_TO_START, POLL_EVERY, PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress, self};
+use faultline_runner::record::recorder::{
+    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+};
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::PathBuf;

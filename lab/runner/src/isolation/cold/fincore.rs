@@ -2,8 +2,8 @@
 //! nothing. Decision 14 explains why non-blocking reads are not used.
 
 use anyhow::{Result, anyhow};
-use std::io;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 

@@ -1,13 +1,13 @@
-use anyhow::{Result, bail};
+use super::{guard, keep, marker};
 use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, kind};
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use super::{guard, keep, marker};
 
 /// Limit of [`would_clear`]'s list: a ledger may have a million files.
 pub const LISTED: usize = 10_000;

@@ -1,5 +1,5 @@
-use anyhow::Result;
 use crate::isolation::tree::{Folder, kind};
+use anyhow::Result;
 use rustix::fs::{FileType, Stat};
 use std::ffi::CStr;
 

@@ -1,6 +1,6 @@
-use anyhow::{Result, bail};
 use crate::isolation::tree::real;
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;

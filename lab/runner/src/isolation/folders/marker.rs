@@ -1,6 +1,6 @@
-use anyhow::{Result, anyhow, bail};
 use crate::isolation::tree::Folder;
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

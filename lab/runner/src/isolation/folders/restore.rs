@@ -1,14 +1,14 @@
 mod copy;
 
-use anyhow::{Result, anyhow, bail};
+use super::clear::RetainedEntry;
+use super::{guard, keep, marker};
 use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, kind, os, real};
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::{Result, anyhow, bail};
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::{Component, Path};
-use super::{guard, keep, marker};
-use super::clear::RetainedEntry;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {

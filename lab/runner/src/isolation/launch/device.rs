@@ -1,4 +1,4 @@
-use crate::launch::at;
+use crate::isolation::launch::at;
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{major, minor};

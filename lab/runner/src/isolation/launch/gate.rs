@@ -1,7 +1,7 @@
 use super::Job;
 use super::program::User;
 use super::wait::wait;
-use crate::launch::at;
+use crate::isolation::launch::at;
 use anyhow::{Result, bail};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat};
 use rustix::io::Errno;

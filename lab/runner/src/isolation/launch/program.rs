@@ -1,5 +1,5 @@
 use super::Job;
-use crate::launch::at;
+use crate::isolation::launch::at;
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,5 @@
 use super::{CpuSet, Evidence, IoLimit, Limits, Pressure, device};
-use crate::launch::at;
+use crate::isolation::launch::at;
 use anyhow::{Result, anyhow};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
 use std::collections::BTreeMap;

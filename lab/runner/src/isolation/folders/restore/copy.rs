@@ -1,6 +1,7 @@
-use anyhow::{Result, anyhow};
+use super::Owner;
 use crate::isolation::tree::{Folder, OpenResult};
-use crate::launch::at;
+use crate::isolation::launch::at;
+use anyhow::{Result, anyhow};
 use faultline_kernel::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -8,7 +9,6 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use super::Owner;
 
 const PIECE: usize = 64 << 20;
 

@@ -1,13 +1,13 @@
-use anyhow::{Result, anyhow, bail};
-use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at};
+use super::group::Group;
 use crate::isolation::launch::gate::Gate;
+use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at};
+use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use super::group::Group;
 
 /// A shell that reads a word, then executes the program if its own cgroup is `$0`. If this program
 /// is killed before that, the shell reads EOF and exits.

@@ -1,13 +1,13 @@
 //! Enables controllers for groups in a cgroup of version 2. A cgroup that has processes itself
 //! cannot pass controllers on.
 
-use anyhow::{Result, bail};
+use super::folder::{folders, read, write};
 use crate::isolation::launch::{Limits, at};
+use anyhow::{Result, bail};
 use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use super::folder::{folders, read, write};
 
 /// The leaf that this program moves into, so that its cgroup has no processes.
 pub(super) const SELF_LEAF: &str = "faultline.own";

@@ -1,5 +1,5 @@
-use anyhow::Result;
 use crate::isolation::launch::at;
+use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,15 +1,15 @@
-use anyhow::{Result, anyhow, bail};
-use crate::isolation::launch::{Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified};
+use super::folder::{folders, write};
+use super::parent::GroupParent;
+use super::{controllers, procs, v1, v2};
 use crate::isolation::launch::wait::wait;
+use crate::isolation::launch::{Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified};
+use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
-use std::fs;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use super::{controllers, procs, v1, v2};
-use super::folder::{folders, write};
-use super::parent::GroupParent;
 
 /// For a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);

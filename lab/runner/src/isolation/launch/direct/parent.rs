@@ -1,12 +1,12 @@
-use anyhow::{Result, anyhow, bail};
+use super::CgroupRoots;
+use super::controllers::{self, SELF_LEAF};
+use super::folder::read;
 use crate::isolation::launch::{Abilities, files};
+use anyhow::{Result, anyhow, bail};
+use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
-use faultline_kernel::parse::mountinfo::{Mount, self};
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
-use super::CgroupRoots;
-use super::controllers::{SELF_LEAF, self};
-use super::folder::read;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GroupParent {

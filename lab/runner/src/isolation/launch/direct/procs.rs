@@ -1,12 +1,12 @@
-use anyhow::{Result, bail};
+use super::folder::folders;
 use crate::isolation::launch::at;
+use anyhow::{Result, bail};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::fs;
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, self};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
-use super::folder::folders;
 
 pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>> {
     let path = folder.join("cgroup.procs");

@@ -1,12 +1,12 @@
-use anyhow::{Result, anyhow, bail};
-use crate::isolation::launch::{CpuSet, Evidence, IoLimit, Limits, at, unified};
+use super::folder::{read, write};
 use crate::isolation::launch::compare::in_pages;
+use crate::isolation::launch::{CpuSet, Evidence, IoLimit, Limits, at, unified};
+use anyhow::{Result, anyhow, bail};
 use faultline_kernel::Limit;
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
-use std::fs;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use super::folder::{read, write};
 
 #[derive(Debug)]
 pub(super) struct Folders {

@@ -1,7 +1,7 @@
-use anyhow::Result;
-use crate::isolation::launch::{IoLimit, Limits, unified};
-use std::path::Path;
 use super::folder::write;
+use crate::isolation::launch::{IoLimit, Limits, unified};
+use anyhow::Result;
+use std::path::Path;
 
 pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     let amounts = [

@@ -1,13 +1,13 @@
-use anyhow::{Result, anyhow, bail};
-use crate::isolation::launch::{End, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified};
+use super::bus::{Bus, EXITED, Properties, Unit};
+use super::{KILL, PATIENCE};
 use crate::isolation::launch::compare::in_pages;
 use crate::isolation::launch::gate::Gate;
 use crate::isolation::launch::program::User;
 use crate::isolation::launch::wait::wait;
+use crate::isolation::launch::{End, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified};
+use anyhow::{Result, anyhow, bail};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use super::{KILL, PATIENCE};
-use super::bus::{Bus, EXITED, Properties, Unit};
 use zbus::Variant;
 
 /// For the kernel to have a limit that systemd has accepted.
