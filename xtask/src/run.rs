@@ -25,7 +25,6 @@ pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
         .with_context(|| format!("{} cannot be read", file.display()))
 }
 
-/// Paths below a folder, in order, each with the folder's name.
 pub(crate) fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let unreadable = || format!("{} cannot be read", folder.display());
     let mut files = Vec::new();

@@ -179,8 +179,7 @@ pub(crate) fn fill<T: Default>(
     }
 }
 
-/// Reads each line into a value, after `heading` lines. `read` returns the outer `None` for a line
-/// that is not `what`, and the inner one for a value to leave out.
+/// The lines after the heading as values; the inner `None` of `read` is left out.
 pub(crate) fn rows<T>(
     text: &[u8],
     heading: usize,
@@ -192,7 +191,6 @@ pub(crate) fn rows<T>(
     rows.filter_map(Result::transpose).collect()
 }
 
-/// The whole text of a file with one line. Never fails; the return type is that of every parser.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
 pub(crate) fn only_line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())

@@ -131,8 +131,7 @@ impl Ancestry {
         }
     }
 
-    /// `own_usage` and `own_stat` are the last sample of the process's own cgroup, so that no file
-    /// is read twice.
+    /// Takes the last sample of the process's own cgroup, so that no file is read twice.
     pub(super) fn levels(
         &mut self,
         own_usage: &Result<u64, ReadError>,

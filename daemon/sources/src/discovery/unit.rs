@@ -71,7 +71,6 @@ impl ByUnit {
         Err(problems)
     }
 
-    /// The processes of the unit, the validator among them, and what could not be read.
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
         let pids = self.folder.as_ref();
