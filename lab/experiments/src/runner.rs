@@ -11,14 +11,20 @@ pub use real::Real;
 
 use super::folder::{self, Folder};
 use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
+use super::judge::gaps::RunPeriod;
 use super::outcome::{Ending, Outcome};
-use super::plan::Plan;
-use super::schedule::Turn;
+use super::plan::{Arm, Lane, Plan};
+use super::schedule::{Scheduled, Turn};
 use super::targets::{self, Target};
+use super::watch::{StopReason, Watch};
+use faultline_isolation::{Evidence, Launched};
 use itertools::Itertools;
+use search::{FailureTimer, Searching};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
-use system::System;
+use system::{Recorder, System};
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -42,6 +48,31 @@ enum TurnError {
     },
     /// Nothing more is done without a journal.
     Journal(anyhow::Error),
+}
+
+#[derive(Default)]
+struct Running {
+    scheduled: Scheduled,
+    attempt: u32,
+    arm: Arm,
+    lane: Lane,
+    folder: PathBuf,
+    notes: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
+    launched: Option<Box<dyn Launched>>,
+    recorder: Option<Box<dyn Recorder>>,
+    watch: Option<Watch>,
+    search: Option<Searching>,
+    /// Errors of reading its cgroup.
+    error: FailureTimer,
+    /// With the evidence at that decision.
+    why: Option<(StopReason, Evidence)>,
+    /// At the last poll, its first process had exited, but others in its cgroup had not.
+    lingers: bool,
+    /// Why its page cache may not be cold.
+    not_cold: Option<String>,
+    lasted: Option<RunPeriod>,
+    over: bool,
 }
 
 /// Its creator holds the lock.
