@@ -97,7 +97,6 @@ fn read_lines<T>(
     (Some(read), found.in_order())
 }
 
-/// All tables of a file add to one.
 #[derive(Debug)]
 pub struct ConfigErrors<'a> {
     file: Option<&'a Path>,

@@ -33,7 +33,6 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// Of the newest runs, relative to the page.
     pub(crate) fn report(&self) -> String {
         let last = self.runs.last();
         last.map(|run| run.report.clone()).unwrap_or_default()

@@ -148,7 +148,6 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> 
     out + "</feed>\n"
 }
 
-/// `words`: id, title, category, link, summary.
 fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
     let [id, title, category, link, summary] = words.map(escaped);
     let updated = time(updated_unix_ns);

@@ -53,7 +53,6 @@ pub(crate) struct ListedVersion {
     pub(crate) error: Option<String>,
 }
 
-/// The version of this name.
 pub(crate) fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
     listed.iter().find(|one| one.program.version == version)
 }

@@ -16,7 +16,6 @@ pub fn since_1970() -> Duration {
         .unwrap_or_default()
 }
 
-/// Nanoseconds since 1970.
 pub fn unix_ns() -> i64 {
     i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX)
 }

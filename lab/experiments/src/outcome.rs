@@ -73,7 +73,6 @@ impl Validity {
         }
     }
 
-    /// The outcome in words, with any doubt.
     pub fn qualified(&self, outcome: &Outcome) -> String {
         match self {
             Validity::Valid => outcome.to_string(),

@@ -51,7 +51,6 @@ impl Plan {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
-    /// With the lane's name if there are several.
     pub(crate) fn of_lane(&self, what: &str, lane: &Lane) -> String {
         match self.lanes.len() {
             0 | 1 => what.to_owned(),
@@ -59,7 +58,6 @@ impl Plan {
         }
     }
 
-    /// The folders of a lane, as messages name them.
     pub(crate) fn folders_of<'p>(
         &self,
         lane: &'p Lane,
@@ -280,7 +278,6 @@ pub struct Arm {
 }
 
 impl Workload {
-    /// Everything that may name an option.
     pub(crate) fn texts(&self) -> Vec<&String> {
         self.command
             .iter()

@@ -7,17 +7,23 @@ mod search;
 pub mod system;
 mod turn;
 
-use super::folder::{self, Folder};
-use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
-use super::outcome::{Ending, Outcome};
-use super::plan::Plan;
-use super::schedule::Turn;
-use super::targets::{self, Target};
+use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
-pub use real::Real;
+use search::{FailureTimer, Searching};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
-use system::System;
+use super::folder::{Folder, self};
+use super::journal::{Entry, Journal, JournalState, Line, Planned, self};
+use super::judge::gaps::RunPeriod;
+use super::outcome::{Ending, Outcome};
+use super::plan::{Arm, Lane, Plan};
+use super::schedule::{Scheduled, Turn};
+use super::targets::{Target, self};
+use super::watch::{StopReason, Watch};
+use system::{Recorder, System};
+pub use real::Real;
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -41,6 +47,31 @@ enum TurnError {
     },
     /// Nothing more is done without a journal.
     Journal(anyhow::Error),
+}
+
+#[derive(Default)]
+struct Running {
+    scheduled: Scheduled,
+    attempt: u32,
+    arm: Arm,
+    lane: Lane,
+    folder: PathBuf,
+    notes: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
+    launched: Option<Box<dyn Launched>>,
+    recorder: Option<Box<dyn Recorder>>,
+    watch: Option<Watch>,
+    search: Option<Searching>,
+    /// Errors of reading its cgroup.
+    error: FailureTimer,
+    /// With the evidence at that decision.
+    why: Option<(StopReason, Evidence)>,
+    /// At the last poll, its first process had exited, but others in its cgroup had not.
+    lingers: bool,
+    /// Why its page cache may not be cold.
+    not_cold: Option<String>,
+    lasted: Option<RunPeriod>,
+    over: bool,
 }
 
 /// Its creator holds the lock.

@@ -98,7 +98,6 @@ pub struct Machine {
     since_reference: usize,
     voids: usize,
     again: Option<DwellPurpose>,
-    /// Of the current poll.
     acts: Vec<Action>,
 }
 

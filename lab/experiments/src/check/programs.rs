@@ -110,7 +110,6 @@ pub(super) fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     expand(plan, arm, lane, Path::new("/"), 1).map_or_else(|_| Vec::new(), |found| found.command)
 }
 
-/// Whether programs support the arms' cache capacity.
 fn cache(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let variable = &plan.workload.cache_variable;
     for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {

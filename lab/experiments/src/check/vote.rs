@@ -101,7 +101,6 @@ fn other_identities(plan: &Plan) -> Vec<String> {
     })
 }
 
-/// The workload and the arms whose texts match.
 fn sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts()));

@@ -156,7 +156,6 @@ impl JournalState {
         runs.filter(|run| run.searched.is_cut_off()).count()
     }
 
-    /// All runs, in order.
     pub fn scheduled(&self) -> impl Iterator<Item = (&Turn, &Scheduled)> {
         self.turns
             .iter()
@@ -210,7 +209,7 @@ impl JournalState {
         })
     }
 
-    /// Numbers of runs and attempts. Their runner was killed or still works.
+    /// Their runner was killed or still works.
     pub fn unended(&self) -> Vec<(u32, u32)> {
         let open = self.scheduled().filter_map(|(turn, scheduled)| {
             let newest = self.newest(turn)?;

@@ -15,7 +15,6 @@ pub(crate) use words::headline;
 
 const MOST: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// Of a dwell, for a figure.
 type Value = fn(&Evidence) -> Option<f64>;
 
 /// Of the public clusters.
@@ -77,7 +76,6 @@ impl<'e> Search<'e> {
         self.timed_dwells().map(|(dwell, _)| dwell)
     }
 
-    /// With the time of their end.
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
         let lines = self.searched.lines.iter();
         lines.filter_map(|(line, unix_ns)| match line {

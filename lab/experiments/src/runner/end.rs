@@ -1,5 +1,4 @@
-use super::turn::Running;
-use super::{Runner, TurnError, search};
+use super::{Runner, Running, TurnError, search};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
 use crate::judge::gaps::{Recorded, RunPeriod};

@@ -95,7 +95,6 @@ pub(super) fn environment(
     all.into_iter().collect()
 }
 
-/// `None` for this program's user.
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let Some(user) = user else { return Ok(None) };
     let account = passwd::account(user);

@@ -1,8 +1,7 @@
 //! Feeds readings to a search, applies its limits and journals its lines.
 
 use super::system::Observer;
-use super::turn::Running;
-use super::{Runner, TurnError};
+use super::{Runner, Running, TurnError};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
 use crate::plan::{Plan, Search};

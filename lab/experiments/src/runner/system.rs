@@ -27,10 +27,8 @@ pub trait System {
 
     fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>>;
 
-    /// Returns what was done.
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>>;
 
-    /// Returns what was done.
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
 
     /// Also checks what is left.
@@ -49,7 +47,6 @@ pub trait System {
 
     fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals>;
 
-    /// In order of time.
     fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>>;
 
     fn free_bytes(&self, folder: &Path) -> Option<u64>;

@@ -1,53 +1,23 @@
-use super::search::{self, FailureTimer, Searching};
-use super::system::{Order, Recorder};
-use super::{Runner, TurnError, job};
-use crate::journal::{self, Entry, Step};
-use crate::judge::gaps::RunPeriod;
+use anyhow::Context;
+use crate::journal::{Entry, Step, self};
 use crate::judge::killed_for_memory;
-use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
+use crate::plan::{Begin, Kind, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
-use anyhow::Context;
-use faultline_runner::isolation::{End, Evidence, Launched};
+use faultline_runner::isolation::{End, Evidence};
 use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
-};
+use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
 use faultline_text::time;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+use super::{Runner, Running, TurnError, job, search};
+use super::system::Order;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);
 /// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
-
-#[derive(Default)]
-pub(super) struct Running {
-    pub(super) scheduled: Scheduled,
-    pub(super) attempt: u32,
-    pub(super) arm: Arm,
-    pub(super) lane: Lane,
-    pub(super) folder: PathBuf,
-    pub(super) notes: Vec<String>,
-    pub(super) environment: Vec<(OsString, OsString)>,
-    pub(super) launched: Option<Box<dyn Launched>>,
-    pub(super) recorder: Option<Box<dyn Recorder>>,
-    pub(super) watch: Option<Watch>,
-    pub(super) search: Option<Searching>,
-    /// Errors of reading its cgroup.
-    pub(super) error: FailureTimer,
-    /// With the evidence at that decision.
-    pub(super) why: Option<(StopReason, Evidence)>,
-    /// At the last poll, its first process had exited, but others in its cgroup had not.
-    pub(super) lingers: bool,
-    /// Why its page cache may not be cold.
-    pub(super) not_cold: Option<String>,
-    pub(super) lasted: Option<RunPeriod>,
-    pub(super) over: bool,
-}
 
 enum RunPoll {
     Runs,

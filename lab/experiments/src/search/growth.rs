@@ -4,13 +4,12 @@ use super::Reading;
 use std::time::Duration;
 
 const MOST: usize = 256;
-/// Of the first samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     began: Option<Duration>,
-    /// How often every second sample was dropped. Each time the interval doubles.
+    /// Each time, the interval doubles.
     thinned: u32,
     samples: Vec<(f64, f64)>,
     sampled: Option<Duration>,

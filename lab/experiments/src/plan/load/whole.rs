@@ -72,7 +72,6 @@ fn workload_environment(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) 
     }
 }
 
-/// The runner sets its variables itself.
 fn runners_own<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
