@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::str::Split;
 
-/// The rest of a line.
 type Words<'a> = Split<'a, char>;
 
 /// Length of a batch of 64 transactions with 256 accounts each.

@@ -197,7 +197,6 @@ impl Run {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Each tick with the one after it.
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
         self.ticks.iter().zip(self.ticks.iter().skip(1))
     }

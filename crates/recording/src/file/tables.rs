@@ -65,7 +65,6 @@ pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Presen
     }
 }
 
-/// A row of `sqlite_schema`.
 pub(crate) struct SchemaObject {
     pub(crate) kind: String,
     pub(crate) name: String,

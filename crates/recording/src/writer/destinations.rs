@@ -1,8 +1,11 @@
-use super::samples::{DEVICES, POOLS};
 use crate::schema::{DEVICE, Kind, POOL, Table, elsewhere};
 use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Metric, Reading};
 use std::collections::HashMap;
+
+const POOLS: usize = 0;
+const DEVICES: usize = 1;
+pub(super) const SERIES: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {

@@ -33,7 +33,6 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct NamedRows {
     pub(super) statements: Statements,
-    /// A row with no value.
     none: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
 }

@@ -1,5 +1,5 @@
 use super::cell::Number;
-use super::destinations::{Destination, Destinations};
+use super::destinations::{Destination, Destinations, SERIES};
 use super::long::{NamedRows, SEPARATOR, SampledSources, Statements};
 use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
 use faultline_metrics::metrics::validator::PHASE;
@@ -8,10 +8,6 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
-
-pub(super) const POOLS: usize = 0;
-pub(super) const DEVICES: usize = 1;
-const SERIES: usize = 2;
 
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
@@ -28,7 +24,7 @@ struct Wide {
 pub(super) struct Samples {
     destinations: Destinations,
     wide: Vec<Wide>,
-    /// At [`POOLS`], [`DEVICES`] and [`SERIES`].
+    /// Pools, devices and series.
     named: [NamedRows; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],

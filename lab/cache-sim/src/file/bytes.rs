@@ -30,7 +30,6 @@ impl<'a> Content<'a> {
         self.take(1)?.first().copied().ok_or_else(String::new)
     }
 
-    /// One of `all`, by its index.
     pub(super) fn one_of<T: Copy>(&mut self, all: &[T], what: &str) -> Result<T, String> {
         let index = self.byte()?;
         let found = all.get(usize::from(index));

@@ -10,7 +10,6 @@ use faultline_stats::summary::mean;
 
 /// One column: a number of a part of a run.
 pub(crate) struct Quantity {
-    /// As [`table`] takes it.
     pub(crate) title: &'static str,
     pub(crate) decimals: u8,
     pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,

@@ -22,7 +22,6 @@ pub struct Replayed {
     pub slots: Vec<ReplayedSlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
-    /// Too many to be kept.
     pub left_out: usize,
 }
 

@@ -246,7 +246,6 @@ impl IoLimit {
 }
 
 impl Job {
-    /// The file gets what the program writes.
     fn open_output(&self) -> Result<File> {
         let file = OpenOptions::new()
             .append(true)

@@ -56,7 +56,6 @@ pub(super) struct User {
 
 impl User {
     /// Reads only `etc/passwd`: users of a directory service are not found.
-    /// The user of the job, if it names one.
     pub(super) fn of(job: &Job, etc: &Path) -> Result<Option<User>> {
         let name = job.user.as_deref();
         name.map(|name| User::find(etc, name)).transpose()
