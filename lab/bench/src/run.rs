@@ -5,13 +5,9 @@
 //! from the scheduled time, so that waiting for a free connection is not hidden.
 
 mod exchange;
-#[cfg(test)]
-mod hostile;
 mod one_by_one;
 mod pace;
 mod questions;
-#[cfg(test)]
-mod server;
 #[cfg(test)]
 mod tests;
 

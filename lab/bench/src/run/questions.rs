@@ -114,8 +114,8 @@ async fn one(
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Reply, Server, http};
     use super::super::tests::plan;
+    use super::super::tests::server::{Reply, Server, http};
     use super::*;
     use crate::answer::Expected;
     use crate::plan::{Arm, Subject};

@@ -4,7 +4,10 @@
     reason = "a node that is asked needs a thread"
 )]
 
-use super::server::{Reply, Server, good, http};
+pub(crate) mod server;
+
+mod hostile;
+
 use super::*;
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
@@ -13,6 +16,7 @@ use crate::protocol::Protocol;
 use crate::results::tests::results;
 use crate::results::{Results, ms};
 use crate::stream::Shape;
+use server::{Reply, Server, good, http};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
