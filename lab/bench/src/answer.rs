@@ -2,6 +2,7 @@
 
 use crate::canonical;
 use crate::failure::Failure;
+use crate::protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
@@ -40,10 +41,11 @@ impl Encoding {
     ];
 
     pub(crate) fn named(name: &str) -> Option<Encoding> {
-        Encoding::ALL
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, encoding)| *encoding)
+        protocol::named(&Encoding::ALL, name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        protocol::name_of(&Encoding::ALL, self)
     }
 
     /// An answer in another encoding would measure that encoding.

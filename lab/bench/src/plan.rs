@@ -8,7 +8,6 @@ use crate::protocol::Protocol;
 pub(crate) use crate::stream::LinkKind;
 use crate::values::{self, Value};
 use hyper::body::Bytes;
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// A number drawn in each round.
@@ -19,16 +18,6 @@ pub(crate) const HEX: &str = "{hex}";
 
 /// Each is kept in memory.
 pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
-
-#[derive(Debug, Clone)]
-pub(crate) struct Arm {
-    pub(crate) name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) name: String,
-}
 
 /// Sent once per round.
 #[derive(Debug, Clone)]
@@ -45,19 +34,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Rounds are counted over the whole run.
-    pub(crate) fn body(&self, id: u64, (seed, round): (u64, u64)) -> Bytes {
-        let method = match self.numbers {
-            None => Cow::Borrowed(&self.method),
-            Some((from, to)) => {
-                let number = self.random(seed, round).u64(from..=to.max(from));
-                let written = self.method.replace(RANDOM, &number.to_string());
-                Cow::Owned(written.replace(HEX, &format!("{number:#x}")))
-            }
-        };
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
-    }
-
     /// Arms share seeds; rounds and subjects do not.
     fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
         let offset = (round << 16) ^ self.subject as u64;
@@ -68,9 +44,9 @@ impl Cell {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The first is the reference.
-    pub(crate) arms: Vec<Arm>,
+    pub(crate) arms: Vec<String>,
     pub(crate) links: Vec<LinkKind>,
-    pub(crate) subjects: Vec<Subject>,
+    pub(crate) subjects: Vec<String>,
     /// Sent once per round, in random order.
     pub(crate) cells: Vec<Cell>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
@@ -91,7 +67,59 @@ pub(crate) struct Plan {
     pub(crate) max_failures: Option<f64>,
 }
 
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            arms: Vec::new(),
+            links: Vec::new(),
+            subjects: Vec::new(),
+            cells: Vec::new(),
+            weights: Vec::new(),
+            values: Vec::new(),
+            rounds: 1000,
+            warm_up: 20,
+            workers: 1,
+            rate: None,
+            seed: 1,
+            timeout: Duration::from_secs(10),
+            limit: 64 << 20,
+            max_failures: None,
+        }
+    }
+}
+
 impl Plan {
+    /// To every arm, over the link with the same index. `method` has the parameters.
+    pub(crate) fn add_request(
+        &mut self,
+        name: String,
+        method: String,
+        numbers: Option<(u64, u64)>,
+        expected: Expected,
+    ) {
+        self.cells.extend((0..self.arms.len()).map(|arm| Cell {
+            arm,
+            subject: self.subjects.len(),
+            link: arm,
+            method: method.clone(),
+            numbers,
+            expected,
+        }));
+        self.subjects.push(name);
+    }
+
+    pub(crate) fn arm(&self, cell: &Cell) -> &str {
+        self.arms.get(cell.arm).map_or("", String::as_str)
+    }
+
+    pub(crate) fn subject(&self, cell: &Cell) -> &str {
+        self.subjects.get(cell.subject).map_or("", String::as_str)
+    }
+
+    pub(crate) fn link(&self, cell: &Cell) -> Option<&LinkKind> {
+        self.links.get(cell.link)
+    }
+
     pub(crate) fn round_of(&self, number: u64) -> u64 {
         number / (self.in_a_round() as u64).max(1)
     }
@@ -132,14 +160,22 @@ impl Plan {
         self.body_in(cell, id, self.round_of(id))
     }
 
+    /// Rounds are counted over the whole run.
     pub(crate) fn body_in(&self, cell: &Cell, id: u64, round: u64) -> Bytes {
-        if self.values.is_empty() {
-            return cell.body(id, (self.seed, round));
-        }
-        let seed = cell.random(self.seed, round).u64(..);
-        let method = values::filled(&cell.method, &self.values, |offset, value| {
-            value.drawn(seed, offset)
-        });
+        let mut random = cell.random(self.seed, round);
+        let method = match cell.numbers {
+            Some((from, to)) => {
+                let number = random.u64(from..=to.max(from));
+                let written = cell.method.replace(RANDOM, &number.to_string());
+                written.replace(HEX, &format!("{number:#x}"))
+            }
+            None => {
+                let seed = random.u64(..);
+                values::filled(&cell.method, &self.values, |offset, value| {
+                    value.drawn(seed, offset)
+                })
+            }
+        };
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
@@ -147,7 +183,7 @@ impl Plan {
     pub(crate) fn first_requests(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
-            let link = self.links.get(cell.link)?;
+            let link = self.link(cell)?;
             let over = if link.protocol == Protocol::WebSocket {
                 "SEND"
             } else {

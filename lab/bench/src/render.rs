@@ -1,6 +1,6 @@
 use crate::compare::{compared, comparisons, crossing, interval_words};
 use crate::report_tables::{self as tables, failures};
-use crate::results::{Results, ms};
+use crate::results::{Results, ms, over};
 use faultline_report::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
@@ -177,7 +177,7 @@ pub(crate) fn crossings(results: &Results) -> String {
         .into_iter()
         .flat_map(|link| others.iter().map(move |arm| (arm, link)));
     let sentence = |(arm, link): (&String, Option<&str>)| {
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        let over = over(link);
         Some(format!(
             "Crossover{over}: {}\n",
             crossover(reference, arm, &crossing(results, arm, link)?)

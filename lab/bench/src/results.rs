@@ -175,6 +175,11 @@ impl Latency {
     }
 }
 
+/// ` over +30 ms`, if the link is shaped.
+pub(crate) fn over(link: Option<&str>) -> String {
+    link.map_or_else(String::new, |link| format!(" over {link}"))
+}
+
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -231,7 +236,7 @@ impl Results {
         } else {
             String::new()
         };
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        let over = over(link);
         format!("{} bytes{address}{over}", faultline_text::count(size))
     }
 
@@ -239,6 +244,12 @@ impl Results {
         self.samples
             .iter()
             .filter(move |sample| sample.cell == cell)
+    }
+
+    pub(crate) fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
+        let is_of_arm =
+            move |sample: &&Sample| self.cells.get(sample.cell).is_some_and(|c| c.arm == arm);
+        self.samples.iter().filter(is_of_arm)
     }
 
     /// In ms; `None` without a good answer.

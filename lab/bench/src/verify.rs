@@ -164,7 +164,7 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Arm, Cell, Subject, tests::plan};
+    use crate::plan::{Cell, tests::plan};
     use crate::values::{Value, ValueSource};
 
     fn verify() -> Verify {
@@ -176,16 +176,8 @@ mod tests {
                 ..empty.cells[0].clone()
             })
             .collect();
-        let arms = ["a", "b", "c"]
-            .map(|name| Arm {
-                name: name.to_owned(),
-            })
-            .into();
-        let subjects = ["x", "y"]
-            .map(|name| Subject {
-                name: name.to_owned(),
-            })
-            .into();
+        let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
+        let subjects = ["x", "y"].map(|name| name.to_owned()).into();
         Verify::new(&Plan {
             arms,
             subjects,

@@ -1,6 +1,6 @@
 use super::ids;
 use crate::compare::{Compared, comparisons, crossing, interval_words};
-use crate::results::{Results, ms};
+use crate::results::{Results, ms, over};
 use faultline_report::report::cells::figure;
 use faultline_report::report::model::{
     BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
@@ -39,7 +39,7 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
         if series.is_empty() {
             continue;
         }
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        let over = over(link);
         let caption = format!(
             "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
              size from which on the sign is another."

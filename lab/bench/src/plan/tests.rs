@@ -65,7 +65,8 @@ fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
 
 #[test]
 fn a_request_has_its_number() {
-    let body = plan(1, 0).cells[0].body(12, (1, 0));
+    let plan = plan(1, 0);
+    let body = plan.body_in(&plan.cells[0], 12, 0);
     assert_eq!(
         &body[..],
         br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#
@@ -74,11 +75,11 @@ fn a_request_has_its_number() {
 
 #[test]
 fn numbers_are_drawn_anew_in_each_round_and_are_the_same_for_all_arms() {
-    let mut cells = plan(2, 0).cells;
-    for cell in &mut cells {
+    let mut plan = plan(2, 3);
+    for cell in &mut plan.cells {
         (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
     }
-    let drawn = |cell: usize, round| cells[cell].body(1, (3, round));
+    let drawn = |cell: usize, round| plan.body_in(&plan.cells[cell], 1, round);
     assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
     let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
     seen.sort();

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const ALL: &str = "all requests";
 
-pub(super) fn together(results: &Results) -> String {
+pub(crate) fn together(results: &Results) -> String {
     let Some(all) = joined(results) else {
         return String::new();
     };

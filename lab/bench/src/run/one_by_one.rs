@@ -1,17 +1,12 @@
 //! Runs operations of several requests.
 
-use super::{
-    Attempted, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
-    remember_message, sample,
-};
+use super::{Attempted, Engine, Exchanged, Measured, Pace, Repeat, SampleSink, Shared};
 use crate::failure::Failure;
-use crate::plan::{Cell as PlanCell, Order, Plan};
-use crate::verify::Verdict;
-use anyhow::bail;
-use faultline_common::clock;
-use faultline_common::progress::Progress;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use crate::plan::{Cell, Plan};
+use anyhow::Context as _;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
@@ -26,86 +21,38 @@ impl Engine {
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let pace = Pace::default();
-        // It does not check the pace, so the first signal ends it.
-        let ended = async {
-            while pace.ended_by().is_none() {
-                pace.until(Duration::MAX).await;
-            }
-        };
         let either = async {
-            match futures_util::future::select(std::pin::pin!(work), std::pin::pin!(ended)).await {
-                futures_util::future::Either::Left((done, _)) => done.map(Some),
-                futures_util::future::Either::Right(_) => Ok(None),
+            // `work` does not check the pace, so the first signal ends it.
+            match select(pin!(work), pin!(pace.until(Duration::MAX))).await {
+                Either::Left((done, _)) => done.map(Some),
+                Either::Right(_) => Ok(None),
             }
         };
-        match self.with_signals(&pace, || (), either)?.flatten() {
-            Some(done) => Ok(done),
-            None => bail!(
-                "ended by {} before anything was measured",
-                pace.ended_by().unwrap_or_default()
-            ),
-        }
+        let done = self.with_signals(&pace, || (), either)?;
+        done.flatten().with_context(|| pace.ended_early())
     }
 
     pub(crate) fn one_by_one(
         &self,
-        plan: &Plan,
+        plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
-        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
+        mut perform: impl AsyncFnMut(&Cell) -> Result<Exchanged, Failure>,
     ) -> anyhow::Result<Measured> {
-        let (pace, samples, done) = (Pace::default(), RefCell::new(Vec::new()), Cell::new(0));
-        let (begun, length) = (Cell::new(None), Cell::new(Duration::ZERO));
-        let progress = RefCell::new(Progress::new(plan.requests(), "tasks"));
-        let messages = RefCell::new(BTreeMap::new());
-        let state = || RunState {
-            verdicts: vec![Verdict::default(); plan.arms.len()],
-            refusals: pace.refusals(),
-            messages: messages.borrow().clone(),
-            stopped_by: pace.ended_by(),
-            own_cpu: None,
-            length: length.get(),
-        };
-        let flusher = SampleFlusher::new(sink);
-        let every_tick = || {
-            progress.borrow_mut().at(done.get(), "");
-            flusher.flush_if_due(&samples.borrow(), state);
-        };
-        self.with_signals(&pace, every_tick, async {
-            for turn in Order::new(plan) {
-                let (Some(cell), true) =
-                    (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await)
-                else {
+        let shared = Shared::new(plan.clone(), None);
+        self.measured(&shared, "tasks", sink, async {
+            while let Some((turn, at)) = shared.next().await {
+                let Some(cell) = plan.cells.get(turn.cell) else {
                     break;
                 };
-                let at = clock::uptime();
-                let Some(attempted) = pace
-                    .send_with_retries(plan.node(cell.link), at, Repeat::All, async |_| {
-                        perform(cell).await
-                    })
-                    .await
-                else {
+                let send = async |_| perform(cell).await;
+                let node = plan.node(cell.link);
+                let attempted = shared.pace.send_with_retries(node, at, Repeat::All, send);
+                let Some(attempted) = attempted.await else {
                     break;
                 };
-                done.set(done.get() + 1);
-                remember_message(&mut messages.borrow_mut(), turn.cell, &attempted.answer);
-                let Some(round) = turn.round else { continue };
-                let first = begun.get().unwrap_or(at);
-                begun.set(Some(first));
-                samples.borrow_mut().push(sample(
-                    &turn,
-                    round,
-                    first,
-                    Attempted { at, ..attempted },
-                ));
-                length.set(clock::uptime().saturating_sub(first));
+                shared.answered(&turn, Attempted { at, ..attempted }, None);
             }
             Ok(())
-        })?;
-        let state = state();
-        flusher.flush(&samples.borrow(), &state);
-        Ok(Measured {
-            samples: samples.into_inner(),
-            state,
         })
     }
 }

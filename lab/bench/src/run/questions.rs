@@ -4,7 +4,7 @@ use super::pace::{Pace, Repeat};
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Plan};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use faultline_common::clock;
 use std::rc::Rc;
 use tokio::task::JoinSet;
@@ -21,29 +21,15 @@ impl Engine {
             || (),
             all(Rc::new(plan.clone()), self.tls.clone(), pace.clone()),
         )?;
-        match (answers, pace.ended_by()) {
-            (Some(answers), None) => Ok(answers),
-            (_, by) => bail!(
-                "ended by {} before anything was measured",
-                by.unwrap_or_default()
-            ),
-        }
+        let answers = answers.filter(|_| pace.ended_by().is_none());
+        answers.with_context(|| pace.ended_early())
     }
 
     pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
-        let node = |cell: &PlanCell| {
-            plan.arms
-                .get(cell.arm)
-                .map_or("a node", |arm| &arm.name)
-                .to_owned()
-        };
         let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
             let bytes = answer.map_err(|failure| {
-                anyhow::anyhow!(
-                    "{} gives no good answer to {}: {failure}",
-                    node(cell),
-                    cell.method
-                )
+                let (node, method) = (plan.arm(cell), &cell.method);
+                anyhow::anyhow!("{node} gives no good answer to {method}: {failure}")
             })?;
             Ok(serde_json::from_slice(&bytes)?)
         };
@@ -118,15 +104,12 @@ mod tests {
     use super::super::tests::server::{Reply, Server, http};
     use super::*;
     use crate::answer::Expected;
-    use crate::plan::{Arm, Subject};
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
     fn plan_for(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
-        let name = |arm: usize| Arm {
-            name: format!("node {arm}"),
-        };
+        let name = |arm: usize| format!("node {arm}");
         let cell = |(arm, subject)| PlanCell {
             arm,
             subject,
@@ -134,11 +117,7 @@ mod tests {
             expected: Expected::Text,
             ..known.cells[0].clone()
         };
-        let subjects = || {
-            ["a", "b"].map(|name| Subject {
-                name: name.to_owned(),
-            })
-        };
+        let subjects = || ["a", "b"].map(|name| name.to_owned());
         Plan {
             arms: (0..arms).map(name).collect(),
             links: (0..arms).map(|_| known.links[0].clone()).collect(),
