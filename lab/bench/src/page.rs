@@ -101,6 +101,32 @@ fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     blocks
 }
 
+/// The first point is the headline.
+fn headed(none: &str, mut points: Vec<String>, standing: VerdictKind) -> Verdict {
+    let headline = if points.is_empty() {
+        none.to_owned()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing,
+    }
+}
+
+fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
+    let facts = facts.into_iter();
+    RunCard {
+        id,
+        name: name.to_owned(),
+        arm: name.to_owned(),
+        facts: facts
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
+}
+
 fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
@@ -121,16 +147,10 @@ fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
-    let (reference, others) = match results.header.arms.split_first() {
-        Some((reference, others)) if !compared.is_empty() => (reference, others),
-        _ => {
-            let headline = "There is nothing to compare.".to_owned();
-            return Verdict {
-                headline,
-                points: Vec::new(),
-                standing: VerdictKind::Described,
-            };
-        }
+    let arms = results.header.arms.split_first();
+    let Some((reference, others)) = arms.filter(|_| !compared.is_empty()) else {
+        let nothing = "There is nothing to compare";
+        return headed(nothing, Vec::new(), VerdictKind::Described);
     };
     let mut points = Vec::new();
     for arm in others {
@@ -154,55 +174,33 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     } else {
         VerdictKind::Inconclusive
     };
-    let headline = if points.is_empty() {
-        String::new()
-    } else {
-        points.remove(0)
-    };
-    Verdict {
-        headline: format!("{headline}."),
-        points,
-        standing,
-    }
+    headed("", points, standing)
 }
 
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = ids(arms.iter().map(String::as_str));
     let card = |(index, (arm, id)): (usize, (&String, String))| {
-        let of_arm = results.samples.iter().filter(|sample| {
-            results
-                .cells
-                .get(sample.cell)
-                .is_some_and(|c| c.arm == *arm)
-        });
-        let (good, failed) = of_arm.fold((0, 0), |(good, failed), sample| match sample.failure {
-            None => (good + 1, failed),
-            Some(_) => (good, failed + 1),
-        });
-        let compared = results.header.verdicts.get(index).map(|verdict| {
-            match (index, verdict.equal, verdict.different) {
+        let (mut good, mut failed) = (0, 0);
+        for sample in results.of_arm(arm) {
+            match sample.failure {
+                None => good += 1,
+                Some(_) => failed += 1,
+            }
+        }
+        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
+        if let Some(verdict) = results.header.verdicts.get(index)
+            && results.header.preset != "transport"
+        {
+            let compared = match (index, verdict.equal, verdict.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {
                     format!("{} equal, {} different", count(equal), count(different))
                 }
-            }
-        });
-        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
-        facts.extend(
-            compared
-                .filter(|_| results.header.preset != "transport")
-                .map(|sentences| ("answers compared", sentences)),
-        );
-        RunCard {
-            id,
-            name: arm.clone(),
-            arm: arm.clone(),
-            facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            };
+            facts.push(("answers compared", compared));
         }
+        card(id, arm, facts)
     };
     arms.iter().zip(ids).enumerate().map(card).collect()
 }

@@ -87,6 +87,64 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
+pub(crate) fn width(fetch: &FetchTable) -> String {
+    fetch.bandwidth.map_or("not limited".to_owned(), |width| {
+        format!("{} a second", bytes(width))
+    })
+}
+
+/// Of the first codec.
+pub(crate) fn study_classes(outcome: &Outcome) -> Option<Table> {
+    let codec = &outcome.classes.first()?.codec;
+    let columns = [
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("cmp_ratio", "%"),
+        ("datapoints", ""),
+    ];
+    let title = format!("Records by size, {codec}");
+    let mut out = table("study-classes", &title, &columns, "");
+    for class in &outcome.classes {
+        if class.codec == *codec && class.range != "all" {
+            out.rows.push(vec![
+                words(&class.range),
+                known(class.ubytes, 0),
+                known(class.cbytes, 0),
+                known(class.cmp_ratio, 2),
+                known(class.datapoints as f64, 0),
+            ]);
+        }
+    }
+    Some(out)
+}
+
+pub(crate) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
+    { outcome.blobs.iter() }
+        .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
+}
+
+pub(crate) fn study_fetch(fetch: &FetchTable) -> Table {
+    let heads = { fetch.columns.iter() }
+        .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms)));
+    let heads: Vec<String> = heads.collect();
+    let mut columns = vec![("records", "")];
+    columns.extend(heads.iter().map(|head| (head.as_str(), "s")));
+    let title = format!("Time to fetch, {}", fetch.codec);
+    let mut out = table("study-fetch", &title, &columns, "");
+    for (index, step) in fetch.steps.iter().enumerate() {
+        let mut row = vec![known(*step as f64, 0)];
+        for column in &fetch.columns {
+            row.extend(
+                [&column.uncmp, &column.cmp]
+                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
+            );
+        }
+        out.rows.push(row);
+    }
+    out
+}
+
 pub(crate) fn fetch(fetch: &FetchTable) -> Table {
     let columns = [
         ("latency", "ms"),
@@ -97,9 +155,7 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
         ("cmp bytes", ""),
         ("too few for", ""),
     ];
-    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| {
-        format!("{} a second", bytes(width))
-    });
+    let width = width(fetch);
     let note = format!(
         "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
