@@ -50,13 +50,14 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let (subjects, comparisons) = (results.subjects(), comparisons(results));
-    let pairs = others
-        .iter()
-        .flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
-    pairs
-        .filter_map(|(arm, subject)| one(results, (reference, arm), subject, comparisons))
-        .collect()
+    let comparisons = comparisons(results);
+    let mut compared = Vec::new();
+    for arm in others {
+        for subject in results.subjects() {
+            compared.extend(one(results, (reference, arm), subject, comparisons));
+        }
+    }
+    compared
 }
 
 pub(crate) fn one(
@@ -115,11 +116,8 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
-        let (a, b) = (
-            results.cell(reference, subject)?,
-            results.cell(arm, subject)?,
-        );
-        let both = results.by_round(a).into_iter().zip(results.by_round(b));
+        let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
+        let both = results.by_round(a?).into_iter().zip(results.by_round(b?));
         sizes
             .entry(size?)
             .or_default()

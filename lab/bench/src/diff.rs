@@ -5,7 +5,7 @@ use crate::args::DiffArgs;
 use crate::compare::{self, caveat, interval_words};
 use crate::compression;
 use crate::render;
-use crate::results::{CellHead, Results};
+use crate::results::{CellHead, Results, lines};
 use crate::store;
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
@@ -78,38 +78,33 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     ]
     .concat();
     let nodes = [before, after].map(|run| run.header.nodes.join(" and "));
-    let notes = Notes {
-        unlike,
-        problems: render::problems(after),
-        sources: ("Other nodes", nodes),
-    };
-    Ok(notes.add_to(out, worse.contains(&true)))
+    let problems = render::problems(after);
+    let sources = ("Other nodes", nodes);
+    Ok(with_notes(
+        out,
+        worse.contains(&true),
+        &unlike,
+        &problems,
+        sources,
+    ))
 }
 
-/// What follows the table of changes.
-pub(crate) struct Notes<'a> {
-    pub(crate) unlike: Vec<String>,
-    pub(crate) problems: Vec<String>,
-    /// What was measured, before and after.
-    pub(crate) sources: (&'a str, [String; 2]),
-}
-
-impl Notes<'_> {
-    /// Also whether anything is worse or cannot be compared.
-    pub(crate) fn add_to(&self, mut out: String, worse: bool) -> (String, bool) {
-        for line in &self.unlike {
-            out += &format!("{line}\n");
-        }
-        for problem in &self.problems {
-            out += &format!("After: {problem}\n");
-        }
-        let (what, [before, after]) = &self.sources;
-        if before != after {
-            out += &format!("{what}: {before} before, {after} after\n");
-        }
-        let whole = self.unlike.is_empty() && self.problems.is_empty();
-        (out, worse || !whole)
+/// Adds what follows the table of changes. Also whether anything is worse or cannot be compared.
+pub(crate) fn with_notes(
+    mut out: String,
+    worse: bool,
+    unlike: &[String],
+    problems: &[String],
+    (what, [before, after]): (&str, [String; 2]),
+) -> (String, bool) {
+    out += &lines(unlike);
+    for problem in problems {
+        out += &format!("After: {problem}\n");
     }
+    if before != after {
+        out += &format!("{what}: {before} before, {after} after\n");
+    }
+    (out, worse || !unlike.is_empty() || !problems.is_empty())
 }
 
 /// `words` are those for worse and for better.

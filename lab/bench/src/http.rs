@@ -65,6 +65,16 @@ pub(crate) struct Opened<L> {
     pub(crate) tls: Duration,
 }
 
+impl<L> Opened<L> {
+    pub(crate) fn map<M>(self, of: impl FnOnce(L) -> M) -> Opened<M> {
+        Opened {
+            link: of(self.link),
+            connect: self.connect,
+            tls: self.tls,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) status: StatusCode,

@@ -4,7 +4,7 @@ use crate::answer::Expected;
 use crate::endpoint::Endpoint;
 use crate::plan::{LinkKind, Plan};
 use crate::protocol::Protocol;
-use crate::results::OwnCost;
+use crate::results::{OwnCost, ns};
 use crate::run::Engine;
 use anyhow::bail;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -44,14 +44,13 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         .filter_map(|sample| sample.latency_ns())
         .collect();
     latencies.sort_unstable();
-    let cpu_ns = done
-        .state
-        .own_cpu
-        .and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
-    let median_ns = latencies.get(latencies.len() / 2).copied();
-    Ok(cpu_ns
-        .zip(median_ns)
-        .map(|(cpu_ns, median_ns)| OwnCost { cpu_ns, median_ns }))
+    let median = latencies.get(latencies.len() / 2);
+    Ok(
+        { done.state.own_cpu.zip(median) }.map(|(cpu, median)| OwnCost {
+            cpu_ns: ns(cpu),
+            median_ns: *median,
+        }),
+    )
 }
 
 fn plan(endpoint: Endpoint) -> Plan {

@@ -3,22 +3,21 @@ mod disk;
 mod encoding;
 mod figures;
 mod nodes;
-mod plan;
 mod transport;
 
 pub(crate) use compression::report as of_compression;
 
 use crate::compare::{Compared, compared};
-use crate::render::{problems, verified};
+use crate::plan_file;
+use crate::render::{problems, subtitle, verified};
 use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_report::report::cells::{section, slug};
 use faultline_report::report::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
 use faultline_stats::arms::Direction;
-use faultline_text::{count, moment, number, time};
+use faultline_text::{count, number};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 /// A page alone, or a folder with tables and figures.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
@@ -35,7 +34,9 @@ pub(crate) fn report(results: &Results) -> Report {
         "run" => (
             "Requests of a plan",
             "All requests together",
-            plan::study(results),
+            { plan_file::tables(results).into_iter() }
+                .map(Block::Table)
+                .collect(),
         ),
         "transport" => (
             "HTTP and WebSocket, reading and writing",
@@ -48,8 +49,6 @@ pub(crate) fn report(results: &Results) -> Report {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
-    let length = time(Duration::from_nanos(header.length_ns));
-    let requests = count(results.samples.len() as u64);
     let mut sections = vec![
         section("study", first, study),
         section("latency", "Latency", tables::latencies(results)),
@@ -74,11 +73,7 @@ pub(crate) fn report(results: &Results) -> Report {
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: title.to_owned(),
-        subtitle: format!(
-            "{} on {}: {requests} requests in {length}, {kind}",
-            header.nodes.join(" and "),
-            moment(header.started_unix_ns)
-        ),
+        subtitle: subtitle(results, &kind),
         verdict: verdict(results, &compared),
         runs: cards(results),
         caveats: caveats(results, &compared),

@@ -13,7 +13,7 @@ use crate::run::Engine;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
-pub(crate) use shown::{joined, together as study};
+pub(crate) use shown::{tables, together as study};
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 

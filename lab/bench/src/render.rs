@@ -1,6 +1,6 @@
 use crate::compare::{compared, comparisons, crossing, interval_words};
 use crate::report_tables::{self as tables, failures};
-use crate::results::{Results, ms, over};
+use crate::results::{Results, counted, lines, ms, over};
 use faultline_report::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
@@ -47,29 +47,21 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
-        let cells = results.cells.iter().enumerate();
-        let summaries = cells
-            .filter(|(_, head)| head.arm == *arm)
-            .map(|(cell, _)| results.summary(cell));
-        let (mut all, mut failed, mut kinds) = (0, 0, BTreeMap::<String, u64>::new());
-        for summary in summaries {
-            all += summary.successes;
-            for (kind, count) in summary.failures {
-                (all, failed) = (all + count, failed + count);
-                *kinds.entry(kind).or_default() += count;
+        let (mut all, mut kinds) = (0_u64, BTreeMap::<String, u64>::new());
+        for sample in results.of_arm(arm) {
+            all += 1;
+            if let Some(kind) = &sample.failure {
+                *kinds.entry(kind.clone()).or_default() += 1;
             }
         }
+        let failed: u64 = kinds.values().sum();
         let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
-        let kinds: Vec<String> = kinds
-            .iter()
-            .map(|(kind, times)| format!("{} {kind}", count(*times)))
-            .collect();
         (share > max).then(|| {
             format!(
                 "{arm} {} of {} ({})",
                 count(failed),
                 count(all),
-                kinds.join(", ")
+                counted(&kinds).join(", ")
             )
         })
     };
@@ -101,10 +93,19 @@ pub(crate) fn text(results: &Results) -> String {
         out += &crossings(results);
     }
     out += &verified(results);
-    for problem in problems(results) {
-        let _ = writeln!(out, "{problem}");
-    }
-    out
+    out + &lines(&problems(results))
+}
+
+/// Of a run in one line.
+pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
+    let header = &results.header;
+    format!(
+        "{} on {}: {} requests in {}, {kind}",
+        header.nodes.join(" and "),
+        moment(header.started_unix_ns),
+        count(results.samples.len() as u64),
+        time(Duration::from_nanos(header.length_ns)),
+    )
 }
 
 fn about(results: &Results) -> String {
@@ -117,29 +118,18 @@ fn about(results: &Results) -> String {
             header.workers
         ),
     };
-    let length = time(Duration::from_nanos(header.length_ns));
     let mut out = format!(
-        "{} on {}: {} requests in {length}, {kind}, order of seed {}, after {} rounds of warm-up\n",
-        header.nodes.join(" and "),
-        moment(header.started_unix_ns),
-        count(results.samples.len() as u64),
+        "{}, order of seed {}, after {} rounds of warm-up\n{}",
+        subtitle(results, &kind),
         header.seed,
         header.warm_up,
+        lines(&header.notes)
     );
-    header
-        .notes
-        .iter()
-        .for_each(|note| out += &format!("{note}\n"));
     if !header.refusals.is_empty() {
-        let sentences: Vec<String> = header
-            .refusals
-            .iter()
-            .map(|(kind, times)| format!("{} {kind}", count(*times)))
-            .collect();
         let _ = writeln!(
             out,
             "Refused: {}; what was repeated after a wait is in no latency",
-            sentences.join(", ")
+            counted(&header.refusals).join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {

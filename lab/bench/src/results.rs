@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use crate::run::RunState;
 use crate::verify::Verdict;
 use faultline_report::report::groups::{by_key, distinct};
+use faultline_text::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,7 +111,6 @@ pub(crate) struct Header {
 impl Header {
     /// An earlier `stopped_by` stays if `state` has none.
     pub(crate) fn take_state(&mut self, state: RunState) {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.verdicts = state.verdicts;
         self.refusals = state.refusals;
         self.messages = state.messages;
@@ -141,6 +141,12 @@ pub(crate) struct Summary {
     pub(crate) decode_cpu: Option<f64>,
     /// Mean bytes with headers.
     pub(crate) received: Option<f64>,
+}
+
+impl Summary {
+    pub(crate) fn phases(&self) -> [Option<f64>; 6] {
+        self.phases.map_or([None; 6], |phases| phases.map(Some))
+    }
 }
 
 /// In ms. Percentiles come from an HDR histogram with three digits.
@@ -180,6 +186,21 @@ pub(crate) fn over(link: Option<&str>) -> String {
     link.map_or_else(String::new, |link| format!(" over {link}"))
 }
 
+/// Each with its end of line.
+pub(crate) fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("{text}\n")).collect()
+}
+
+/// `3 timeout`, `1 HTTP 500`.
+pub(crate) fn counted(kinds: &BTreeMap<String, u64>) -> Vec<String> {
+    let count = |(kind, times): (&String, &u64)| format!("{} {kind}", count(*times));
+    kinds.iter().map(count).collect()
+}
+
+pub(crate) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -199,6 +220,10 @@ impl Results {
             .into_iter()
             .map(|(name, sizes)| (name, sizes.first().copied().flatten()));
         first.collect()
+    }
+
+    pub(crate) fn subject_names(&self) -> Vec<&str> {
+        distinct(self.cells.iter().map(|cell| cell.subject.as_str()))
     }
 
     /// Only `None` if no link was shaped.
@@ -237,7 +262,7 @@ impl Results {
             String::new()
         };
         let over = over(link);
-        format!("{} bytes{address}{over}", faultline_text::count(size))
+        format!("{} bytes{address}{over}", count(size))
     }
 
     pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
@@ -252,21 +277,27 @@ impl Results {
         self.samples.iter().filter(is_of_arm)
     }
 
+    /// One more than the last.
+    pub(crate) fn rounds(&self) -> usize {
+        let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
+        rounds.max().unwrap_or(0)
+    }
+
+    pub(crate) fn by_round_as<T: Clone>(
+        &self,
+        cell: usize,
+        of: impl Fn(&Sample) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        let mut values = vec![None; self.rounds()];
+        for sample in self.of(cell) {
+            values[sample.round as usize] = of(sample);
+        }
+        values
+    }
+
     /// In ms; `None` without a good answer.
     pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
-        let rounds = self
-            .samples
-            .iter()
-            .map(|sample| sample.round + 1)
-            .max()
-            .unwrap_or(0);
-        let mut latencies = vec![None; rounds as usize];
-        for sample in self.of(cell) {
-            if let Some(index) = latencies.get_mut(sample.round as usize) {
-                *index = sample.latency_ns().map(ms);
-            }
-        }
-        latencies
+        self.by_round_as(cell, |sample| sample.latency_ns().map(ms))
     }
 
     /// In nanoseconds.
@@ -291,15 +322,13 @@ impl Results {
             let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
             (!good.is_empty()).then(|| sum / good.len() as f64)
         };
-        let phase = |index: usize| {
-            mean(&|sample| sample.phases.map_or(0, |phases| phases[index])).map(|ns| ns / 1e6)
-        };
+        let phase = |index: usize| mean(&|sample| sample.phases.map_or(0, |of| of[index]));
         Summary {
             successes: good.len() as u64,
             failures,
             refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
             latency: self.latency(cell),
-            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|index| phase(index).unwrap_or(0.0))),
+            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|of| phase(of).unwrap_or(0.0) / 1e6)),
             decode_cpu: mean(&|sample| sample.decode_cpu_ns).map(|ns| ns / 1e6),
             received: mean(&|sample| sample.received),
         }

@@ -14,7 +14,7 @@ mod tests;
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Order, Plan, Turn};
-use crate::results::Sample;
+use crate::results::{Sample, ns};
 use crate::stream;
 use crate::verify::{Verdict, Verify};
 use anyhow::Context as _;
@@ -158,15 +158,7 @@ impl Engine {
     }
 
     pub(crate) fn end_requested(&self) -> Option<&'static str> {
-        let newest = self
-            .signals
-            .borrow_mut()
-            .wait(None, Duration::ZERO)
-            .unwrap_or_default();
-        newest
-            .into_iter()
-            .find(|newest| newest.asks_to_end())
-            .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
+        end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
     /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
@@ -193,6 +185,15 @@ impl Engine {
             }
         })
     }
+}
+
+/// A signal that ends the process, if one comes within `wait`.
+pub(crate) fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
+    let received = signals.wait(None, wait).unwrap_or_default();
+    let mut to_end = received.into_iter().filter(|signal| signal.asks_to_end());
+    to_end
+        .next()
+        .map(|signal| signal.stops().unwrap_or("SIGHUP"))
 }
 
 async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
@@ -354,7 +355,6 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
 }
 
 fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (good, failure) = match attempted.answer {
         Ok(good) => (Some(good), None),
         Err(failure) => (None, Some(failure.kind())),

@@ -91,10 +91,7 @@ pub(crate) fn csv(results: &Results) -> String {
             .map(|n| n.to_string()),
         );
         row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
-        row.extend(
-            (0..PHASES.len())
-                .map(|index| some(summary.phases.and_then(|phases| phases.get(index).copied()))),
-        );
+        row.extend(summary.phases().map(some));
         row.extend([summary.decode_cpu, summary.received].map(some));
         out += &(row.join(",") + "\n");
     }

@@ -23,7 +23,7 @@ use faultline_text::{clean, time};
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
-pub(crate) use study::{sentences, tables as study};
+pub(crate) use study::{mean, sentences, tables as study};
 use talk::Talk;
 
 const LIMIT: usize = 16 << 20;
@@ -53,15 +53,13 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
 }
 
 fn named((act, times): Scenario) -> String {
-    let act = if act == Operation::Write {
-        "write"
-    } else {
-        "read"
+    let act = match act {
+        Operation::Write => "write",
+        Operation::Read => "read",
     };
-    if times == 1 {
-        format!("single {act}")
-    } else {
-        format!("{times} {act}s in a row")
+    match times {
+        1 => format!("single {act}"),
+        _ => format!("{times} {act}s in a row"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{ClassRow, Interval, Outcome};
 use crate::compare::interval_words;
-use crate::diff::{Notes, one_sided, other_setting, percents, verdict};
+use crate::diff::{one_sided, other_setting, percents, verdict, with_notes};
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{Reliability, ratio_of_intervals};
@@ -62,15 +62,12 @@ pub(crate) fn changes(
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
     unlike.extend(one_sided(&names(before), &names(after)));
     unlike.extend(settings(before, after));
-    let notes = Notes {
-        unlike,
-        problems: after.problems.clone(),
-        sources: (
-            "Other records",
-            [before, after].map(|run| run.source.clone()),
-        ),
-    };
-    Ok(notes.add_to(out, worse.contains(&true)))
+    let sources = (
+        "Other records",
+        [before, after].map(|run| run.source.clone()),
+    );
+    let worse = worse.contains(&true);
+    Ok(with_notes(out, worse, &unlike, &after.problems, sources))
 }
 
 fn name(row: &ClassRow) -> String {

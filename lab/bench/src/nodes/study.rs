@@ -3,7 +3,7 @@
 use crate::compare::{Compared, one};
 use crate::disk;
 use crate::render::unreliable_suffix;
-use crate::results::Results;
+use crate::results::{Results, lines, ms};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
@@ -39,16 +39,13 @@ pub(crate) fn tables(results: &Results) -> String {
             );
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }
-        load.lines
-            .iter()
-            .for_each(|lines| out += &format!("{lines}\n"));
-        out.push('\n');
+        out += &(lines(&load.lines) + "\n");
     }
     out + &routed(results) + "\n"
 }
 
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
-    let methods = methods(results);
+    let methods = results.subject_names();
     let mut loads: Vec<Load> = methods
         .iter()
         .map(|method| load(results, method, &[method]))
@@ -57,14 +54,6 @@ pub(crate) fn loads(results: &Results) -> Vec<Load> {
         loads.push(load(results, "the mixed load", &methods));
     }
     loads
-}
-
-fn methods(results: &Results) -> Vec<&str> {
-    results
-        .subjects()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect()
 }
 
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
@@ -148,10 +137,8 @@ fn wins(nodes: &[NodeTimes<'_>], good: &[usize]) -> String {
 /// In percent. Only the comparison decides whether a node is faster.
 fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
-    let (fast, slow) = (
-        totals.iter().min_by(by_time)?,
-        totals.iter().max_by(by_time)?,
-    );
+    let fast = totals.iter().min_by(by_time)?;
+    let slow = totals.iter().max_by(by_time)?;
     let percent = (slow.2 / fast.2 - 1.0) * 100.0;
     Some(format!(
         "The average of {} is {} % above that of {}",
@@ -200,58 +187,31 @@ fn at(request_times: &RequestTimes, round: usize) -> Option<(u64, f64)> {
 }
 
 fn request_times(results: &Results, cell: usize) -> RequestTimes {
-    let mut request_times: RequestTimes = results
-        .by_round(cell)
-        .into_iter()
-        .map(|latency| latency.map(|ms| (0, ms)))
-        .collect();
-    for sample in results.of(cell) {
-        if let Some(Some((number, _))) = request_times.get_mut(sample.round as usize) {
-            *number = sample.number;
-        }
-    }
-    request_times
+    results.by_round_as(cell, |sample| {
+        Some((sample.number, ms(sample.latency_ns()?)))
+    })
 }
 
 /// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
 /// answers are left out.
 pub(crate) fn routed(results: &Results) -> String {
-    let methods = &methods(results);
+    let methods = results.subject_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
-    let mut compared: Vec<(&str, Compared)> = Vec::new();
-    for method in methods {
-        let sound = sound(results, method);
-        for (index, reference) in sound.iter().enumerate() {
-            let others = sound.iter().skip(index + 1);
-            let pairs = others.filter_map(|arm| {
-                Some((
-                    *reference,
-                    one(results, (reference, arm), (method, None), comparisons)?,
-                ))
-            });
-            compared.extend(pairs);
-        }
-    }
     let mut out = String::new();
     for method in methods {
         let sound = sound(results, method);
-        let of_method = compared.iter().filter(|(_, pair)| pair.subject == *method);
-        let of_method: Vec<_> = of_method
-            .map(|(reference, pair)| (*reference, pair))
-            .collect();
-        let _ = writeln!(
-            out,
-            "Send {method} to {}",
-            recommended_node(&sound, &of_method)
-        );
-        let left_out: Vec<&str> = results
-            .header
-            .arms
-            .iter()
-            .map(String::as_str)
-            .filter(|arm| !sound.contains(arm))
-            .collect();
+        let mut compared: Vec<(&str, Compared)> = Vec::new();
+        for (index, reference) in sound.iter().enumerate() {
+            for arm in &sound[index + 1..] {
+                let pair = one(results, (reference, arm), (method, None), comparisons);
+                compared.extend(pair.map(|pair| (*reference, pair)));
+            }
+        }
+        let to = recommended_node(&sound, &compared);
+        let _ = writeln!(out, "Send {method} to {to}");
+        let mut left_out: Vec<&str> = results.header.arms.iter().map(String::as_str).collect();
+        left_out.retain(|arm| !sound.contains(arm));
         if !left_out.is_empty() {
             let _ = writeln!(
                 out,
@@ -263,7 +223,7 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
+fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
             .iter()
@@ -279,19 +239,10 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
             |only| format!("{only}: there is no other to compare with"),
         );
     }
-    let others = |arm: &str| {
-        sound
-            .iter()
-            .copied()
-            .filter(move |other| *other != arm)
-            .collect::<Vec<_>>()
-    };
-    let best = sound
-        .iter()
-        .copied()
-        .find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
+    let wins = |arm: &&str| others(sound, arm).all(|other| beats(arm, other).is_some());
+    let best = sound.iter().copied().find(wins);
     if let Some(best) = best {
-        let saved = others(best).into_iter().filter_map(|other| {
+        let saved = others(sound, best).filter_map(|other| {
             let (_, pair) = beats(best, other)?;
             let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
             Some(format!(
@@ -300,40 +251,37 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
                 number(a.max(b), 3)
             ))
         });
-        return format!(
-            "{best}, which saves {}",
-            saved.collect::<Vec<_>>().join(", ")
-        );
+        let saved: Vec<String> = saved.collect();
+        return format!("{best}, which saves {}", saved.join(", "));
     }
-    let beaten = |arm: &&str| others(arm).iter().any(|other| beats(other, arm).is_some());
+    let beaten = |arm: &&str| others(sound, arm).any(|other| beats(other, arm).is_some());
     let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
-    match slow.is_empty() {
-        true => {
-            let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
-            format!("any: no difference is shown{why}")
-        }
-        false => format!(
-            "{}: {} {} slower",
-            fast.join(" or "),
-            slow.join(" and "),
-            if slow.len() == 1 { "is" } else { "are" }
-        ),
+    if slow.is_empty() {
+        let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
+        return format!("any: no difference is shown{why}");
     }
+    format!(
+        "{}: {} {} slower",
+        fast.join(" or "),
+        slow.join(" and "),
+        if slow.len() == 1 { "is" } else { "are" }
+    )
+}
+
+fn others<'a>(sound: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
+    sound.iter().copied().filter(move |other| *other != arm)
 }
 
 /// Arms without failures and without differences from the reference.
 fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
-    let arms = results.header.arms.iter().enumerate();
-    let good = arms.filter(|(index, arm)| {
+    let mut sound = Vec::new();
+    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
-        results.cell(arm, method).is_some_and(answered)
-            && results
-                .header
-                .verdicts
-                .get(*index)
-                .is_none_or(|verdict| verdict.different == 0)
-    });
-    good.map(|(_, arm)| arm.as_str()).collect()
+        if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
+            sound.push(arm.as_str());
+        }
+    }
+    sound
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use crate::compare::{Compared, comparisons, crossing, interval_words};
 use crate::results::{Results, ms, over};
 use faultline_report::report::cells::figure;
 use faultline_report::report::model::{
-    BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
+    Bar, BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
 };
 use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
@@ -18,9 +18,6 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
-    if compared.is_empty() {
-        return Vec::new();
-    }
     let label = format!("Difference from {reference} (ms)");
     let interval = interval_words(comparisons(results));
     let mut blocks = Vec::new();
@@ -80,13 +77,7 @@ fn curve(
     let of = |compared: &&Compared| {
         compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
     };
-    let point = |compared: &Compared| {
-        let mean = &compared.mean;
-        Some((
-            compared.size? as f64,
-            (mean.value, Some((mean.low, mean.high))),
-        ))
-    };
+    let point = |compared: &Compared| Some((compared.size? as f64, bar(compared)));
     let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let found = crossing(results, arm, link).filter(Crossover::is_shown);
@@ -99,25 +90,21 @@ fn curve(
     })
 }
 
+fn bar(compared: &Compared) -> Bar {
+    let mean = &compared.mean;
+    (mean.value, Some((mean.low, mean.high)))
+}
+
 fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
-    let subjects: Vec<&str> = results
-        .subjects()
-        .into_iter()
-        .map(|(subject, _)| subject)
-        .collect();
+    let subjects = results.subject_names();
     let series = results.header.arms.iter().skip(1).map(|arm| {
-        let bar = |subject: &&str| {
-            let compared = compared
-                .iter()
-                .find(|one| one.arm == *arm && one.subject == *subject)?;
-            Some((
-                compared.mean.value,
-                Some((compared.mean.low, compared.mean.high)),
-            ))
+        let of = |subject: &&str| {
+            let one = { compared.iter() }.find(|one| one.arm == *arm && one.subject == *subject)?;
+            Some(bar(one))
         };
         BarSeries {
             name: arm.clone(),
-            values: subjects.iter().map(bar).collect(),
+            values: subjects.iter().map(of).collect(),
         }
     });
     let series = series.collect();
@@ -185,18 +172,12 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
 }
 
 pub(super) fn over_time(results: &Results) -> Vec<Block> {
-    let rounds = results
-        .samples
-        .iter()
-        .map(|sample| sample.round as usize + 1)
-        .max()
-        .unwrap_or(0);
+    let rounds = results.rounds();
     let together = rounds.div_ceil(MOST_POINTS).max(1);
-    let series: Vec<Line> = results
-        .header
-        .arms
-        .iter()
-        .map(|arm| line(results, arm, (rounds, together)))
+    let arms = &results.header.arms;
+    let runs = ids(arms.iter().map(String::as_str));
+    let series: Vec<Line> = { arms.iter().zip(runs) }
+        .map(|(arm, run)| line(results, arm, run, together))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
@@ -223,45 +204,28 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
     )]
 }
 
-fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Line {
-    let mut by_round: Vec<(f64, Vec<Option<f64>>)> = vec![(f64::INFINITY, Vec::new()); rounds];
-    for sample in results
-        .samples
-        .iter()
-        .filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm))
-    {
-        let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else {
-            continue;
-        };
+fn line(results: &Results, arm: &str, run: String, together: usize) -> Line {
+    // The start of each round and its latencies.
+    let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
+    for sample in results.of_arm(arm) {
+        let (begun, latencies) = &mut by_round[sample.round as usize];
         *begun = begun.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
     // The last round may be incomplete.
-    let wanted = by_round
-        .iter()
-        .map(|(_, latencies)| latencies.len())
-        .max()
-        .unwrap_or(0);
-    let id = ids(results.header.arms.iter().map(String::as_str));
-    let index = results.header.arms.iter().position(|known| known == arm);
+    let wanted = { by_round.iter() }.map(|(_, latencies)| latencies.len());
+    let wanted = wanted.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
-        run: index
-            .and_then(|index| id.get(index))
-            .cloned()
-            .unwrap_or_default(),
+        run,
         ..Line::default()
     };
     for some in by_round.chunks(together) {
-        let begun = some
-            .iter()
-            .map(|(begun, _)| *begun)
-            .fold(f64::INFINITY, f64::min);
+        let begun = { some.iter() }.fold(f64::INFINITY, |begun, of| begun.min(of.0));
         if !begun.is_finite() {
             continue;
         }
-        let all: Vec<Option<f64>> = some
-            .iter()
+        let all: Vec<Option<f64>> = { some.iter() }
             .flat_map(|(_, latencies)| latencies.iter().copied())
             .collect();
         let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);

@@ -1,6 +1,6 @@
 use super::paragraphs;
 use crate::results::Results;
-use crate::transport::sentences;
+use crate::transport::{mean, sentences};
 use faultline_report::report::cells::{number, row, table};
 use faultline_report::report::model::Block;
 
@@ -10,8 +10,8 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
         .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))
         .collect();
     let mut out = table("study-means", "Mean time of each", &columns, "");
-    for (subject, _) in results.subjects() {
-        let mean = |arm: &String| Some(results.summary(results.cell(arm, subject)?).latency?.mean);
+    for subject in results.subject_names() {
+        let mean = |arm: &String| mean(results, arm, subject);
         let cells = { arms.iter() }.map(|arm| number(mean(arm), 3, "no good answer"));
         out.rows.push(row(subject, cells));
     }

@@ -33,10 +33,8 @@ enum Message {
     End(Box<Header>, Vec<Bucket>),
 }
 
-struct WriterOutcome {
-    begun: bool,
-    last: anyhow::Result<()>,
-}
+/// Whether a run began, and whether all of it was written.
+type WriterOutcome = (bool, anyhow::Result<()>);
 
 /// `option` names `path` in errors.
 pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
@@ -82,13 +80,13 @@ impl ResultsFile {
             .flat_map(|cell| buckets(results, cell))
             .collect();
         self.send(Message::End(Box::new(results.header.clone()), buckets));
-        self.ended()?.last
+        self.ended()?.1
     }
 
     /// Removes the file unless a run began.
     pub(crate) fn abandon(self) {
         let path = self.path.clone();
-        if self.ended().is_ok_and(|ended| !ended.begun) {
+        if self.ended().is_ok_and(|(begun, _)| !begun) {
             // Created here and empty.
             let _ = std::fs::remove_file(path);
         }
@@ -188,7 +186,7 @@ impl ResultsWriter {
             last = self.write();
             self.report_change(&last);
         }
-        WriterOutcome { begun, last }
+        (begun, last)
     }
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
@@ -289,17 +287,16 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::
 }
 
 fn buckets(results: &Results, cell: usize) -> Vec<Bucket> {
-    let Some(histogram) = results.histogram(cell) else {
-        return Vec::new();
-    };
-    let bucket = |value: u64, count| {
-        let from = histogram.lowest_equivalent(value);
-        (cell, from, histogram.highest_equivalent(value), count)
-    };
-    histogram
-        .iter_recorded()
-        .map(|step| bucket(step.value_iterated_to(), step.count_at_value()))
-        .collect()
+    let mut buckets = Vec::new();
+    if let Some(histogram) = results.histogram(cell) {
+        for step in histogram.iter_recorded() {
+            let value = step.value_iterated_to();
+            let from = histogram.lowest_equivalent(value);
+            let to = histogram.highest_equivalent(value);
+            buckets.push((cell, from, to, step.count_at_value()));
+        }
+    }
+    buckets
 }
 
 fn whole(number: u64) -> i64 {
