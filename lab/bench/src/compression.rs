@@ -205,19 +205,16 @@ fn fetched(
     };
     let plan = LinkPlan {
         codec: packed.codec,
-        dictionary: dictionary.map(<[u8]>::to_vec),
-        latencies: args.fetch.latencies.clone(),
-        in_flight: usize::from(args.fetch.in_flight),
-        bandwidth: args.fetch.bandwidth.map(|bytes| bytes as u64),
-        repeats: usize::from(args.fetch.repeats),
+        dictionary,
+        args: &args.fetch,
         seed: args.seed,
     };
     let some = records.get(..args.fetch.fetch as usize).unwrap_or(records);
     say(&format!(
         "fetching {} records at {} latencies, {} times",
         some.len(),
-        plan.latencies.len(),
-        plan.repeats
+        args.fetch.latencies.len(),
+        args.fetch.repeats
     ));
     link::table(&plan, some).map(Some)
 }

@@ -56,6 +56,16 @@ pub(crate) struct Part {
     pub(crate) bytes: u64,
 }
 
+impl Part {
+    pub(crate) fn shown(&self) -> &str {
+        if self.name.is_empty() {
+            "all"
+        } else {
+            &self.name
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Database {
     pub(crate) path: String,
@@ -82,6 +92,20 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
+/// The smallest parts above `most` become one.
+fn merge_smallest(parts: &mut Vec<Part>, most: usize) {
+    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+    if parts.len() > most {
+        let others = parts.split_off(most);
+        parts.push(Part {
+            name: format!("{} smaller ones", others.len()),
+            level: None,
+            files: others.iter().map(|part| part.files).sum(),
+            bytes: others.iter().map(|part| part.bytes).sum(),
+        });
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Limit<'a> {
     until: Duration,
@@ -96,13 +120,8 @@ impl Limit<'_> {
 
 /// Stops after `patience`, or if `stop` returns true.
 pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
-    let mut walk = Walk::new(
-        folder,
-        Limit {
-            until: clock::uptime() + patience,
-            stop,
-        },
-    );
+    let until = clock::uptime() + patience;
+    let mut walk = Walk::new(folder, Limit { until, stop });
     let whole = walk.all();
     let mut databases: Vec<Database> = Vec::new();
     walk.found.sort();

@@ -16,6 +16,17 @@ pub enum Kind {
     Accounts,
 }
 
+impl Kind {
+    /// In words, and how many are usual.
+    pub(crate) fn usual(self) -> (&'static str, usize) {
+        match self {
+            Kind::Transactions => ("transactions", 5000),
+            Kind::Blocks => ("blocks", 200),
+            Kind::Accounts => ("accounts", 1000),
+        }
+    }
+}
+
 /// `bench compression`.
 #[derive(Debug, Args)]
 pub struct CompressionArgs {
