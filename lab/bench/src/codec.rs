@@ -20,29 +20,29 @@ pub(crate) enum Codec {
 impl Codec {
     /// Parses `zstd-3+dict`; the level has a default.
     pub(crate) fn named(name: &str) -> Option<Codec> {
-        let (family, level) = name
-            .split_once('-')
-            .map_or((name, None), |(family, level)| (family, Some(level)));
-        let within = |text: &str, usual: i32, from: i32, to: i32| match level {
-            None => Some(usual),
-            Some(_) => text
-                .parse()
-                .ok()
-                .filter(|level| (from..=to).contains(level)),
+        let Some((family, text)) = name.split_once('-') else {
+            return Some(match name {
+                "zlib" => Codec::Zlib(6),
+                "zstd" => Codec::Zstd(3),
+                "brotli" => Codec::Brotli(5),
+                "lz4" => Codec::Lz4,
+                "snappy" => Codec::Snappy,
+                "lzo" => Codec::Lzo,
+                _ => return None,
+            });
         };
-        let text = level.unwrap_or_default();
-        Some(match family {
-            "zlib" => Codec::Zlib(within(text, 6, 1, 9)?),
-            "zstd" => match text.strip_suffix("+dict") {
-                Some(text) => Codec::ZstdDictionary(within(text, 3, 1, 22)?),
-                None => Codec::Zstd(within(text, 3, 1, 22)?),
-            },
-            "brotli" => Codec::Brotli(within(text, 5, 0, 11)?),
-            "lz4" if level.is_none() => Codec::Lz4,
-            "snappy" if level.is_none() => Codec::Snappy,
-            "lzo" if level.is_none() => Codec::Lzo,
-            _ => return None,
-        })
+        let (text, has_dictionary) = match text.strip_suffix("+dict") {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
+        let level: i32 = text.parse().ok()?;
+        match (family, has_dictionary, level) {
+            ("zlib", false, 1..=9) => Some(Codec::Zlib(level)),
+            ("zstd", false, 1..=22) => Some(Codec::Zstd(level)),
+            ("zstd", true, 1..=22) => Some(Codec::ZstdDictionary(level)),
+            ("brotli", false, 0..=11) => Some(Codec::Brotli(level)),
+            _ => None,
+        }
     }
 
     pub(crate) fn needs_dictionary(self) -> bool {

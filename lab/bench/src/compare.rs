@@ -31,10 +31,6 @@ pub(crate) struct Compared {
     pub(crate) decision: Decision,
 }
 
-pub(crate) fn plan() -> Plan {
-    Plan::default()
-}
-
 pub(crate) fn interval_words(comparisons: usize) -> String {
     match comparisons {
         0 | 1 => "95 % interval".to_owned(),
@@ -71,7 +67,7 @@ pub(crate) fn one(
         results.cell(reference, subject)?,
         results.cell(arm, subject)?,
     );
-    let plan = plan();
+    let plan = Plan::default();
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     let adjusted = |p: f64| (p * comparisons.max(1) as f64).min(1.0);
@@ -126,7 +122,7 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     let differences: Vec<Vec<Option<f64>>> =
         sizes.values().map(|accounts| means(accounts)).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
-    crossover(&sizes, &differences, &plan())
+    crossover(&sizes, &differences, &Plan::default())
 }
 
 /// Per round, where all accounts have a difference.

@@ -2,7 +2,7 @@
 //! bootstrap, and that of the ratio follows from both.
 
 use crate::args::DiffArgs;
-use crate::compare::{self, caveat, interval_words};
+use crate::compare::{caveat, interval_words};
 use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results, lines};
@@ -52,7 +52,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
         !both.is_empty(),
         "the two runs have no arm with the same account in common"
     );
-    let plan = compare::plan().for_one_of(both.len());
+    let plan = Plan::default().for_one_of(both.len());
     let rows = both
         .iter()
         .map(|(index, head, other)| row(head, [(before, *index), (after, *other)], margin, &plan));
@@ -248,7 +248,7 @@ mod tests {
         let before = results(12, &[("a", 904, &slow)]);
         let after = results(12, &[("a", 904, &fast)]);
         let of = |run: &Results| run.by_round(0);
-        let plan = compare::plan();
+        let plan = Plan::default();
         let found = block::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
         assert!(found.low > 0.0 && found.high < 1.5, "{found:?}");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();

@@ -124,17 +124,14 @@ pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn(
     let mut walk = Walk::new(folder, Limit { until, stop });
     let whole = walk.all();
     let mut databases: Vec<Database> = Vec::new();
-    walk.found.sort();
-    for (path, engine) in walk.found.iter().take(MOST_DATABASES) {
+    walk.found.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, read) in walk.found.iter().take(MOST_DATABASES) {
         let within = path
             .strip_prefix(folder)
             .unwrap_or(path)
             .display()
             .to_string();
-        databases.push(match engine {
-            Found::Sqlite => sqlite::database(path, within, walk.limit),
-            Found::Lsm => lsm::database(path, within, walk.limit),
-        });
+        databases.push(read(path, within, walk.limit));
     }
     if walk.found.len() > MOST_DATABASES {
         let left_out = walk.found.len() - MOST_DATABASES;
@@ -151,17 +148,14 @@ pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn(
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
-    Sqlite,
-    Lsm,
-}
+/// Of a path, shown as the text.
+type DatabaseReader = fn(&Path, String, Limit<'_>) -> Database;
 
 struct Walk<'a> {
     root: &'a Path,
     limit: Limit<'a>,
     kinds: Kinds,
-    found: Vec<(PathBuf, Found)>,
+    found: Vec<(PathBuf, DatabaseReader)>,
     /// Counts files with several hard links once.
     linked: BTreeSet<(u64, u64)>,
     entries: u64,
@@ -212,7 +206,7 @@ impl<'a> Walk<'a> {
                 lsm |= self.entry(path, &metadata, &mut open);
             }
             if lsm {
-                self.found.push((folder, Found::Lsm));
+                self.found.push((folder, lsm::database));
             }
         }
         let mut say = |count: u64, what: &str| {
@@ -263,7 +257,7 @@ impl<'a> Walk<'a> {
             .into_owned();
         self.kinds.add(&name, space);
         if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::is_one(&path) {
-            self.found.push((path, Found::Sqlite));
+            self.found.push((path, sqlite::database));
         }
         metadata.is_file() && name.starts_with("MANIFEST-")
     }

@@ -1,9 +1,7 @@
 mod compression;
 mod disk;
-mod encoding;
 mod figures;
-mod nodes;
-mod transport;
+mod studies;
 
 pub(crate) use compression::report as of_compression;
 
@@ -30,7 +28,7 @@ pub(crate) fn report(results: &Results) -> Report {
     let header = &results.header;
     let own = "The study's own tables";
     let (title, first, study) = match header.preset.as_str() {
-        "nodes" => ("Nodes on the same requests", own, nodes::study(results)),
+        "nodes" => ("Nodes on the same requests", own, studies::nodes(results)),
         "run" => (
             "Requests of a plan",
             "All requests together",
@@ -41,9 +39,9 @@ pub(crate) fn report(results: &Results) -> Report {
         "transport" => (
             "HTTP and WebSocket, reading and writing",
             own,
-            transport::study(results),
+            studies::transport(results),
         ),
-        _ => ("Encodings of account data", own, encoding::study(results)),
+        _ => ("Encodings of account data", own, studies::encoding(results)),
     };
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),

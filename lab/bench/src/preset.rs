@@ -250,16 +250,14 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
         _ => "one, drawn by weight",
     };
     let largest = format!("{} bytes", count(plan.limit as u64));
-    let mut settings = BTreeMap::from([
-        ("loop".to_owned(), kind),
-        (
-            "requests at the same time".to_owned(),
-            plan.workers.to_string(),
-        ),
-        ("timeout".to_owned(), time(plan.timeout)),
-        ("largest answer".to_owned(), largest),
-        ("requests of a round".to_owned(), subjects.to_owned()),
-    ]);
+    let always = [
+        ("loop", kind),
+        ("requests at the same time", plan.workers.to_string()),
+        ("timeout", time(plan.timeout)),
+        ("largest answer", largest),
+        ("requests of a round", subjects.to_owned()),
+    ];
+    let mut settings = BTreeMap::from(always.map(|(name, value)| (name.to_owned(), value)));
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
         let range = format!("{} to {}", count(from), count(to));
         settings.insert("random numbers".to_owned(), range);
@@ -304,14 +302,8 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        refusals: BTreeMap::new(),
-        messages: BTreeMap::new(),
         max_failures: plan.max_failures.or(verified.then_some(0.0)),
-        stopped_by: None,
-        own_cpu_ns: None,
-        own_cost: None,
-        length_ns: 0,
-        disks: Vec::new(),
+        ..Header::default()
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct OwnCost {
     pub(crate) median_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) preset: String,
     pub(crate) version: String,

@@ -5,7 +5,6 @@
 //! from the scheduled time, so that waiting for a free connection is not hidden.
 
 mod exchange;
-mod one_by_one;
 mod pace;
 mod questions;
 #[cfg(test)]
@@ -13,7 +12,7 @@ mod tests;
 
 use crate::answer::Decoder;
 use crate::failure::Failure;
-use crate::plan::{Order, Plan, Turn};
+use crate::plan::{Cell as PlanCell, Order, Plan, Turn};
 use crate::results::{Sample, ns};
 use crate::stream;
 use crate::verify::{Verdict, Verify};
@@ -23,6 +22,7 @@ pub(crate) use exchange::Exchanged;
 use faultline_common::clock;
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
+use futures_util::future::{Either, select};
 use pace::{Attempted, POLL_INTERVAL, Pace, Repeat};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,6 +159,51 @@ impl Engine {
 
     pub(crate) fn end_requested(&self) -> Option<&'static str> {
         end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
+    }
+
+    pub(crate) fn tls(&self) -> Option<TlsConnector> {
+        self.tls.clone()
+    }
+
+    /// Before any measurement; the connections are closed afterwards.
+    pub(crate) fn first<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let pace = Pace::default();
+        let either = async {
+            // `work` does not check the pace, so the first signal ends it.
+            match select(pin!(work), pin!(pace.until(Duration::MAX))).await {
+                Either::Left((done, _)) => done.map(Some),
+                Either::Right(_) => Ok(None),
+            }
+        };
+        let done = self.with_signals(&pace, || (), either)?;
+        done.flatten().with_context(|| pace.ended_early())
+    }
+
+    pub(crate) fn one_by_one(
+        &self,
+        plan: &Rc<Plan>,
+        sink: &SampleSink<'_>,
+        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
+    ) -> anyhow::Result<Measured> {
+        let shared = Shared::new(plan.clone(), None);
+        self.measured(&shared, "tasks", sink, async {
+            while let Some((turn, at)) = shared.next().await {
+                let Some(cell) = plan.cells.get(turn.cell) else {
+                    break;
+                };
+                let send = async |_| perform(cell).await;
+                let node = plan.node(cell.link);
+                let attempted = shared.pace.send_with_retries(node, at, Repeat::All, send);
+                let Some(attempted) = attempted.await else {
+                    break;
+                };
+                shared.answered(&turn, Attempted { at, ..attempted }, None);
+            }
+            Ok(())
+        })
     }
 
     /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does

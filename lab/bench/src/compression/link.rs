@@ -72,14 +72,10 @@ pub(crate) fn table(plan: &LinkPlan<'_>, records: &[&[u8]]) -> anyhow::Result<Fe
 
 fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
     let mean = |runs: &[Fetched]| -> Vec<f64> {
-        let at = |index: usize| {
-            runs.iter()
-                .filter_map(|run| run.at.get(index))
-                .map(Duration::as_secs_f64)
-                .sum::<f64>()
-        };
-        (0..runs.first().map_or(0, |run| run.at.len()))
-            .map(|index| at(index) / runs.len().max(1) as f64)
+        let records = runs.first().map_or(0, |run| run.at.len());
+        let seconds = |index: usize| runs.iter().map(move |run| run.at[index].as_secs_f64());
+        (0..records)
+            .map(|index| seconds(index).sum::<f64>() / runs.len() as f64)
             .collect()
     };
     let (without, with) = (mean(uncmp), mean(cmp));
@@ -94,12 +90,7 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
         .map(|(with, without)| Some(with - without))
         .collect();
     let n = differences.len() as f64;
-    let at_steps = |at: &[f64]| -> Vec<f64> {
-        steps
-            .iter()
-            .filter_map(|step| at.get(step.checked_sub(1)?).copied())
-            .collect()
-    };
+    let at_steps = |at: &[f64]| steps.iter().map(|step| at[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
         uncmp: at_steps(&without),

@@ -214,7 +214,13 @@ struct Node {
     rpc: Rpc,
     shown: String,
     pace: Duration,
+    /// Records that are wanted.
+    most: usize,
+    /// Bytes of blocks read.
     bytes: usize,
+    found: Vec<Vec<u8>>,
+    notes: Vec<String>,
+    progress: Progress,
     signals: Signals,
     ended_by: Option<&'static str>,
 }
@@ -227,21 +233,23 @@ impl Node {
             rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,
             shown,
             pace: args.pace,
+            most: most(args),
             bytes: 0,
+            found: Vec::new(),
+            notes: Vec::new(),
+            progress: Progress::new(most(args) as u64, args.kind.usual().0),
             signals,
             ended_by: None,
         })
     }
 
     fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
-        let most = most(args);
         let (what, _) = args.kind.usual();
-        let mut progress = Progress::new(most as u64, what);
-        let (mut all, mut notes) = (Vec::new(), Vec::new());
         let read = match args.kind {
-            Kind::Accounts => self.accounts(args, &mut all, most, &mut progress),
-            kind => self.blocks(kind, (&mut all, &mut notes), most, &mut progress),
+            Kind::Accounts => self.accounts(args),
+            kind => self.blocks(kind),
         };
+        let all = std::mem::take(&mut self.found);
         // Data read so far is kept.
         let ended_by = match (read, self.ended_by) {
             (Ok(()), _) => None,
@@ -258,20 +266,14 @@ impl Node {
             all,
             source: format!("{what} of {}", self.shown),
             kind: Some(what),
-            notes,
+            notes: std::mem::take(&mut self.notes),
             ended_by,
             unsaved: None,
         })
     }
 
-    fn blocks(
-        &mut self,
-        kind: Kind,
-        (all, notes): (&mut Vec<Vec<u8>>, &mut Vec<String>),
-        most: usize,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
-        let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
+    fn blocks(&mut self, kind: Kind) -> anyhow::Result<()> {
+        let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let mut range = None;
         let read = self.each_slot(|node, slot| {
             match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
@@ -284,36 +286,28 @@ impl Node {
                     node.bytes += bytes(&some);
                     ensure_fits(node.bytes)?;
                     some.reverse();
-                    newest_first.extend(some);
+                    node.found.extend(some);
                 }
             }
-            progress.at(
-                (newest_first.len() as u64).min(most as u64),
-                &format!(", slot {slot}"),
-            );
-            Ok(newest_first.len() < most)
+            node.report(&format!(", slot {slot}"));
+            Ok(node.found.len() < node.most)
         });
-        newest_first.truncate(most);
-        newest_first.reverse();
-        *all = newest_first;
+        // Until here the newest are first.
+        self.found.truncate(self.most);
+        self.found.reverse();
         if let Some((oldest, newest)) = range {
             let but = if skipped > 0 {
                 format!(", {skipped} others are not there")
             } else {
                 String::new()
             };
-            notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
+            self.notes
+                .push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
         }
         read
     }
 
-    fn accounts(
-        &mut self,
-        args: &CompressionArgs,
-        all: &mut Vec<Vec<u8>>,
-        most: usize,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
+    fn accounts(&mut self, args: &CompressionArgs) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
@@ -325,9 +319,9 @@ impl Node {
                     let of_block = transactions.flat_map(|of| of.transaction.keys);
                     keys.extend(of_block.map(|key| key.pubkey));
                 }
-                progress.at(0, &format!(", {} addresses", keys.len()));
+                node.report(&format!(", {} addresses", keys.len()));
                 // Many are empty or owned by programs.
-                Ok(keys.len() < most.saturating_mul(2))
+                Ok(keys.len() < node.most.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
@@ -337,17 +331,23 @@ impl Node {
             let answer = answer.context("getMultipleAccounts: the result is null")?;
             for account in answer.value.into_iter().flatten() {
                 let data = STANDARD.decode(&account.data.0);
-                all.push(data.context("an account's data is no base64")?);
+                self.found
+                    .push(data.context("an account's data is no base64")?);
             }
-            all.retain(|data| !data.is_empty());
-            ensure_fits(bytes(all))?;
-            progress.at((all.len() as u64).min(most as u64), "");
-            if all.len() >= most {
+            self.found.retain(|data| !data.is_empty());
+            ensure_fits(bytes(&self.found))?;
+            self.report("");
+            if self.found.len() >= self.most {
                 break;
             }
         }
-        all.truncate(most);
+        self.found.truncate(self.most);
         Ok(())
+    }
+
+    fn report(&mut self, more: &str) {
+        let found = self.found.len().min(self.most);
+        self.progress.at(found as u64, more);
     }
 
     /// Newest finalized slot first; `what` returns whether to continue.

@@ -3,8 +3,8 @@ use faultline_report::report::cells::{estimate_or, known, number, table, words};
 use faultline_report::report::model::{Cell, Table};
 use faultline_text::{bytes, count};
 
-fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
-    estimate_or(of.map(Interval::ends), decimals, "too few")
+fn interval(of: Option<Interval>, decimals: u8) -> Cell {
+    estimate_or(of.map(|of| of.ends()), decimals, "too few")
 }
 
 /// The numbers whose intervals may be too narrow.
@@ -38,9 +38,9 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
             known(row.ubytes, 0),
             known(row.cbytes, 0),
             row.interval
-                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(&of), 2)),
-            interval(row.compress.as_ref(), 1),
-            interval(row.decompress.as_ref(), 1),
+                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(of), 2)),
+            interval(row.compress, 1),
+            interval(row.decompress, 1),
             known(row.datapoints as f64, 0),
             too_few(&[
                 ("saved", row.interval),
@@ -79,7 +79,7 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
             known(row.cbytes, 0),
             known(row.cmp_ratio, 2),
             known(row.overhead, 0),
-            interval(row.saved.as_ref(), 2),
+            interval(row.saved, 2),
             known(row.saved_alone, 2),
             too_few(&[("saved of all", row.saved)]),
         ]);
@@ -170,7 +170,7 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
             known(column.latency_ms, 0),
             number(column.uncmp.last().copied(), 3, "not fetched"),
             number(column.cmp.last().copied(), 3, "not fetched"),
-            interval(column.difference.as_ref(), 3),
+            interval(column.difference, 3),
             known(column.uncmp_bytes as f64, 0),
             known(column.cmp_bytes as f64, 0),
             too_few(&[("difference", column.difference)]),

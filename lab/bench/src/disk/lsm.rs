@@ -22,9 +22,8 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
     };
     let mut problems = Vec::new();
     // A node may start a new manifest between two reads.
-    let version = (0..2)
-        .find_map(|_| version(path, limit).ok())
-        .map_or_else(|| version(path, limit), Ok);
+    let again = |_| version(path, limit);
+    let version = version(path, limit).or_else(again).or_else(again);
     let parts = match version {
         Ok(version) => {
             if version.torn {

@@ -16,11 +16,8 @@ pub(crate) struct Load {
     pub(crate) lines: Vec<String>,
 }
 
-/// By round: position in the run and latency in ms; `None` without a good answer.
-type RequestTimes = Vec<Option<(u64, f64)>>;
-
-/// A node with its times by method.
-type NodeTimes<'a> = (&'a String, Vec<RequestTimes>);
+/// By node and method: the position in the run, and the latency in ms.
+type Round = Vec<Vec<(u64, f64)>>;
 
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
@@ -57,31 +54,32 @@ pub(crate) fn loads(results: &Results) -> Vec<Load> {
 }
 
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
-    let request_times = |arm: &String| {
-        methods
+    let arms = &results.header.arms;
+    let times_of = |cell| {
+        results.by_round_as(cell, |sample| {
+            Some((sample.number, ms(sample.latency_ns()?)))
+        })
+    };
+    let of_arm = |arm: &String| -> Vec<_> {
+        let cells = methods
             .iter()
-            .filter_map(|method| Some(request_times(results, results.cell(arm, method)?)))
+            .filter_map(|method| results.cell(arm, method));
+        cells.map(times_of).collect()
+    };
+    let all: Vec<_> = arms.iter().map(of_arm).collect();
+    let rounds = all.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let whole = |round: usize| -> Option<Round> {
+        all.iter()
+            .map(|methods| methods.iter().map(|times| times[round]).collect())
             .collect()
     };
-    let nodes: Vec<NodeTimes<'_>> = results
-        .header
-        .arms
-        .iter()
-        .map(|arm| (arm, request_times(arm)))
-        .collect();
-    let all: Vec<&RequestTimes> = nodes.iter().flat_map(|(_, methods)| methods).collect();
-    let rounds = all.iter().map(|times| times.len()).max().unwrap_or(0);
-    let is_good = |round: &usize| all.iter().all(|times| at(times, *round).is_some());
-    let good: Vec<usize> = (0..rounds).filter(is_good).collect();
-    let total = |(node, methods): &NodeTimes<'_>| {
-        let ms: f64 = good.iter().map(|round| round_ms(methods, *round)).sum();
-        (
-            (*node).clone(),
-            (methods.len() * good.len()) as u64,
-            ms / 1e3,
-        )
+    let good: Vec<Round> = (0..rounds).filter_map(whole).collect();
+    let total = |(index, arm): (usize, &String)| {
+        let ms: f64 = good.iter().map(|round| sum_ms(&round[index])).sum();
+        let requests = all[index].len() * good.len();
+        (arm.clone(), requests as u64, ms / 1e3)
     };
-    let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
+    let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
     let mut lines = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
@@ -90,46 +88,34 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
             count(rounds as u64)
         ));
     }
-    if !good.is_empty() && nodes.len() > 1 {
-        lines.extend(apart(&totals));
-        lines.push(wins(&nodes, &good));
-        lines.extend(orders(&nodes, &good));
+    if !good.is_empty() && arms.len() > 1 {
+        lines.extend(apart(&nodes));
+        lines.push(wins(arms, &good));
+        lines.push(orders(arms, &good));
     }
     Load {
         title: title.to_owned(),
-        nodes: totals,
+        nodes,
         lines,
     }
 }
 
-/// The sum over all methods.
-fn round_ms(methods: &[RequestTimes], round: usize) -> f64 {
-    methods
-        .iter()
-        .filter_map(|request_times| at(request_times, round))
-        .map(|(_, ms)| ms)
-        .sum()
+fn sum_ms(times: &[(u64, f64)]) -> f64 {
+    times.iter().map(|(_, ms)| ms).sum()
 }
 
-fn wins(nodes: &[NodeTimes<'_>], good: &[usize]) -> String {
-    let first = |round: &usize| {
-        let times = nodes
-            .iter()
-            .map(|(node, methods)| (round_ms(methods, *round), *node));
-        times.min_by(|a, b| a.0.total_cmp(&b.0))
-    };
-    let winners: Vec<&String> = good
-        .iter()
-        .filter_map(first)
-        .map(|(_, node)| node)
-        .collect();
-    let won = |(node, _): &NodeTimes<'_>| {
-        let wins = winners.iter().filter(|winner| *winner == node).count();
-        format!("{node} in {}", count(wins as u64))
-    };
+fn wins(arms: &[String], good: &[Round]) -> String {
+    let mut wins = vec![0; arms.len()];
+    for round in good {
+        let sums = round.iter().map(|times| sum_ms(times)).enumerate();
+        if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            wins[fastest] += 1;
+        }
+    }
+    let won = { arms.iter().zip(wins) }.map(|(arm, wins)| format!("{arm} in {}", count(wins)));
     format!(
         "The fastest of a round was {} of {}",
-        nodes.iter().map(won).collect::<Vec<_>>().join(", "),
+        won.collect::<Vec<_>>().join(", "),
         count(good.len() as u64)
     )
 }
@@ -149,24 +135,19 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
 }
 
 /// Averages when first in a round, and otherwise: the first request may warm caches for the second.
-fn orders(nodes: &[NodeTimes<'_>], good: &[usize]) -> Option<String> {
+fn orders(arms: &[String], good: &[Round]) -> String {
     let mut lines = Vec::new();
-    for (index, (node, methods)) in nodes.iter().enumerate() {
+    for (index, arm) in arms.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for (method, request_times) in methods.iter().enumerate() {
-            for round in good {
-                let (number, ms) = at(request_times, *round)?;
-                let others = nodes
-                    .iter()
-                    .enumerate()
-                    .filter(|(other, _)| *other != index);
-                let before = others
-                    .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
-                    .any(|(other, _)| other < number);
-                if before {
-                    later.push(ms)
+        for round in good {
+            for (method, (number, ms)) in round[index].iter().enumerate() {
+                let is_before = |times: &Vec<(u64, f64)>| {
+                    { times.get(method) }.is_some_and(|(other, _)| other < number)
+                };
+                if round.iter().any(is_before) {
+                    later.push(*ms);
                 } else {
-                    first.push(ms)
+                    first.push(*ms);
                 }
             }
         }
@@ -174,22 +155,12 @@ fn orders(nodes: &[NodeTimes<'_>], good: &[usize]) -> Option<String> {
             0 => "never".to_owned(),
             n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
         };
-        lines.push(format!("{node} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
     }
-    Some(format!(
+    format!(
         "Averages in both orders, asked first and after another: {}",
         lines.join(", ")
-    ))
-}
-
-fn at(request_times: &RequestTimes, round: usize) -> Option<(u64, f64)> {
-    request_times.get(round).copied().flatten()
-}
-
-fn request_times(results: &Results, cell: usize) -> RequestTimes {
-    results.by_round_as(cell, |sample| {
-        Some((sample.number, ms(sample.latency_ns()?)))
-    })
+    )
 }
 
 /// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong

@@ -128,7 +128,7 @@ fn study(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-fn bar(of: Option<&Interval>) -> Option<Bar> {
+fn bar(of: Option<Interval>) -> Option<Bar> {
     // An interval from few values may be huge and would set the axis.
     of.map(|of| {
         (
@@ -177,21 +177,21 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
             "Bytes saved by size class",
             "Saved (%)",
             false,
-            series(&|row| bar(row.interval.as_ref())),
+            series(&|row| bar(row.interval)),
         ),
         draw(
             "speed",
             "Speed of compressing",
             "MB/s of CPU",
             true,
-            series(&|row| bar(row.compress.as_ref())),
+            series(&|row| bar(row.compress)),
         ),
         draw(
             "restore-speed",
             "Speed of restoring",
             "MB/s of CPU",
             true,
-            series(&|row| bar(row.decompress.as_ref())),
+            series(&|row| bar(row.decompress)),
         ),
         Block::Table(tables::classes(outcome)),
     ]
@@ -203,7 +203,7 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
     }
     let curve = |all: &ClassRow| {
         let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
-        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved.as_ref())?));
+        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved)?));
         Curve {
             name: all.codec.clone(),
             points: rows.filter_map(point).collect(),
@@ -245,10 +245,9 @@ fn fetch(fetch: &FetchTable) -> Vec<Block> {
             });
         }
     }
-    let (x_label, y_label) = ("Records fetched".to_owned(), "Seconds".to_owned());
     let chart = Chart::Curves(Curves {
-        x_label,
-        y_label,
+        x_label: "Records fetched".to_owned(),
+        y_label: "Seconds".to_owned(),
         series,
         ..Curves::default()
     });

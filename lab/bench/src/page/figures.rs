@@ -121,17 +121,16 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
     let ids = ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
     for ((subject, size), id) in subjects.iter().zip(ids).take(MOST_DISTRIBUTIONS) {
-        let sets: Vec<(&String, Vec<Option<f64>>)> = results
-            .header
-            .arms
-            .iter()
-            .filter_map(|arm| Some((arm, results.by_round(results.cell(arm, subject)?))))
-            .filter(|(_, set)| set.iter().any(Option::is_some))
+        let set = |arm: &String| {
+            results
+                .cell(arm, subject)
+                .map(|cell| results.by_round(cell))
+        };
+        let mut sets: Vec<(&String, Vec<Option<f64>>)> = { results.header.arms.iter() }
+            .filter_map(|arm| Some((arm, set(arm)?)))
             .collect();
-        let pooled: Vec<Option<f64>> = sets
-            .iter()
-            .flat_map(|(_, set)| set.iter().copied())
-            .collect();
+        sets.retain(|(_, set)| set.iter().any(Option::is_some));
+        let pooled: Vec<_> = sets.iter().flat_map(|(_, set)| set.clone()).collect();
         let edges = freedman_diaconis(&pooled, 0.99, MOST_CLASSES);
         if edges.len() < 2 {
             continue;
@@ -146,11 +145,10 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
             }
         };
         let series = sets.iter().map(counts).collect();
-        let (x_label, y_label) = ("Latency (ms)".to_owned(), "Answers".to_owned());
         let chart = Chart::Histogram(Histogram {
-            x_label,
-            y_label,
-            edges: edges.clone(),
+            x_label: "Latency (ms)".to_owned(),
+            y_label: "Answers".to_owned(),
+            edges,
             series,
             log: false,
         });

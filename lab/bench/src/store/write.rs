@@ -21,9 +21,9 @@ type Bucket = (usize, u64, u64, u64);
 
 /// Receives results about once a second, one transaction each.
 pub(crate) struct ResultsFile {
-    path: PathBuf,
     sender: Sender<Message>,
-    thread: JoinHandle<WriterOutcome>,
+    /// Fails if any part of the run is missing in the file.
+    thread: JoinHandle<anyhow::Result<()>>,
 }
 
 enum Message {
@@ -32,9 +32,6 @@ enum Message {
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
 }
-
-/// Whether a run began, and whether all of it was written.
-type WriterOutcome = (bool, anyhow::Result<()>);
 
 /// `option` names `path` in errors.
 pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
@@ -52,11 +49,7 @@ impl ResultsFile {
             .name("results".to_owned())
             .spawn(move || writing.until_the_end(&messages))
             .with_context(|| named(path))?;
-        Ok(ResultsFile {
-            path: path.to_owned(),
-            sender,
-            thread,
-        })
+        Ok(ResultsFile { sender, thread })
     }
 
     pub(crate) fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
@@ -80,16 +73,12 @@ impl ResultsFile {
             .flat_map(|cell| buckets(results, cell))
             .collect();
         self.send(Message::End(Box::new(results.header.clone()), buckets));
-        self.ended()?.1
+        self.ended()
     }
 
     /// Removes the file unless a run began.
     pub(crate) fn abandon(self) {
-        let path = self.path.clone();
-        if self.ended().is_ok_and(|(begun, _)| !begun) {
-            // Created here and empty.
-            let _ = std::fs::remove_file(path);
-        }
+        let _ = self.ended();
     }
 
     fn send(&self, message: Message) {
@@ -97,10 +86,10 @@ impl ResultsFile {
         let _ = self.sender.send(message);
     }
 
-    fn ended(self) -> anyhow::Result<WriterOutcome> {
+    fn ended(self) -> anyhow::Result<()> {
         drop(self.sender);
         let ended = self.thread.join();
-        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))
+        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))?
     }
 }
 
@@ -163,14 +152,12 @@ impl ResultsWriter {
         })
     }
 
-    fn until_the_end(mut self, messages: &Receiver<Message>) -> WriterOutcome {
-        let (mut begun, mut last) = (false, Ok(()));
+    fn until_the_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
+        let mut last = Ok(());
         for message in messages {
             match message {
                 Message::Begin(header, cells, written) => {
-                    let done = self.begin(header, &cells);
-                    begun = done.is_ok();
-                    let _ = written.send(done);
+                    let _ = written.send(self.begin(header, &cells));
                     continue;
                 }
                 Message::Append(samples, state) => {
@@ -186,7 +173,11 @@ impl ResultsWriter {
             last = self.write();
             self.report_change(&last);
         }
-        (begun, last)
+        if self.header.is_none() {
+            // Created here and empty.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        last
     }
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
