@@ -125,6 +125,18 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     crossover(&sizes, &differences, &Plan::default())
 }
 
+/// With arm and link.
+pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover)> {
+    let mut crossings = Vec::new();
+    for link in results.links() {
+        for arm in results.header.arms.iter().skip(1) {
+            let found = crossing(results, arm, link);
+            crossings.extend(found.map(|found| (arm.as_str(), link, found)));
+        }
+    }
+    crossings
+}
+
 /// Per round, where all accounts have a difference.
 fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);

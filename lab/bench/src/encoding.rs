@@ -33,7 +33,14 @@ pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
         })
     };
     let authorities = args.node.ca.as_deref();
-    preset::run("encoding", &plan, &args.output, authorities, known)
+    preset::run(
+        "encoding",
+        &plan,
+        &args.output,
+        authorities,
+        known,
+        |_, _| (),
+    )
 }
 
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {

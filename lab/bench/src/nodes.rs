@@ -50,7 +50,7 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
         }
     };
     let authorities = args.ca.as_deref();
-    preset::run_then(
+    preset::run(
         "nodes",
         &plan,
         &args.output,
@@ -188,11 +188,9 @@ fn plan(
     mut plan: Plan,
     (from, to): (u64, u64),
 ) -> anyhow::Result<Plan> {
-    let usual = || chain.usual.iter().map(|name| (*name).to_owned()).collect();
-    let methods: Vec<String> = if args.methods.is_empty() {
-        usual()
-    } else {
-        args.methods.clone()
+    let methods: Vec<&str> = match args.methods.as_slice() {
+        [] => chain.usual.to_vec(),
+        methods => methods.iter().map(String::as_str).collect(),
     };
     for name in &methods {
         let known = chain.methods.iter().find(|(known, ..)| known == name);

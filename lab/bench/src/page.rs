@@ -126,17 +126,16 @@ fn made_by(version: &str) -> String {
 
 fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
-    let mut free = |name: &str| {
+    let id = |name: &str| {
         let slug = slug(name);
-        let numbered = (2_usize..).map(|n| format!("{slug}-{n}"));
-        let id = std::iter::once(slug.clone())
-            .chain(numbered)
-            .find(|id| !taken.contains(id))
-            .unwrap_or(slug);
-        taken.insert(id.clone());
+        let (mut id, mut number) = (slug.clone(), 2);
+        while !taken.insert(id.clone()) {
+            id = format!("{slug}-{number}");
+            number += 1;
+        }
         id
     };
-    names.map(&mut free).collect()
+    names.map(id).collect()
 }
 
 fn verdict(results: &Results, compared: &[Compared]) -> Verdict {

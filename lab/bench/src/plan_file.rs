@@ -25,7 +25,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, authorities) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     let known = |_: &Engine| Ok(Preflight::default());
-    preset::run("run", &plan, &args.output, authorities.as_deref(), known)
+    let authorities = authorities.as_deref();
+    preset::run("run", &plan, &args.output, authorities, known, |_, _| ())
 }
 
 /// Also returns the file of trusted certificates.

@@ -45,19 +45,8 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
     }
 }
 
-/// `known` runs before the first request.
+/// `known` runs before the first request; `then` adds to the header after all measurements.
 pub(crate) fn run(
-    preset: &str,
-    plan: &Plan,
-    output: &OutArgs,
-    authorities: Option<&Path>,
-    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-) -> anyhow::Result<(String, u8)> {
-    run_then(preset, plan, output, authorities, known, |_, _| ())
-}
-
-/// Adds to the header after all measurements.
-pub(crate) fn run_then(
     preset: &str,
     plan: &Plan,
     output: &OutArgs,
@@ -74,8 +63,14 @@ pub(crate) fn run_then(
         return Ok((plan.first_requests(), 0));
     }
     with(plan, output, authorities, |session| {
-        let mut results = measure(preset, plan.clone(), session, known)?;
-        then(&mut results.header, session.engine);
+        let engine = session.engine;
+        let mut known = known(engine)?;
+        let mut plan = plan.clone();
+        known.notes.extend(offered(&mut plan, engine)?);
+        let plan = Rc::new(plan);
+        let measure = |sink: &SampleSink<'_>| engine.run(&plan, sink);
+        let mut results = session.results(preset, &plan, known, measure)?;
+        then(&mut results.header, engine);
         Ok(results)
     })
 }
@@ -156,19 +151,6 @@ pub(crate) fn with(
         code = 1;
     }
     Ok((text, code))
-}
-
-fn measure(
-    preset: &str,
-    mut plan: Plan,
-    session: &Session<'_>,
-    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-) -> anyhow::Result<Results> {
-    let engine = session.engine;
-    let mut known = known(engine)?;
-    known.notes.extend(offered(&mut plan, engine)?);
-    let plan = Rc::new(plan);
-    session.results(preset, &plan, known, |sink| engine.run(&plan, sink))
 }
 
 /// Removes HTTP/2 arms whose node does not offer it.

@@ -1,4 +1,4 @@
-use crate::compare::{compared, comparisons, crossing, interval_words};
+use crate::compare::{self, compared, comparisons, interval_words};
 use crate::report_tables::{self as tables, failures};
 use crate::results::{Results, counted, lines, ms, over};
 use faultline_report::render::plain;
@@ -159,21 +159,17 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
 }
 
 pub(crate) fn crossings(results: &Results) -> String {
-    let Some((reference, others)) = results.header.arms.split_first() else {
-        return String::new();
-    };
-    let pairs = results
-        .links()
-        .into_iter()
-        .flat_map(|link| others.iter().map(move |arm| (arm, link)));
-    let sentence = |(arm, link): (&String, Option<&str>)| {
+    let reference = results.header.arms.first().map_or("", String::as_str);
+    let mut out = String::new();
+    for (arm, link, found) in compare::crossings(results) {
         let over = over(link);
-        Some(format!(
-            "Crossover{over}: {}\n",
-            crossover(reference, arm, &crossing(results, arm, link)?)
-        ))
-    };
-    pairs.filter_map(sentence).collect()
+        let _ = writeln!(
+            out,
+            "Crossover{over}: {}",
+            crossover(reference, arm, &found)
+        );
+    }
+    out
 }
 
 fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {

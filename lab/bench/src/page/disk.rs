@@ -1,7 +1,7 @@
 use super::paragraphs;
 use crate::disk::{self, Disk, Space};
 use crate::results::lines;
-use faultline_report::report::cells::{figure, number, row, table, words};
+use faultline_report::report::cells::{figure, known, number, row, table, words};
 use faultline_report::report::model::{BarSeries, Bars, Block, Cell, Chart, Table};
 
 pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
@@ -25,14 +25,14 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     blocks
 }
 
-fn count(number_of: Option<u64>) -> Cell {
-    number(number_of.map(|number| number as f64), 0, "not known")
+fn count(of: Option<u64>, why: &str) -> Cell {
+    number(of.map(|of| of as f64), 0, why)
 }
 
 /// Files, their size, and what they take of the disk.
 fn space(of: Option<&Space>) -> [Cell; 3] {
     let parts: [fn(&Space) -> u64; 3] = [|of| of.files, |of| of.bytes, |of| of.allocated];
-    parts.map(|part| count(of.map(part)))
+    parts.map(|part| count(of.map(part), "not known"))
 }
 
 fn spaces(id: &str, title: &str, of: &str, note: &str) -> Table {
@@ -85,16 +85,15 @@ fn parts(disks: &[Disk]) -> Option<Block> {
         &columns,
         note,
     );
-    let none = |number_of: Option<u64>| number(number_of.map(|of| of as f64), 0, "");
     for (disk, database, part) in disk::rows(disks) {
         out.rows.push(vec![
             words(&database.path),
             words(&disk.node),
             words(&database.engine),
             words(part.shown()),
-            none(part.level),
-            none(part.files),
-            count(Some(part.bytes)),
+            count(part.level, ""),
+            count(part.files, ""),
+            known(part.bytes as f64, 0),
         ]);
     }
     (!out.rows.is_empty()).then_some(Block::Table(out))

@@ -20,18 +20,15 @@ impl Engine {
     }
 
     pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
-        let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
+        let mut values = Vec::new();
+        for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
             let bytes = answer.map_err(|failure| {
                 let (node, method) = (plan.arm(cell), &cell.method);
                 anyhow::anyhow!("{node} gives no good answer to {method}: {failure}")
             })?;
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        self.probe(plan)?
-            .into_iter()
-            .zip(&plan.cells)
-            .map(read)
-            .collect()
+            values.push(serde_json::from_slice(&bytes)?);
+        }
+        Ok(values)
     }
 }
 

@@ -96,12 +96,19 @@ impl ResultsFile {
 /// Only the table `run`.
 pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let mut database = create(path)?;
-    let mut write = || -> anyhow::Result<()> {
-        let transaction = database.transaction()?;
-        insert_header(&transaction, document)?;
-        Ok(transaction.commit()?)
-    };
-    write().with_context(|| named(path))
+    transact(&mut database, |transaction| {
+        insert_header(transaction, document)
+    })
+    .with_context(|| named(path))
+}
+
+fn transact(
+    database: &mut Connection,
+    write: impl FnOnce(&Transaction<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let transaction = database.transaction()?;
+    write(&transaction)?;
+    Ok(transaction.commit()?)
 }
 
 fn named(path: &Path) -> String {
@@ -117,13 +124,14 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
         let absolute = std::path::absolute(path)?;
         let mut database =
             Connection::open_with_flags(absolute, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let transaction = database.transaction()?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", FORMAT)?;
-        for table in TABLES {
-            transaction.execute_batch(table)?;
-        }
-        transaction.commit()?;
+        transact(&mut database, |transaction| {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", FORMAT)?;
+            for table in TABLES {
+                transaction.execute_batch(table)?;
+            }
+            Ok(())
+        })?;
         Ok(database)
     };
     make().with_context(|| named(path)).inspect_err(|_| {
@@ -182,33 +190,33 @@ impl ResultsWriter {
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
         header.stopped_by = Some(UNFINISHED.to_owned());
-        let mut write = || -> anyhow::Result<()> {
-            let transaction = self.database.transaction()?;
-            insert_header(&transaction, &header)?;
+        transact(&mut self.database, |transaction| {
+            insert_header(transaction, &header)?;
             for (cell, head) in cells.iter().enumerate() {
                 let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
                 transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
             }
-            Ok(transaction.commit()?)
-        };
-        write().with_context(|| named(&self.path))?;
+            Ok(())
+        })
+        .with_context(|| named(&self.path))?;
         self.header = Some(header);
         Ok(())
     }
 
     /// All pending data, or nothing.
     fn write(&mut self) -> anyhow::Result<()> {
-        let transaction = self.database.transaction()?;
-        if let Some(header) = &self.header {
-            let header = serde_json::to_string(header)?;
-            transaction.execute("UPDATE run SET header = ?", [header])?;
-        }
-        insert_samples(&transaction, &self.samples)?;
-        for (cell, from, to, count) in &self.buckets {
-            let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
-            transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
-        }
-        transaction.commit()?;
+        transact(&mut self.database, |transaction| {
+            if let Some(header) = &self.header {
+                let header = serde_json::to_string(header)?;
+                transaction.execute("UPDATE run SET header = ?", [header])?;
+            }
+            insert_samples(transaction, &self.samples)?;
+            for (cell, from, to, count) in &self.buckets {
+                let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
+                transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
+            }
+            Ok(())
+        })?;
         self.samples.clear();
         self.buckets.clear();
         Ok(())
