@@ -153,7 +153,12 @@ fn dictionary<'a>(
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,
 ) -> (Option<Vec<u8>>, &'a [&'a [u8]]) {
-    if !{ args.codecs.codecs.iter() }.any(|codec| codec.needs_dictionary()) {
+    if !args
+        .codecs
+        .codecs
+        .iter()
+        .any(|codec| codec.needs_dictionary())
+    {
         return (None, all);
     }
     let (train, test) = all.split_at(all.len() * usize::from(args.codecs.train) / 100);

@@ -141,8 +141,9 @@ fn row(
     let ratio = block::ratio_of_means(&before, &after, margin, plan);
     let means = summary(&before).mean.zip(summary(&after).mean);
     let changed = means.zip(ratio);
-    let decision =
-        { changed.as_ref() }.map(|(_, ratio)| ratio.decision(1.0 - margin..=1.0 + margin));
+    let decision = changed
+        .as_ref()
+        .map(|(_, ratio)| ratio.decision(1.0 - margin..=1.0 + margin));
     let worse = Direction::Higher;
     let verdict = if fails_more {
         "FAILS MORE".to_owned()

@@ -54,7 +54,9 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     let accounts = accounts(args)?;
     let endpoint = Endpoint::read(&args.node.url).map_err(UsageError)?;
     let mut plan = preset::empty(&args.load);
-    plan.arms = { args.encodings.iter() }
+    plan.arms = args
+        .encodings
+        .iter()
         .map(|encoding| encoding.name().to_owned())
         .collect();
     // Without `--links` one link that adds nothing.

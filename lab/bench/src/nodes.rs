@@ -74,7 +74,9 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Plan> {
     for url in &args.urls {
         let endpoint = Endpoint::read(url).map_err(UsageError)?;
         let mut name = endpoint.shown();
-        let same = { plan.links.iter() }
+        let same = plan
+            .links
+            .iter()
             .filter(|link| link.endpoint.shown() == name)
             .count();
         if same > 0 {

@@ -45,12 +45,10 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         .collect();
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
-    Ok(
-        { done.state.own_cpu.zip(median) }.map(|(cpu, median)| OwnCost {
-            cpu_ns: ns(cpu),
-            median_ns: *median,
-        }),
-    )
+    Ok(done.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {
+        cpu_ns: ns(cpu),
+        median_ns: *median,
+    }))
 }
 
 fn plan(endpoint: Endpoint) -> Plan {

@@ -195,7 +195,8 @@ fn links(plan: &Plan) -> Vec<String> {
         return Vec::new();
     }
     let shape = |link: &LinkKind| link.shape.to_string();
-    { plan.cells.iter() }
+    plan.cells
+        .iter()
         .map(|cell| plan.link(cell).map_or_else(String::new, shape))
         .collect()
 }

@@ -130,7 +130,10 @@ pub(crate) fn settings(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refused = { header.refusals.iter() }.map(|(kind, times)| format!("{times} {kind}"));
+        let refused = header
+            .refusals
+            .iter()
+            .map(|(kind, times)| format!("{times} {kind}"));
         let refused: Vec<String> = refused.collect();
         rows.push(("refused by nodes", refused.join(", ")));
     }

@@ -70,7 +70,9 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
         None => http.usual_websocket(),
     };
     let mut plan = Plan {
-        arms: { args.transports.iter() }
+        arms: args
+            .transports
+            .iter()
             .map(|protocol| protocol.name().to_owned())
             .collect(),
         links: vec![

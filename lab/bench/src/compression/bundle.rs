@@ -47,8 +47,8 @@ pub(crate) fn row(
     let n = blobs.len() as f64;
     let ubytes: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
     let cbytes: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
-    let sent: Vec<_> = { blobs.iter() }.map(|of| Some(of.1 + message)).collect();
-    let without: Vec<_> = { blobs.iter() }.map(|of| Some(of.0 + messages)).collect();
+    let sent: Vec<_> = blobs.iter().map(|of| Some(of.1 + message)).collect();
+    let without: Vec<_> = blobs.iter().map(|of| Some(of.0 + messages)).collect();
     let row = BundleRow {
         codec: packed.codec.name(),
         txcount: count as u64,

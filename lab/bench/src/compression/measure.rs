@@ -82,7 +82,8 @@ pub(crate) fn classes(
 
 fn sizes(packed: &Packed, records: &[&[u8]], range: &str, places: &[usize]) -> ClassRow {
     let of = |bytes: &dyn Fn(usize) -> usize| -> Vec<Option<f64>> {
-        { places.iter() }
+        places
+            .iter()
             .map(|index| Some(bytes(*index) as f64))
             .collect()
     };

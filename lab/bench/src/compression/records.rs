@@ -109,11 +109,13 @@ pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
 }
 
 fn most(args: &CompressionArgs) -> usize {
-    { args.records }.map_or(args.kind.usual().1, |most| most as usize)
+    args.records
+        .map_or(args.kind.usual().1, |most| most as usize)
 }
 
 fn shown(files: &[PathBuf]) -> String {
-    let shown: Vec<String> = { files.iter() }
+    let shown: Vec<String> = files
+        .iter()
         .map(|path| path.display().to_string())
         .collect();
     shown.join(", ")

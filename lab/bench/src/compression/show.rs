@@ -67,7 +67,7 @@ fn ungrouped(heads: &[String], of: &Table) -> String {
         _ => "-".to_owned(),
     };
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let rows = { of.rows.iter() }.map(|row| row.iter().map(cell).collect());
+    let rows = of.rows.iter().map(|row| row.iter().map(cell).collect());
     table(&heads, rows.collect())
 }
 
@@ -91,7 +91,8 @@ fn about(outcome: &Outcome) -> String {
     for note in &outcome.notes {
         out += &format!("{note}\n");
     }
-    let libraries: Vec<String> = { outcome.whole() }
+    let libraries: Vec<String> = outcome
+        .whole()
         .filter(|row| !row.library.is_empty())
         .map(|row| format!("{} by {}", row.codec, row.library))
         .collect();

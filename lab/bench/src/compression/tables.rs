@@ -120,12 +120,16 @@ pub(crate) fn study_classes(outcome: &Outcome) -> Option<Table> {
 }
 
 pub(crate) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
-    { outcome.blobs.iter() }
+    outcome
+        .blobs
+        .iter()
         .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
 }
 
 pub(crate) fn study_fetch(fetch: &FetchTable) -> Table {
-    let heads = { fetch.columns.iter() }
+    let heads = fetch
+        .columns
+        .iter()
         .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms)));
     let heads: Vec<String> = heads.collect();
     let mut columns = vec![("records", "")];

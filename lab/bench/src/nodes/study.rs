@@ -112,7 +112,10 @@ fn wins(arms: &[String], good: &[Round]) -> String {
             wins[fastest] += 1;
         }
     }
-    let won = { arms.iter().zip(wins) }.map(|(arm, wins)| format!("{arm} in {}", count(wins)));
+    let won = arms
+        .iter()
+        .zip(wins)
+        .map(|(arm, wins)| format!("{arm} in {}", count(wins)));
     format!(
         "The fastest of a round was {} of {}",
         won.collect::<Vec<_>>().join(", "),
@@ -142,7 +145,7 @@ fn orders(arms: &[String], good: &[Round]) -> String {
         for round in good {
             for (method, (number, ms)) in round[index].iter().enumerate() {
                 let is_before = |times: &Vec<(u64, f64)>| {
-                    { times.get(method) }.is_some_and(|(other, _)| other < number)
+                    times.get(method).is_some_and(|(other, _)| other < number)
                 };
                 if round.iter().any(is_before) {
                     later.push(*ms);

@@ -124,7 +124,12 @@ fn study(outcome: &Outcome) -> Vec<Block> {
     };
     let mut blocks = vec![Block::Table(classes)];
     blocks.extend(tables::study_blobs(outcome).map(Block::Text));
-    blocks.extend({ outcome.fetch.iter() }.map(|fetch| Block::Table(tables::study_fetch(fetch))));
+    blocks.extend(
+        outcome
+            .fetch
+            .iter()
+            .map(|fetch| Block::Table(tables::study_fetch(fetch))),
+    );
     blocks
 }
 

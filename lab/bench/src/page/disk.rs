@@ -13,7 +13,9 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     blocks.extend(levels(disks));
     for disk in disks {
         let node = &disk.node;
-        let mut problems: Vec<String> = { disk.problems.iter() }
+        let mut problems: Vec<String> = disk
+            .problems
+            .iter()
             .map(|problem| format!("{node}: {problem}"))
             .collect();
         for of in &disk.databases {
@@ -101,11 +103,11 @@ fn parts(disks: &[Disk]) -> Option<Block> {
 
 fn levels(disks: &[Disk]) -> Option<Block> {
     let known = disk::rows(disks);
-    let deepest = { known.iter() }.filter_map(|(.., part)| part.level).max();
+    let deepest = known.iter().filter_map(|(.., part)| part.level).max();
     let levels = 0..=deepest.unwrap_or(0);
     let series = disks.iter().map(|disk| {
         let of_level = |level: u64| {
-            let parts = { disk.databases.iter() }.flat_map(|of| &of.parts);
+            let parts = disk.databases.iter().flat_map(|of| &of.parts);
             let of_level = parts.filter(|part| part.level == Some(level));
             let bytes: u64 = of_level.map(|part| part.bytes).sum();
             (bytes > 0).then_some((bytes as f64 / f64::from(1 << 20), None))

@@ -99,7 +99,9 @@ fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
     let subjects = results.subject_names();
     let series = results.header.arms.iter().skip(1).map(|arm| {
         let of = |subject: &&str| {
-            let one = { compared.iter() }.find(|one| one.arm == *arm && one.subject == *subject)?;
+            let one = compared
+                .iter()
+                .find(|one| one.arm == *arm && one.subject == *subject)?;
             Some(bar(one))
         };
         BarSeries {
@@ -126,7 +128,10 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
                 .cell(arm, subject)
                 .map(|cell| results.by_round(cell))
         };
-        let mut sets: Vec<(&String, Vec<Option<f64>>)> = { results.header.arms.iter() }
+        let mut sets: Vec<(&String, Vec<Option<f64>>)> = results
+            .header
+            .arms
+            .iter()
             .filter_map(|arm| Some((arm, set(arm)?)))
             .collect();
         sets.retain(|(_, set)| set.iter().any(Option::is_some));
@@ -174,7 +179,9 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
     let together = rounds.div_ceil(MOST_POINTS).max(1);
     let arms = &results.header.arms;
     let runs = ids(arms.iter().map(String::as_str));
-    let series: Vec<Line> = { arms.iter().zip(runs) }
+    let series: Vec<Line> = arms
+        .iter()
+        .zip(runs)
         .map(|(arm, run)| line(results, arm, run, together))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
@@ -211,7 +218,7 @@ fn line(results: &Results, arm: &str, run: String, together: usize) -> Line {
         latencies.push(sample.latency_ns().map(ms));
     }
     // The last round may be incomplete.
-    let wanted = { by_round.iter() }.map(|(_, latencies)| latencies.len());
+    let wanted = by_round.iter().map(|(_, latencies)| latencies.len());
     let wanted = wanted.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
@@ -219,11 +226,12 @@ fn line(results: &Results, arm: &str, run: String, together: usize) -> Line {
         ..Line::default()
     };
     for some in by_round.chunks(together) {
-        let begun = { some.iter() }.fold(f64::INFINITY, |begun, of| begun.min(of.0));
+        let begun = some.iter().fold(f64::INFINITY, |begun, of| begun.min(of.0));
         if !begun.is_finite() {
             continue;
         }
-        let all: Vec<Option<f64>> = { some.iter() }
+        let all: Vec<Option<f64>> = some
+            .iter()
             .flat_map(|(_, latencies)| latencies.iter().copied())
             .collect();
         let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);

@@ -96,7 +96,9 @@ pub(super) fn transport(results: &Results) -> Vec<Block> {
     let mut out = table("study-means", "Mean time of each", &columns, "");
     for subject in results.subject_names() {
         let mean = |arm: &String| mean(results, arm, subject);
-        let cells = { arms.iter() }.map(|arm| number(mean(arm), 3, "no good answer"));
+        let cells = arms
+            .iter()
+            .map(|arm| number(mean(arm), 3, "no good answer"));
         out.rows.push(row(subject, cells));
     }
     let lines: String = sentences(results)

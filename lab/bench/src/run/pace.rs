@@ -123,7 +123,9 @@ impl Pace {
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.refusing_since.borrow_mut().remove(&node);
             }
-            let refusal = { answer.as_ref().err() }
+            let refusal = answer
+                .as_ref()
+                .err()
                 .and_then(|failure| Some((failure, failure.refusal()?)))
                 .filter(|(failure, _)| self.decide_retry(node, failure, repeat, refused));
             let Some((failure, retry_after)) = refusal else {
