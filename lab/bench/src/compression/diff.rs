@@ -2,8 +2,8 @@
 //! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
+use crate::changes::{one_sided, other_setting, percents, verdict, with_notes};
 use crate::compare::interval_words;
-use crate::diff::{one_sided, other_setting, percents, verdict, with_notes};
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{Reliability, ratio_of_intervals};
