@@ -2,6 +2,7 @@
 
 use crate::canonical;
 use crate::failure::Failure;
+use crate::protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
@@ -40,10 +41,11 @@ impl Encoding {
     ];
 
     pub(crate) fn named(name: &str) -> Option<Encoding> {
-        Encoding::ALL
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, encoding)| *encoding)
+        protocol::named(&Encoding::ALL, name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        protocol::name_of(&Encoding::ALL, self)
     }
 
     /// An answer in another encoding would measure that encoding.
@@ -172,22 +174,16 @@ impl Decoder {
     ) -> Result<Decoded, Failure> {
         self.bytes.clear();
         self.json = None;
+        let (mut slot, mut bytes) = (None, true);
         match expected {
             Expected::Json { same: false } => {
                 // Parsed JSON values need several times the memory.
                 let IgnoredAny = result(body, id)?;
-                Ok(Decoded {
-                    slot: None,
-                    bytes: false,
-                })
+                bytes = false;
             }
             Expected::Text => {
                 let text: &RawValue = result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
-                Ok(Decoded {
-                    slot: None,
-                    bytes: true,
-                })
             }
             Expected::Json { same: true } | Expected::Starknet => {
                 let but: &[&str] = if expected == Expected::Starknet {
@@ -202,32 +198,28 @@ impl Decoder {
                     }
                     other => self.json = Some((other?.get().to_owned(), but)),
                 }
-                Ok(Decoded {
-                    slot: None,
-                    bytes: true,
-                })
             }
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
-                let slot = Some(result.context.slot);
+                slot = Some(result.context.slot);
                 match account.data {
                     Data::Parsed(fields)
                         if requested == Encoding::JsonParsed && !fields.is_empty() =>
                     {
-                        Ok(Decoded { slot, bytes: false })
+                        bytes = false;
                     }
                     Data::Encoded(text, name) => {
                         let encoding =
                             Encoding::named(&name).filter(|encoding| requested.allows(*encoding));
                         self.data(&text, encoding.ok_or(Failure::Malformed)?)
                             .ok_or(Failure::Malformed)?;
-                        Ok(Decoded { slot, bytes: true })
                     }
-                    Data::Parsed(_) => Err(Failure::Malformed),
+                    Data::Parsed(_) => return Err(Failure::Malformed),
                 }
             }
         }
+        Ok(Decoded { slot, bytes })
     }
 
     fn data(&mut self, text: &str, encoding: Encoding) -> Option<()> {

@@ -3,10 +3,11 @@ mod compression;
 pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
 
 use crate::answer::Encoding;
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, named};
 use crate::stream::Shape;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
+use std::ops::{RangeBounds, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ pub struct OutArgs {
 pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = parse_encoding)]
-    pub encodings: Vec<String>,
+    pub(crate) encodings: Vec<Encoding>,
     /// Accounts to ask for [default: five of mainnet-beta, of 904 to 10,136 bytes].
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub accounts: Vec<String>,
@@ -107,7 +108,7 @@ pub struct EncodingArgs {
     pub data_slice: Option<(u64, u64)>,
     /// Add to the link, each in turn: time there and back, and what passes a second, as in 0ms,30ms,30ms@20Mbit.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_link)]
-    pub links: Vec<String>,
+    pub(crate) links: Vec<Shape>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -163,7 +164,7 @@ pub struct TransportArgs {
     /// Transports to compare; the first is the reference: http (HTTP/1.1 over a connection that is kept), http-new (one for each request),
     /// http2 (left out where the node does not offer it), websocket.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = parse_transport)]
-    pub transports: Vec<String>,
+    pub(crate) transports: Vec<Protocol>,
     /// How often in a row, next to a single time.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,
@@ -247,86 +248,90 @@ pub struct LoadArgs {
     pub max_failures: Option<f64>,
 }
 
-fn parse_encoding(name: &str) -> Result<String, String> {
-    let known = || Encoding::ALL.map(|(name, _)| name).join(", ");
-    Encoding::named(name)
-        .map(|_| name.to_owned())
-        .ok_or_else(|| format!("{name:?} is no encoding; there are {}", known()))
+/// A value that is there twice.
+pub(crate) fn repeated<T: PartialEq>(values: &[T]) -> Option<&T> {
+    let again = |index: &usize| values[..*index].contains(&values[*index]);
+    (0..values.len()).find(again).map(|index| &values[index])
 }
 
-fn parse_transport(name: &str) -> Result<String, String> {
-    let known = || Protocol::ALL.map(|(name, _)| name).join(", ");
-    Protocol::named(name)
-        .map(|_| name.to_owned())
-        .ok_or_else(|| format!("{name:?} is no transport; there are {}", known()))
+fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, String> {
+    named(all, name).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        format!("{name:?} is no {what}; there are {}", known.join(", "))
+    })
 }
 
-/// Percent.
+fn parse_encoding(name: &str) -> Result<Encoding, String> {
+    parse_named("encoding", &Encoding::ALL, name)
+}
+
+fn parse_transport(name: &str) -> Result<Protocol, String> {
+    parse_named("transport", &Protocol::ALL, name)
+}
+
+/// With or without the sign of percent.
+fn percent(text: &str, within: impl RangeBounds<f64>) -> Option<f64> {
+    let percent = text.trim().trim_end_matches('%').parse().ok();
+    percent.filter(|percent| within.contains(percent))
+}
+
 fn parse_margin(text: &str) -> Result<f64, String> {
-    let margin = text
-        .trim()
-        .trim_end_matches('%')
-        .parse::<f64>()
-        .ok()
-        .filter(|margin| (0.0..1000.0).contains(margin));
-    margin.ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+    percent(text, 0.0..1000.0).ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
 }
 
-/// Percent of a whole.
 fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.trim().trim_end_matches('%').parse::<f64>().ok();
-    share
-        .filter(|share| (0.0..=100.0).contains(share))
+    percent(text, 0.0..=100.0)
         .ok_or_else(|| format!("{text:?} is not a share: write it in percent, from 0 to 100"))
 }
 
-fn parse_link(text: &str) -> Result<String, String> {
-    Shape::read(text).map(|_| text.to_owned()).ok_or_else(|| {
+fn parse_link(text: &str) -> Result<Shape, String> {
+    Shape::read(text).ok_or_else(|| {
         format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
     })
 }
 
+fn pair(text: &str) -> Option<(u64, u64)> {
+    let (first, second) = text.split_once(':')?;
+    Some((first.trim().parse().ok()?, second.trim().parse().ok()?))
+}
+
 /// Offset and length.
 fn parse_slice(text: &str) -> Result<(u64, u64), String> {
-    let read = |text: &str| text.trim().parse::<u64>().ok();
-    let (offset, length) = text.split_once(':').unwrap_or_default();
-    read(offset)
-        .zip(read(length))
-        .ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+    pair(text).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
 }
 
 /// Both ends are included.
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let read = |text: &str| text.trim().parse::<u64>().ok();
-    let (from, to) = text.split_once(':').unwrap_or_default();
-    let range = read(from).zip(read(to)).filter(|(from, to)| from <= to);
-    range.ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
+    pair(text)
+        .filter(|(from, to)| from <= to)
+        .ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|rate| (0.001..=1e6).contains(rate));
-    rate.ok_or_else(|| {
+    let rate = text.trim().parse().ok();
+    rate.filter(|rate| RATES.contains(rate)).ok_or_else(|| {
         format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is")
     })
 }
 
+/// Requests a second.
+pub(crate) const RATES: RangeInclusive<f64> = 0.001..=1e6;
+
+pub(crate) fn fits_timeout(time: Duration) -> bool {
+    !time.is_zero() && time <= Duration::from_secs(3600)
+}
+
+pub(crate) fn answer_limit(bytes: u64) -> Option<usize> {
+    let bytes = usize::try_from(bytes).ok();
+    bytes.filter(|bytes| (1024..=1 << 30).contains(bytes))
+}
+
 /// From a millisecond to an hour.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_time(text)?;
-    if time.is_zero() || time > Duration::from_secs(3600) {
-        return Err(format!("{text:?}: from 1ms to 1h"));
-    }
-    Ok(time)
+    let time = Some(parse_time(text)?).filter(|time| fits_timeout(*time));
+    time.ok_or_else(|| format!("{text:?}: from 1ms to 1h"))
 }
 
 fn parse_limit(text: &str) -> Result<usize, String> {
-    let bytes = parse_size(text)?;
-    let bytes = usize::try_from(bytes)
-        .ok()
-        .filter(|bytes| (1024..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| format!("{text:?}: from 1K to 1G"))
+    answer_limit(parse_size(text)?).ok_or_else(|| format!("{text:?}: from 1K to 1G"))
 }

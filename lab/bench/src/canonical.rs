@@ -48,23 +48,21 @@ pub(crate) fn difference(reference: &str, other: &str) -> String {
     };
     let (a, b) = (parts(reference), parts(other));
     let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
-    let of = |parts: &BTreeMap<&str, (&str, &str)>, name: &str| {
-        parts.get(name).map(|part| part.0.to_owned())
-    };
     let mut unlike = names
         .into_iter()
-        .filter(|name| of(&a, name) != of(&b, name));
+        .filter(|name| a.get(name).map(|part| part.0) != b.get(name).map(|part| part.0));
     let Some(mut name) = unlike.next() else {
         return "it differs".to_owned();
     };
+    let kind = |part: Option<&(&str, &str)>| {
+        let shown = part?.1;
+        ["object of ", "array of "]
+            .into_iter()
+            .find(|kind| shown.starts_with(kind))
+    };
     for deeper in unlike {
-        let kind = |parts: &BTreeMap<&str, (&str, &str)>| {
-            let shown = parts.get(name).map(|part| part.1)?;
-            ["object of ", "array of "]
-                .into_iter()
-                .find(|kind| shown.starts_with(kind))
-        };
-        let whole = kind(&a).is_some() && kind(&a) == kind(&b);
+        let kinds = [&a, &b].map(|parts| kind(parts.get(name)));
+        let whole = kinds[0].is_some() && kinds[0] == kinds[1];
         let within = deeper
             .strip_prefix(name)
             .is_some_and(|rest| name.is_empty() || rest.starts_with(['.', '[']));
@@ -73,17 +71,11 @@ pub(crate) fn difference(reference: &str, other: &str) -> String {
         }
         name = deeper;
     }
-    let shown = |parts: &BTreeMap<&str, (&str, &str)>| {
-        parts
-            .get(name)
-            .map_or("not there", |part| part.1)
-            .to_owned()
-    };
-    let (there, here) = (shown(&a), shown(&b));
+    let [there, here] = [&a, &b].map(|parts| parts.get(name).map_or("not there", |part| part.1));
     let what = if name.is_empty() {
-        "it".to_owned()
+        "it"
     } else {
-        name.trim_start_matches('.').to_owned()
+        name.trim_start_matches('.')
     };
     if here == there {
         format!("{what} is another {here}")

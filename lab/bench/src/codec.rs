@@ -1,4 +1,4 @@
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use brotli::enc::BrotliEncoderParams;
 use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
@@ -20,29 +20,33 @@ pub(crate) enum Codec {
 impl Codec {
     /// Parses `zstd-3+dict`; the level has a default.
     pub(crate) fn named(name: &str) -> Option<Codec> {
-        let (family, level) = name
-            .split_once('-')
-            .map_or((name, None), |(family, level)| (family, Some(level)));
-        let within = |text: &str, usual: i32, from: i32, to: i32| match level {
-            None => Some(usual),
-            Some(_) => text
-                .parse()
-                .ok()
-                .filter(|level| (from..=to).contains(level)),
+        let Some((family, text)) = name.split_once('-') else {
+            return Some(match name {
+                "zlib" => Codec::Zlib(6),
+                "zstd" => Codec::Zstd(3),
+                "brotli" => Codec::Brotli(5),
+                "lz4" => Codec::Lz4,
+                "snappy" => Codec::Snappy,
+                "lzo" => Codec::Lzo,
+                _ => return None,
+            });
         };
-        let text = level.unwrap_or_default();
-        Some(match family {
-            "zlib" => Codec::Zlib(within(text, 6, 1, 9)?),
-            "zstd" => match text.strip_suffix("+dict") {
-                Some(text) => Codec::ZstdDictionary(within(text, 3, 1, 22)?),
-                None => Codec::Zstd(within(text, 3, 1, 22)?),
-            },
-            "brotli" => Codec::Brotli(within(text, 5, 0, 11)?),
-            "lz4" if level.is_none() => Codec::Lz4,
-            "snappy" if level.is_none() => Codec::Snappy,
-            "lzo" if level.is_none() => Codec::Lzo,
-            _ => return None,
-        })
+        let (text, has_dictionary) = match text.strip_suffix("+dict") {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
+        let level: i32 = text.parse().ok()?;
+        match (family, has_dictionary, level) {
+            ("zlib", false, 1..=9) => Some(Codec::Zlib(level)),
+            ("zstd", false, 1..=22) => Some(Codec::Zstd(level)),
+            ("zstd", true, 1..=22) => Some(Codec::ZstdDictionary(level)),
+            ("brotli", false, 0..=11) => Some(Codec::Brotli(level)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn needs_dictionary(self) -> bool {
+        matches!(self, Codec::ZstdDictionary(_))
     }
 
     pub(crate) fn name(self) -> String {
@@ -160,39 +164,37 @@ impl Coder {
         out: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
         out.clear();
-        match self {
-            Coder::Zlib(_, decompressor) => {
-                out.resize(size, 0);
-                let written = decompressor.decompress(bytes, out)?;
-                out.truncate(written);
-            }
+        if !matches!(self, Coder::Zstd(_) | Coder::Brotli(_)) {
+            out.resize(size, 0);
+        }
+        let written = match self {
+            Coder::Zlib(_, decompressor) => decompressor.decompress(bytes, out)?,
             Coder::Zstd(both) => {
                 out.reserve(size);
-                both.1.decompress_to_buffer(bytes, out)?;
+                both.1.decompress_to_buffer(bytes, out)?
             }
             Coder::Brotli(_) => {
                 let mut rest = bytes;
                 brotli::BrotliDecompress(&mut rest, out)?;
+                out.len()
             }
-            Coder::Lz4 => {
-                out.resize(size, 0);
-                let written = lz4_flex::block::decompress_into(bytes, out)?;
-                out.truncate(written);
-            }
-            Coder::Snappy(both) => {
-                out.resize(size, 0);
-                let written = both.1.decompress(bytes, out)?;
-                out.truncate(written);
-            }
-            Coder::Lzo(_) => {
-                out.resize(size, 0);
-                let written = lzokay::decompress::decompress(bytes, out)?;
-                out.truncate(written);
-            }
-        }
-        if out.len() != size {
-            bail!("{} bytes instead of {size}", out.len());
-        }
+            Coder::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
+            Coder::Snappy(both) => both.1.decompress(bytes, out)?,
+            Coder::Lzo(_) => lzokay::decompress::decompress(bytes, out)?,
+        };
+        out.truncate(written);
+        ensure!(out.len() == size, "{} bytes instead of {size}", out.len());
+        Ok(())
+    }
+}
+
+impl Coder {
+    /// Leaves the compressed record in `bytes`. Fails if another one comes back.
+    pub(crate) fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> anyhow::Result<()> {
+        let mut restored = Vec::new();
+        self.compress(record, bytes)?;
+        self.decompress(bytes, record.len(), &mut restored)?;
+        ensure!(restored == record, "another record came back");
         Ok(())
     }
 }

@@ -31,10 +31,6 @@ pub(crate) struct Compared {
     pub(crate) decision: Decision,
 }
 
-pub(crate) fn plan() -> Plan {
-    Plan::default()
-}
-
 pub(crate) fn interval_words(comparisons: usize) -> String {
     match comparisons {
         0 | 1 => "95 % interval".to_owned(),
@@ -50,13 +46,14 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let (subjects, comparisons) = (results.subjects(), comparisons(results));
-    let pairs = others
-        .iter()
-        .flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
-    pairs
-        .filter_map(|(arm, subject)| one(results, (reference, arm), subject, comparisons))
-        .collect()
+    let comparisons = comparisons(results);
+    let mut compared = Vec::new();
+    for arm in others {
+        for subject in results.subjects() {
+            compared.extend(one(results, (reference, arm), subject, comparisons));
+        }
+    }
+    compared
 }
 
 pub(crate) fn one(
@@ -70,7 +67,7 @@ pub(crate) fn one(
         results.cell(reference, subject)?,
         results.cell(arm, subject)?,
     );
-    let plan = plan();
+    let plan = Plan::default();
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     let adjusted = |p: f64| (p * comparisons.max(1) as f64).min(1.0);
@@ -115,11 +112,8 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
-        let (a, b) = (
-            results.cell(reference, subject)?,
-            results.cell(arm, subject)?,
-        );
-        let both = results.by_round(a).into_iter().zip(results.by_round(b));
+        let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
+        let both = results.by_round(a?).into_iter().zip(results.by_round(b?));
         sizes
             .entry(size?)
             .or_default()
@@ -128,7 +122,19 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     let differences: Vec<Vec<Option<f64>>> =
         sizes.values().map(|accounts| means(accounts)).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
-    crossover(&sizes, &differences, &plan())
+    crossover(&sizes, &differences, &Plan::default())
+}
+
+/// With arm and link.
+pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover)> {
+    let mut crossings = Vec::new();
+    for link in results.links() {
+        for arm in results.header.arms.iter().skip(1) {
+            let found = crossing(results, arm, link);
+            crossings.extend(found.map(|found| (arm.as_str(), link, found)));
+        }
+    }
+    crossings
 }
 
 /// Per round, where all accounts have a difference.

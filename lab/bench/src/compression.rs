@@ -11,9 +11,9 @@ mod records;
 mod show;
 pub(crate) mod tables;
 
-use crate::args::{CompressionArgs, Format, ReportArgs};
-use crate::codec::{self, Codec, Coder};
-use crate::{parquet, store};
+use crate::args::{BundleArgs, CompressionArgs, Format, repeated};
+use crate::codec::{self, Coder};
+use crate::store;
 use anyhow::{Context as _, ensure};
 use classes::Classes;
 pub(crate) use diff::changes;
@@ -25,17 +25,13 @@ use measure::Packed;
 use outcome::{Blob, Overhead};
 pub(crate) use outcome::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
 use records::Records;
+pub(crate) use show::columns;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-struct Settings {
-    codecs: Vec<Codec>,
-    classes: Classes,
-}
-
 /// The exit code is 1 if a codec failed.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
-    let settled = settled(args)?;
+    let classes = checked(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));
     }
@@ -54,7 +50,7 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         "{}: fewer than two records{why}",
         records.source
     );
-    let outcome = outcome(args, &settled, &records)?;
+    let outcome = outcome(args, &classes, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
@@ -66,24 +62,12 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, code))
 }
 
-pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
-    if let Some(path) = &args.parquet {
-        parquet::write(path, "class", show::columns(&outcome.classes))?;
-        return Ok(format!(
-            "{}: {} rows\n",
-            path.display(),
-            outcome.classes.len()
-        ));
-    }
-    shown(outcome, args.format)
-}
-
 pub(crate) fn saved(file: &Path, header: &str) -> anyhow::Result<Outcome> {
     serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
 /// The study's table comes first.
-fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
+pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => show::text(outcome),
         Format::Json => faultline_common::output::json(outcome)?,
@@ -91,33 +75,24 @@ fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     })
 }
 
-fn settled(args: &CompressionArgs) -> anyhow::Result<Settings> {
-    let mut codecs = Vec::new();
-    for name in &args.codecs.codecs {
-        let codec = Codec::named(name).with_context(|| format!("no codec {name}"))?;
-        if codecs.contains(&codec) {
-            return Err(UsageError(format!("--codecs names {name} twice")).into());
-        }
-        codecs.push(codec);
+fn checked(args: &CompressionArgs) -> Result<Classes, UsageError> {
+    if let Some(twice) = repeated(&args.codecs.codecs) {
+        let name = twice.name();
+        return Err(UsageError(format!("--codecs names {name} twice")));
     }
     let grow =
         || UsageError("--classes: sizes above 0, each larger than the one before".to_owned());
     let classes = Classes::new(&args.codecs.classes).ok_or_else(grow)?;
-    if args
-        .save
-        .as_ref()
-        .is_some_and(|path| path.extension().is_none_or(|extension| extension != "b64"))
+    if let Some(path) = &args.save
+        && path.extension().is_none_or(|extension| extension != "b64")
     {
-        return Err(UsageError("--save: the file's name must end in .b64".to_owned()).into());
+        let what = "--save: the file's name must end in .b64";
+        return Err(UsageError(what.to_owned()));
     }
-    Ok(Settings { codecs, classes })
+    Ok(classes)
 }
 
-fn outcome(
-    args: &CompressionArgs,
-    settled: &Settings,
-    records: &Records,
-) -> anyhow::Result<Outcome> {
+fn outcome(args: &CompressionArgs, classes: &Classes, records: Records) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ended = |why: &String| {
         format!(
@@ -126,17 +101,16 @@ fn outcome(
         )
     };
     let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
-    problems.extend(records.unsaved.clone());
+    problems.extend(records.unsaved);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
-    let (dictionary, tested) = dictionary(args, &settled.codecs, &all, &mut problems);
+    let (dictionary, tested) = dictionary(args, &all, &mut problems);
     let mut packed: Vec<Packed> = Vec::new();
-    for codec in &settled.codecs {
-        if matches!(codec, Codec::ZstdDictionary(_)) && dictionary.is_none() {
+    for codec in &args.codecs.codecs {
+        if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
-        match Coder::new(*codec, dictionary.as_deref())
-            .and_then(|coder| measure::packed(*codec, coder, tested))
-        {
+        let coder = Coder::new(*codec, dictionary.as_deref());
+        match coder.and_then(|coder| measure::packed(*codec, coder, tested)) {
             Ok(one) => packed.push(one),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
@@ -146,20 +120,24 @@ fn outcome(
         tested.len(),
         packed.len()
     ));
-    let classes = measure::classes(&mut packed, tested, &settled.classes, args.seed);
-    let (bundles, blobs) = bundled(args, &mut packed, tested, &mut problems);
+    let classes = measure::classes(&mut packed, tested, classes, args.seed);
+    let overhead = Overhead {
+        header: args.bundles.header,
+        ack: args.bundles.ack,
+    };
+    let (bundles, blobs) = bundled(&args.bundles, overhead, &mut packed, tested, &mut problems);
     let fetch = fetched(args, packed.first(), dictionary.as_deref(), tested)?;
     Ok(Outcome {
         preset: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
-        source: records.source.clone(),
+        source: records.source,
         kind: records.kind.map(str::to_owned),
-        notes: records.notes.clone(),
+        notes: records.notes,
         records: all.len() as u64,
         tested: tested.len() as u64,
         dictionary: dictionary.map(|dictionary| dictionary.len() as u64),
-        overhead: overhead(args),
+        overhead,
         bundle_below: args.bundles.bundle_below,
         classes,
         bundles,
@@ -172,13 +150,14 @@ fn outcome(
 /// Also returns the records outside its training set.
 fn dictionary<'a>(
     args: &CompressionArgs,
-    codecs: &[Codec],
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,
 ) -> (Option<Vec<u8>>, &'a [&'a [u8]]) {
-    if !codecs
+    if !args
+        .codecs
+        .codecs
         .iter()
-        .any(|codec| matches!(codec, Codec::ZstdDictionary(_)))
+        .any(|codec| codec.needs_dictionary())
     {
         return (None, all);
     }
@@ -186,47 +165,32 @@ fn dictionary<'a>(
     match codec::trained(train, args.codecs.dictionary) {
         Ok(dictionary) => (Some(dictionary), test),
         Err(error) => {
-            problems.push(format!(
-                "no dictionary from {} records: {error:#}",
-                train.len()
-            ));
+            let count = train.len();
+            problems.push(format!("no dictionary from {count} records: {error:#}"));
             (None, all)
         }
     }
 }
 
-fn overhead(args: &CompressionArgs) -> Overhead {
-    Overhead {
-        header: args.bundles.header,
-        ack: args.bundles.ack,
-    }
-}
-
 fn bundled(
-    args: &CompressionArgs,
+    args: &BundleArgs,
+    overhead: Overhead,
     packed: &mut [Packed],
     records: &[&[u8]],
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<Blob>) {
-    let small = |index: &usize| (records[*index].len() as u64) < args.bundles.bundle_below;
+    let small = |index: &usize| (records[*index].len() as u64) < args.bundle_below;
     let places: Vec<usize> = (0..records.len()).filter(small).collect();
     let (mut rows, mut blobs) = (Vec::new(), Vec::new());
-    for (first, packed) in packed
-        .iter_mut()
-        .enumerate()
-        .map(|(index, packed)| (index == 0, packed))
-    {
-        for count in args
-            .bundles
-            .bundle
-            .iter()
-            .map(|count| *count as usize)
-            .filter(|count| *count <= places.len())
-        {
-            match bundle::row(packed, records, (&places, count), overhead(args)) {
+    for (index, packed) in packed.iter_mut().enumerate() {
+        for count in args.bundle.iter().map(|count| *count as usize) {
+            if count > places.len() {
+                continue;
+            }
+            match bundle::row(packed, records, (&places, count), overhead) {
                 Ok((row, blob)) => {
                     rows.push(row);
-                    blobs.extend(blob.filter(|_| first));
+                    blobs.extend(blob.filter(|_| index == 0));
                 }
                 Err(error) => problems.push(format!("{} FAILED: {error:#}", packed.codec.name())),
             }
@@ -246,19 +210,16 @@ fn fetched(
     };
     let plan = LinkPlan {
         codec: packed.codec,
-        dictionary: dictionary.map(<[u8]>::to_vec),
-        latencies: args.fetch.latencies.clone(),
-        in_flight: usize::from(args.fetch.in_flight),
-        bandwidth: args.fetch.bandwidth.map(|bytes| bytes as u64),
-        repeats: usize::from(args.fetch.repeats),
+        dictionary,
+        args: &args.fetch,
         seed: args.seed,
     };
     let some = records.get(..args.fetch.fetch as usize).unwrap_or(records);
     say(&format!(
         "fetching {} records at {} latencies, {} times",
         some.len(),
-        plan.latencies.len(),
-        plan.repeats
+        args.fetch.latencies.len(),
+        args.fetch.repeats
     ));
     link::table(&plan, some).map(Some)
 }

@@ -2,209 +2,150 @@
 //! bootstrap, and that of the ratio follows from both.
 
 use crate::args::DiffArgs;
-use crate::compare::{self, caveat, interval_words};
+use crate::changes::{one_sided, other_setting, percents, verdict, with_notes};
+use crate::compare::{caveat, interval_words};
 use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results};
 use crate::store;
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
-use faultline_stats::block::{self, Estimate, Plan};
+use faultline_stats::block::{self, Plan};
 use faultline_stats::decision::Decision;
 use faultline_stats::summary::summary;
 use faultline_text::{count, number, table};
-use std::fmt::Write as _;
-
-struct Changed {
-    /// In ms.
-    before: f64,
-    after: f64,
-    ratio: Estimate,
-}
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
 /// or if settings differ.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
-    let headers = [&args.before, &args.after]
-        .map(|file| store::header(file).map(|(preset, header)| (file, preset, header)));
-    if let [Ok((one, first, before)), Ok((other, second, after))] = &headers
-        && [first, second]
-            .iter()
-            .all(|preset| *preset == "compression")
-    {
-        let (before, after) = (
-            compression::saved(one, before)?,
-            compression::saved(other, after)?,
-        );
-        let (out, worse) = compression::changes(&before, &after, args.margin)?;
-        return Ok((out, u8::from(worse)));
-    }
-    let (before, after) = (store::read(&args.before)?, store::read(&args.after)?);
-    let (out, worse) = changes(&before, &after, args.margin)?;
+    let files = [&args.before, &args.after];
+    let outcomes = files.map(|file| match store::header(file) {
+        Ok((preset, header)) if preset == "compression" => Some((file, header)),
+        _ => None,
+    });
+    let (out, worse) = if let [Some((one, before)), Some((other, after))] = &outcomes {
+        let before = compression::saved(one, before)?;
+        compression::changes(&before, &compression::saved(other, after)?, args.margin)?
+    } else {
+        changes(
+            &store::read(files[0])?,
+            &store::read(files[1])?,
+            args.margin,
+        )?
+    };
     Ok((out, u8::from(worse)))
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(String, bool)> {
-    let presets = (&before.header.preset, &after.header.preset);
+    let presets = [before, after].map(|run| &run.header.preset);
     ensure!(
-        presets.0 == presets.1,
+        presets[0] == presets[1],
         "one is of bench {}, the other of bench {}",
-        presets.0,
-        presets.1
+        presets[0],
+        presets[1]
     );
-    let heads = [
-        "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
-    ];
     let places = before.cells.iter().enumerate();
     let both: Vec<(usize, &CellHead, usize)> = places
         .filter_map(|(index, head)| Some((index, head, after.cell(&head.arm, &head.subject)?)))
         .collect();
-    let plan = compare::plan().for_one_of(both.len());
-    let (mut rows, mut worse) = (Vec::new(), false);
-    for (index, head, other) in &both {
-        let (row, is_worse) = row(head, (before, *index), (after, *other), (margin, &plan));
-        worse |= is_worse;
-        rows.push(row);
-    }
     ensure!(
-        !rows.is_empty(),
+        !both.is_empty(),
         "the two runs have no arm with the same account in common"
     );
+    let plan = Plan::default().for_one_of(both.len());
+    let rows = both
+        .iter()
+        .map(|(index, head, other)| row(head, [(before, *index), (after, *other)], margin, &plan));
+    let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
+    let heads = [
+        "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
+    ];
     let mut out = format!(
         "Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n"
     );
     out += &table(&heads, rows);
-    let _ = writeln!(
-        out,
-        "Each {} is of these runs alone: runs of other hours may differ by more.",
+    out += &format!(
+        "Each {} is of these runs alone: runs of other hours may differ by more.\n",
         interval_words(both.len())
     );
+    let cells = |run: &Results| -> Vec<String> {
+        let name = |head: &CellHead| format!("{} about {}", head.arm, head.subject);
+        run.cells.iter().map(name).collect()
+    };
     let unlike = [
-        one_sided(before, after, "after"),
-        one_sided(after, before, "before"),
+        one_sided(&cells(before), &cells(after)),
         settings(before, after),
     ]
     .concat();
-    unlike.iter().for_each(|line| out += &format!("{line}\n"));
+    let nodes = [before, after].map(|run| run.header.nodes.join(" and "));
     let problems = render::problems(after);
-    problems
-        .iter()
-        .for_each(|problem| out += &format!("After: {problem}\n"));
-    if before.header.nodes != after.header.nodes {
-        let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
-        let _ = writeln!(out, "Other nodes: {a} before, {b} after");
-    }
-    Ok((out, worse || !unlike.is_empty() || !problems.is_empty()))
+    let sources = ("Other nodes", nodes);
+    Ok(with_notes(
+        out,
+        worse.contains(&true),
+        &unlike,
+        &problems,
+        sources,
+    ))
 }
 
 fn row(
     head: &CellHead,
-    a: (&Results, usize),
-    b: (&Results, usize),
-    (margin, plan): (f64, &Plan),
+    runs: [(&Results, usize); 2],
+    margin: f64,
+    plan: &Plan,
 ) -> (Vec<String>, bool) {
-    let failed = [failed(a.0, a.1), failed(b.0, b.1)];
+    let failed = runs.map(|(run, cell)| failed(run, cell));
     let margin = margin / 100.0;
     let fails_more = failed[1] - failed[0] > margin;
-    let changed = changed(a, b, (margin, plan));
-    let decided = |changed: &Changed| changed.ratio.decision(1.0 - margin..=1.0 + margin);
-    let decision = changed.as_ref().map(decided);
-    let slower = decision == Some(Decision::Shown(Direction::Higher));
-    let verdict = match decision {
-        _ if fails_more => "FAILS MORE".to_owned(),
-        None => "not comparable".to_owned(),
-        Some(Decision::Shown(Direction::Higher)) => "SLOWER".to_owned(),
-        Some(Decision::Shown(Direction::Lower)) => "faster".to_owned(),
-        Some(Decision::Inconclusive) => "no change shown".to_owned(),
-        Some(Decision::Unreliable(why)) => format!("not shown: {}", caveat(why)),
+    let [before, after] = runs.map(|(run, cell)| run.by_round(cell));
+    let ratio = block::ratio_of_means(&before, &after, margin, plan);
+    let means = summary(&before).mean.zip(summary(&after).mean);
+    let changed = means.zip(ratio);
+    let decision = changed
+        .as_ref()
+        .map(|(_, ratio)| ratio.decision(1.0 - margin..=1.0 + margin));
+    let worse = Direction::Higher;
+    let verdict = if fails_more {
+        "FAILS MORE".to_owned()
+    } else {
+        verdict(decision, worse, ["SLOWER", "faster"], caveat)
     };
     let mut row = vec![
         head.arm.clone(),
         head.subject.clone(),
         head.size.map_or_else(|| "-".to_owned(), count),
     ];
-    row.extend(changed.map_or_else(|| vec!["-".to_owned(); 4], |changed| cells(&changed)));
-    row.extend([format!(
-        "{} %, {} %",
-        number(failed[0] * 100.0, 1),
-        number(failed[1] * 100.0, 1)
-    )]);
-    row.push(verdict);
-    (row, fails_more || slower)
-}
-
-fn one_sided(run: &Results, other: &Results, missing: &str) -> Vec<String> {
-    let alone = run
-        .cells
-        .iter()
-        .filter(|head| other.cell(&head.arm, &head.subject).is_none());
-    alone
-        .map(|head| {
-            format!(
-                "NOT COMPARED: {} about {} is not in {missing}",
-                head.arm, head.subject
-            )
-        })
-        .collect()
+    match changed {
+        Some(((before, after), ratio)) => {
+            row.extend([before, after].map(|mean| number(mean, 3)));
+            row.extend(percents(ratio.ends()));
+        }
+        None => row.extend(vec!["-".to_owned(); 4]),
+    }
+    let [before, after] = failed.map(|share| number(share * 100.0, 1));
+    row.extend([format!("{before} %, {after} %"), verdict]);
+    (row, fails_more || decision == Some(Decision::Shown(worse)))
 }
 
 /// Without cells that only one run has.
 fn settings(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
-    if a.is_empty() || b.is_empty() {
-        return if a == b {
-            Vec::new()
-        } else {
-            vec!["OTHER SETTINGS: one of the runs does not have its own".to_owned()]
-        };
+    if a.is_empty() != b.is_empty() {
+        return vec!["OTHER SETTINGS: one of the runs does not have its own".to_owned()];
     }
-    let both = a
-        .iter()
-        .filter_map(|(name, value)| Some((name, value, b.get(name)?)));
-    let unlike = both.filter(|(_, value, other)| value != other);
-    unlike
-        .map(|(name, value, other)| {
-            format!("OTHER SETTINGS: {name}: {value} before, {other} after")
-        })
+    a.iter()
+        .filter_map(|(name, value)| other_setting(name, value, b.get(name)?))
         .collect()
-}
-
-fn changed(
-    before: (&Results, usize),
-    after: (&Results, usize),
-    (margin, plan): (f64, &Plan),
-) -> Option<Changed> {
-    let (a, b) = (before.0.by_round(before.1), after.0.by_round(after.1));
-    let mean = |latencies: &[Option<f64>]| summary(latencies).mean;
-    Some(Changed {
-        before: mean(&a)?,
-        after: mean(&b)?,
-        ratio: block::ratio_of_means(&a, &b, margin, plan)?,
-    })
-}
-
-fn cells(changed: &Changed) -> Vec<String> {
-    let percent = |ratio: f64| number((ratio - 1.0) * 100.0, 1);
-    let ratio = &changed.ratio;
-    vec![
-        number(changed.before, 3),
-        number(changed.after, 3),
-        format!("{} %", percent(ratio.value)),
-        format!("{} to {} %", percent(ratio.low), percent(ratio.high)),
-    ]
 }
 
 fn failed(results: &Results, cell: usize) -> f64 {
     let all = results.of(cell).count();
     if all == 0 {
-        1.0
-    } else {
-        results
-            .of(cell)
-            .filter(|sample| sample.failure.is_some())
-            .count() as f64
-            / all as f64
+        return 1.0;
     }
+    let failed = results.of(cell).filter(|sample| sample.failure.is_some());
+    failed.count() as f64 / all as f64
 }
 
 #[cfg(test)]
@@ -253,7 +194,7 @@ mod tests {
         let before = results(12, &[("a", 904, &slow)]);
         let after = results(12, &[("a", 904, &fast)]);
         let of = |run: &Results| run.by_round(0);
-        let plan = compare::plan();
+        let plan = Plan::default();
         let found = block::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
         assert!(found.low > 0.0 && found.high < 1.5, "{found:?}");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();

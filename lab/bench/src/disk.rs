@@ -56,6 +56,16 @@ pub(crate) struct Part {
     pub(crate) bytes: u64,
 }
 
+impl Part {
+    pub(crate) fn shown(&self) -> &str {
+        if self.name.is_empty() {
+            "all"
+        } else {
+            &self.name
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Database {
     pub(crate) path: String,
@@ -82,6 +92,20 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
+/// The smallest parts above `most` become one.
+fn merge_smallest(parts: &mut Vec<Part>, most: usize) {
+    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+    if parts.len() > most {
+        let others = parts.split_off(most);
+        parts.push(Part {
+            name: format!("{} smaller ones", others.len()),
+            level: None,
+            files: others.iter().map(|part| part.files).sum(),
+            bytes: others.iter().map(|part| part.bytes).sum(),
+        });
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Limit<'a> {
     until: Duration,
@@ -96,26 +120,18 @@ impl Limit<'_> {
 
 /// Stops after `patience`, or if `stop` returns true.
 pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
-    let mut walk = Walk::new(
-        folder,
-        Limit {
-            until: clock::uptime() + patience,
-            stop,
-        },
-    );
+    let until = clock::uptime() + patience;
+    let mut walk = Walk::new(folder, Limit { until, stop });
     let whole = walk.all();
     let mut databases: Vec<Database> = Vec::new();
-    walk.found.sort();
-    for (path, engine) in walk.found.iter().take(MOST_DATABASES) {
+    walk.found.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, read) in walk.found.iter().take(MOST_DATABASES) {
         let within = path
             .strip_prefix(folder)
             .unwrap_or(path)
             .display()
             .to_string();
-        databases.push(match engine {
-            Found::Sqlite => sqlite::database(path, within, walk.limit),
-            Found::Lsm => lsm::database(path, within, walk.limit),
-        });
+        databases.push(read(path, within, walk.limit));
     }
     if walk.found.len() > MOST_DATABASES {
         let left_out = walk.found.len() - MOST_DATABASES;
@@ -132,17 +148,14 @@ pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn(
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
-    Sqlite,
-    Lsm,
-}
+/// Of a path, shown as the text.
+type DatabaseReader = fn(&Path, String, Limit<'_>) -> Database;
 
 struct Walk<'a> {
     root: &'a Path,
     limit: Limit<'a>,
     kinds: Kinds,
-    found: Vec<(PathBuf, Found)>,
+    found: Vec<(PathBuf, DatabaseReader)>,
     /// Counts files with several hard links once.
     linked: BTreeSet<(u64, u64)>,
     entries: u64,
@@ -193,7 +206,7 @@ impl<'a> Walk<'a> {
                 lsm |= self.entry(path, &metadata, &mut open);
             }
             if lsm {
-                self.found.push((folder, Found::Lsm));
+                self.found.push((folder, lsm::database));
             }
         }
         let mut say = |count: u64, what: &str| {
@@ -244,7 +257,7 @@ impl<'a> Walk<'a> {
             .into_owned();
         self.kinds.add(&name, space);
         if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::is_one(&path) {
-            self.found.push((path, Found::Sqlite));
+            self.found.push((path, sqlite::database));
         }
         metadata.is_file() && name.starts_with("MANIFEST-")
     }

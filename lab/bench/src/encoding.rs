@@ -2,18 +2,18 @@
 
 mod study;
 
-use crate::answer::{Encoding, Expected};
-use crate::args::EncodingArgs;
+use crate::answer::Expected;
+use crate::args::{EncodingArgs, repeated};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::plan::{Cell, LinkKind, Plan};
 use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
-use crate::results::Results;
+use crate::run::Engine;
 use crate::stream::Shape;
 use faultline_common::args::UsageError;
 use serde_json::json;
-pub(crate) use study::p_value;
+pub(crate) use study::{Summary, summaries, tables as study};
 
 /// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
 const STUDY: [&str; 5] = [
@@ -26,42 +26,54 @@ const STUDY: [&str; 5] = [
 
 pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
+    let known = |engine: &Engine| {
+        Ok(Preflight {
+            sizes: sizes(&plan, &engine.probe(&plan)?)?,
+            notes: Vec::new(),
+        })
+    };
+    let authorities = args.node.ca.as_deref();
     preset::run(
         "encoding",
         &plan,
-        (&args.output, args.node.ca.as_deref()),
-        |engine| {
-            Ok(Preflight {
-                sizes: sizes(&plan, &engine.probe(&plan)?)?,
-                notes: Vec::new(),
-            })
-        },
+        &args.output,
+        authorities,
+        known,
+        |_, _| (),
     )
 }
 
-pub(crate) fn study(results: &Results) -> String {
-    study::tables(results)
-}
-
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
-    let encodings = encodings(args)?;
+    if let Some(twice) = repeated(&args.encodings) {
+        let name = twice.name();
+        return Err(UsageError(format!("--encodings names {name} twice")).into());
+    }
+    if repeated(&args.links).is_some() {
+        return Err(UsageError("--links names one twice".to_owned()).into());
+    }
     let accounts = accounts(args)?;
     let endpoint = Endpoint::read(&args.node.url).map_err(UsageError)?;
-    let shapes = shapes(args)?;
-    let mut cells = Vec::new();
-    let mut subjects = Vec::new();
+    let mut plan = preset::empty(&args.load);
+    plan.arms = args
+        .encodings
+        .iter()
+        .map(|encoding| encoding.name().to_owned())
+        .collect();
+    // Without `--links` one link that adds nothing.
+    let shapes = match args.links.as_slice() {
+        [] => &[Shape::default()],
+        shapes => shapes,
+    };
     for (link, shape) in shapes.iter().enumerate() {
         for account in &accounts {
-            for (arm, encoding) in encodings.iter().enumerate() {
-                cells.push(Cell {
+            for (arm, encoding) in args.encodings.iter().enumerate() {
+                plan.cells.push(Cell {
                     arm,
-                    subject: subjects.len(),
+                    subject: plan.subjects.len(),
                     link,
-                    method: method(account, encoding, args.data_slice),
+                    method: method(account, encoding.name(), args.data_slice),
                     numbers: None,
-                    expected: Expected::Account(
-                        Encoding::named(encoding).unwrap_or(Encoding::Base64),
-                    ),
+                    expected: Expected::Account(*encoding),
                 });
             }
             let over = if args.links.is_empty() {
@@ -69,83 +81,31 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
             } else {
                 format!(" over {shape}")
             };
-            subjects.push(Subject {
-                name: format!("{account}{over}"),
-            });
+            plan.subjects.push(format!("{account}{over}"));
         }
+        plan.links.push(LinkKind {
+            shape: *shape,
+            ..LinkKind::new(endpoint.clone(), Protocol::Http)
+        });
     }
-    Ok(Plan {
-        cells,
-        arms: encodings.into_iter().map(|name| Arm { name }).collect(),
-        links: shapes
-            .into_iter()
-            .map(|shape| LinkKind {
-                endpoint: endpoint.clone(),
-                shape,
-                protocol: Protocol::Http,
-            })
-            .collect(),
-        subjects,
-        ..preset::empty(&args.load)
-    })
-}
-
-fn encodings(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
-    let mut encodings: Vec<String> = Vec::new();
-    for encoding in &args.encodings {
-        if encodings.contains(encoding) {
-            return Err(UsageError(format!("--encodings names {encoding} twice")));
-        }
-        encodings.push(encoding.clone());
-    }
-    Ok(encodings)
+    Ok(plan)
 }
 
 fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY.map(str::to_owned).into());
     }
-    let is_address = |account: &str| {
-        bs58::decode(account)
-            .into_vec()
-            .is_ok_and(|bytes| bytes.len() == 32)
-    };
+    let wrong = |account: &String, why: &str| UsageError(format!("--accounts: {account:?} {why}"));
     for account in &args.accounts {
-        let wrong = if !is_address(account) {
-            "is no address of an account"
-        } else if args
-            .accounts
-            .iter()
-            .filter(|other| *other == account)
-            .count()
-            > 1
-        {
-            "is there twice"
-        } else {
-            continue;
-        };
-        return Err(UsageError(format!("--accounts: {account:?} {wrong}")));
+        let bytes = bs58::decode(account).into_vec();
+        if bytes.map_or(0, |bytes| bytes.len()) != 32 {
+            return Err(wrong(account, "is no address of an account"));
+        }
     }
-    Ok(args.accounts.clone())
-}
-
-/// Without `--links` one link that adds nothing.
-fn shapes(args: &EncodingArgs) -> Result<Vec<Shape>, UsageError> {
-    let mut shapes: Vec<Shape> = args
-        .links
-        .iter()
-        .filter_map(|text| Shape::read(text))
-        .collect();
-    if shapes
-        .iter()
-        .any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1)
-    {
-        return Err(UsageError("--links names one twice".to_owned()));
+    match repeated(&args.accounts) {
+        Some(account) => Err(wrong(account, "is there twice")),
+        None => Ok(args.accounts.clone()),
     }
-    if shapes.is_empty() {
-        shapes.push(Shape::default());
-    }
-    Ok(shapes)
 }
 
 fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
@@ -174,10 +134,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Ve
     }
     let mut sizes = vec![None; plan.subjects.len()];
     for (cell, answer) in plan.cells.iter().zip(answers) {
-        let name = plan
-            .subjects
-            .get(cell.subject)
-            .map_or("", |subject| &subject.name);
+        let name = plan.subject(cell);
         match answer {
             Err(Failure::Missing) => {
                 anyhow::bail!(

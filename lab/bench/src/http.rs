@@ -10,7 +10,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::response::Parts;
 use hyper::rt::Executor;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -63,6 +63,16 @@ pub(crate) struct Opened<L> {
     pub(crate) connect: Duration,
     /// 0 without TLS.
     pub(crate) tls: Duration,
+}
+
+impl<L> Opened<L> {
+    pub(crate) fn map<M>(self, of: impl FnOnce(L) -> M) -> Opened<M> {
+        Opened {
+            link: of(self.link),
+            connect: self.connect,
+            tls: self.tls,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -147,16 +157,12 @@ impl Link {
     pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.target.clone();
-        request
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // The encoding itself is measured, so compression is off.
-        request
-            .headers_mut()
-            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut request = Request::post(self.target.clone())
+            .header(CONTENT_TYPE, "application/json")
+            // The encoding itself is measured, so compression is off.
+            .header(ACCEPT_ENCODING, "identity")
+            .body(Full::new(body))
+            .map_err(|_| Failure::Malformed)?;
         let (head, body) = match &mut self.version {
             Version::One {
                 send,

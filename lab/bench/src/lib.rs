@@ -6,6 +6,7 @@
 mod answer;
 pub mod args;
 mod canonical;
+mod changes;
 mod codec;
 mod compare;
 mod compression;
@@ -48,25 +49,30 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Run(args) => plan_file::run(args),
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
-            if preset == "compression" {
+            let text = if preset == "compression" {
                 let outcome = compression::saved(&args.file, &header)?;
-                if let Some(out) = &args.html {
-                    return Ok((page::write(&page::of_compression(&outcome), out)?, 0));
+                if let Some(path) = &args.parquet {
+                    let columns = compression::columns(&outcome.classes);
+                    let rows = format!("{} rows", outcome.classes.len());
+                    parquet::write(path, "class", &rows, columns)?
+                } else if let Some(out) = &args.html {
+                    page::write(&page::of_compression(&outcome), out)?
+                } else {
+                    compression::shown(&outcome, args.format)?
                 }
-                return Ok((compression::again(args, &outcome)?, 0));
-            }
-            let results = store::read(&args.file)?;
-            if let Some(path) = &args.parquet {
-                parquet::write(path, "request", parquet::request_columns(&results))?;
-                return Ok((
-                    format!("{}: {} requests\n", path.display(), results.samples.len()),
-                    0,
-                ));
-            }
-            if let Some(out) = &args.html {
-                return Ok((page::write(&page::report(&results), out)?, 0));
-            }
-            Ok((shown(&results, args.format)?, 0))
+            } else {
+                let results = store::read(&args.file)?;
+                if let Some(path) = &args.parquet {
+                    let columns = parquet::request_columns(&results);
+                    let rows = format!("{} requests", results.samples.len());
+                    parquet::write(path, "request", &rows, columns)?
+                } else if let Some(out) = &args.html {
+                    page::write(&page::report(&results), out)?
+                } else {
+                    shown(&results, args.format)?
+                }
+            };
+            Ok((text, 0))
         }
         Bench::Diff(args) => diff::run(args),
     }

@@ -6,26 +6,25 @@ use crate::answer::Expected;
 use crate::args::NodesArgs;
 use crate::disk;
 use crate::endpoint::Endpoint;
-use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::plan::{LinkKind, Plan};
 use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
-use crate::results::{Header, Results};
+use crate::results::Header;
 use crate::run::Engine;
-use crate::stream::Shape;
 use anyhow::{Context as _, ensure};
-use chain::{CHAINS, Chain};
+pub(crate) use chain::version;
+use chain::{CHAINS, Chain, method};
 use faultline_common::args::UsageError;
 use faultline_common::output::say;
 use faultline_text::{clean, count};
 use serde_json::Value;
 use std::path::PathBuf;
-pub(crate) use study::{loads, routed};
+pub(crate) use study::{loads, routed, tables as study};
 
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
-    let authorities = args.ca.as_deref();
     let (known, range) = match args.output.dry_run {
         true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
         false => one_chain(args, chain, &nodes)?,
@@ -50,61 +49,55 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
             }
         }
     };
-    preset::run_then(
+    let authorities = args.ca.as_deref();
+    preset::run(
         "nodes",
         &plan,
-        (&args.output, authorities),
+        &args.output,
+        authorities,
         |_| Ok(known),
         then,
     )
 }
 
-pub(crate) fn study(results: &Results) -> String {
-    study::tables(results)
-}
-
 fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
     let found = CHAINS.iter().find(|chain| chain.name == args.chain);
-    let known = || {
-        CHAINS
-            .iter()
-            .map(|chain| chain.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    Ok(found
-        .ok_or_else(|| UsageError(format!("--chain: {:?} is none of {}", args.chain, known())))?)
+    Ok(found.ok_or_else(|| {
+        let known = CHAINS.each_ref().map(|chain| chain.name).join(", ");
+        UsageError(format!("--chain: {:?} is none of {known}", args.chain))
+    })?)
 }
 
-fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
-    let mut nodes: Vec<(String, Endpoint)> = Vec::new();
+/// Named by their addresses.
+fn nodes(args: &NodesArgs) -> anyhow::Result<Plan> {
+    let mut plan = preset::empty(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::read(url).map_err(UsageError)?;
         let mut name = endpoint.shown();
-        let same = nodes
+        let same = plan
+            .links
             .iter()
-            .filter(|(_, other)| other.shown() == name)
+            .filter(|link| link.endpoint.shown() == name)
             .count();
         if same > 0 {
             name += &format!(" ({})", same + 1);
         }
-        nodes.push((name, endpoint));
+        plan.arms.push(name);
+        plan.links.push(LinkKind::new(endpoint, Protocol::Http));
     }
-    Ok(nodes)
+    Ok(plan)
 }
 
-fn folders(
-    args: &NodesArgs,
-    nodes: &[(String, Endpoint)],
-) -> anyhow::Result<Vec<(String, PathBuf)>> {
-    if args.data.len() > nodes.len() {
+fn folders(args: &NodesArgs, nodes: &Plan) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
     let here = nodes
+        .arms
         .iter()
         .zip(&args.data)
         .filter(|(_, folder)| folder.as_os_str() != "-");
-    here.map(|((name, _), folder)| Ok((name.clone(), disk::folder(folder)?)))
+    here.map(|(name, folder)| Ok((name.clone(), disk::folder(folder)?)))
         .collect()
 }
 
@@ -113,75 +106,41 @@ fn folders(
 fn one_chain(
     args: &NodesArgs,
     chain: &Chain,
-    nodes: &[(String, Endpoint)],
+    nodes: &Plan,
 ) -> anyhow::Result<(Preflight, (u64, u64))> {
-    let (first, all) = (first(args, chain, nodes), with_nodes(args, nodes));
+    let mut first = nodes.clone();
+    for question in chain.first.into_iter().flatten() {
+        let name = question.0.to_owned();
+        first.add_request(name, method(question), None, Expected::Text);
+    }
     let engine = Engine::new(&first, args.ca.as_deref())?;
-    let genesis = identity::genesis(&engine, chain, &all)?;
+    let genesis = identity::genesis(&engine, chain, nodes)?;
     let (mut known, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
-    let block = identity::block(&engine, chain, &all, range)?;
+    let block = identity::block(&engine, chain, nodes, range)?;
     known.notes.extend([genesis, block]);
     Ok((known, range))
-}
-
-fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
-    let arm = |(name, _): &(String, Endpoint)| Arm { name: name.clone() };
-    Plan {
-        arms: nodes.iter().map(arm).collect(),
-        links: nodes
-            .iter()
-            .map(|(_, endpoint)| LinkKind {
-                endpoint: endpoint.clone(),
-                shape: Shape::default(),
-                protocol: Protocol::Http,
-            })
-            .collect(),
-        ..preset::empty(&args.load)
-    }
-}
-
-fn first(args: &NodesArgs, chain: &Chain, nodes: &[(String, Endpoint)]) -> Plan {
-    let questions: Vec<(usize, (&str, &str))> = chain
-        .first
-        .iter()
-        .enumerate()
-        .filter_map(|(subject, question)| Some((subject, (*question)?)))
-        .collect();
-    let ask = |(subject, (method, params)): (usize, (&str, &str)), arm: usize| Cell {
-        arm,
-        subject,
-        link: arm,
-        method: format!(r#""method":"{method}","params":{params}"#),
-        numbers: None,
-        expected: Expected::Text,
-    };
-    let cells = questions
-        .into_iter()
-        .flat_map(|what| (0..nodes.len()).map(move |arm| ask(what, arm)));
-    let subject = |question: &Option<(&str, &str)>| Subject {
-        name: question.map_or("", |(method, _)| method).to_owned(),
-    };
-    Plan {
-        cells: cells.collect(),
-        subjects: chain.first.iter().map(subject).collect(),
-        ..with_nodes(args, nodes)
-    }
 }
 
 fn in_sync(
     args: &NodesArgs,
     chain: &Chain,
-    nodes: &[(String, Endpoint)],
+    nodes: &Plan,
     answers: &[Value],
 ) -> anyhow::Result<(Preflight, (u64, u64))> {
     let mut answers = answers.iter();
+    let count_of_nodes = nodes.arms.len();
     // For each question, one answer per node.
     let [heads, stays, oldest, versions] = chain.first.map(|question| {
-        question.map(|_| answers.by_ref().take(nodes.len()).collect::<Vec<&Value>>())
+        question.map(|_| {
+            answers
+                .by_ref()
+                .take(count_of_nodes)
+                .collect::<Vec<&Value>>()
+        })
     });
     let heights = |of: Option<Vec<&Value>>| -> anyhow::Result<Vec<u64>> {
         let Some(of) = of else { return Ok(vec![0]) };
-        ensure!(of.len() == nodes.len(), "a node does not answer");
+        ensure!(of.len() == count_of_nodes, "a node does not answer");
         of.into_iter()
             .map(|value| chain::height(value).context("a node answers with a slot that is none"))
             .collect()
@@ -189,10 +148,10 @@ fn in_sync(
     let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (index, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
+    for (index, (name, head)) in nodes.arms.iter().zip(&heads).enumerate() {
         let version = versions
             .as_ref()
-            .and_then(|versions| chain::version(versions.get(index)?));
+            .and_then(|versions| version(versions.get(index)?));
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
             "{name}: version {version}, slot {}, {behind} behind the newest",
@@ -218,62 +177,44 @@ fn in_sync(
         count(range.0),
         count(range.1)
     ));
-    Ok((
-        Preflight {
-            sizes: Vec::new(),
-            notes,
-        },
-        range,
-    ))
+    let known = Preflight {
+        notes,
+        ..Preflight::default()
+    };
+    Ok((known, range))
 }
 
 fn plan(
     args: &NodesArgs,
     chain: &Chain,
-    nodes: Vec<(String, Endpoint)>,
-    range: (u64, u64),
+    mut plan: Plan,
+    (from, to): (u64, u64),
 ) -> anyhow::Result<Plan> {
-    let mut cells = Vec::new();
-    let usual = || chain.usual.iter().map(|name| (*name).to_owned()).collect();
-    let methods: Vec<String> = if args.methods.is_empty() {
-        usual()
-    } else {
-        args.methods.clone()
+    let methods: Vec<&str> = match args.methods.as_slice() {
+        [] => chain.usual.to_vec(),
+        methods => methods.iter().map(String::as_str).collect(),
     };
-    for (subject, name) in methods.iter().enumerate() {
+    for name in &methods {
         let known = chain.methods.iter().find(|(known, ..)| known == name);
         let twice = methods.iter().filter(|other| *other == name).count() > 1;
-        let Some((method, params, same)) = known.filter(|_| !twice) else {
-            let known = chain
-                .methods
-                .iter()
-                .map(|(name, ..)| *name)
-                .collect::<Vec<_>>()
-                .join(", ");
+        let Some((name, params, same)) = known.filter(|_| !twice) else {
+            let known: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
             return Err(UsageError(format!(
-                "--methods: {name:?}; each once, of {known} (--chain {})",
+                "--methods: {name:?}; each once, of {} (--chain {})",
+                known.join(", "),
                 chain.name
             ))
             .into());
         };
-        cells.extend((0..nodes.len()).map(|arm| Cell {
-            arm,
-            subject,
-            link: arm,
-            method: format!(r#""method":"{method}","params":{params}"#),
-            numbers: chain::draws(params).then_some((
-                range.0,
-                range.1.saturating_sub(chain::reach(method)).max(range.0),
-            )),
-            expected: Expected::json(method, *same),
-        }));
+        let to = to.saturating_sub(chain::reach(name)).max(from);
+        plan.add_request(
+            (*name).to_owned(),
+            method((name, params)),
+            chain::draws(params).then_some((from, to)),
+            Expected::json(name, *same),
+        );
     }
-    let subjects = methods.into_iter().map(|name| Subject { name }).collect();
-    Ok(Plan {
-        subjects,
-        cells,
-        ..with_nodes(args, &nodes)
-    })
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -320,9 +261,8 @@ mod tests {
     fn nodes_in_sync_are_asked_for_what_all_of_them_have() {
         let args = args(&[]);
         let nodes = nodes(&args).unwrap();
-        let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
-            names,
+            nodes.arms,
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
         let (known, range) = in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
@@ -400,7 +340,7 @@ mod tests {
             "{known:?}"
         );
         let plan = plan(&args, chain, nodes, range).unwrap();
-        let body = String::from_utf8(plan.cells[0].body(1, (1, 0)).to_vec()).unwrap();
+        let body = String::from_utf8(plan.body_in(&plan.cells[0], 1, 0).to_vec()).unwrap();
         assert!(
             body.contains(r#""eth_getBlockByNumber","params":["0x"#),
             "{body}"

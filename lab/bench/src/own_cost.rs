@@ -2,14 +2,13 @@
 
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
-use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::plan::{LinkKind, Plan};
 use crate::protocol::Protocol;
-use crate::results::OwnCost;
+use crate::results::{OwnCost, ns};
 use crate::run::Engine;
-use crate::stream::Shape;
 use anyhow::bail;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,13 +23,7 @@ const LIMIT: usize = 4096;
 
 /// `None` without a server.
 pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
-    let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
-        return Ok(None);
-    };
-    let Ok(address) = listener.local_addr() else {
-        return Ok(None);
-    };
-    let Ok(endpoint) = Endpoint::read(&format!("http://{address}")) else {
+    let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };
     let (plan, ended) = (plan(endpoint), AtomicBool::new(false));
@@ -51,49 +44,34 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         .filter_map(|sample| sample.latency_ns())
         .collect();
     latencies.sort_unstable();
-    let cpu_ns = done
-        .state
-        .own_cpu
-        .and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
-    let median_ns = latencies.get(latencies.len() / 2).copied();
-    Ok(cpu_ns
-        .zip(median_ns)
-        .map(|(cpu_ns, median_ns)| OwnCost { cpu_ns, median_ns }))
+    let median = latencies.get(latencies.len() / 2);
+    Ok(done.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {
+        cpu_ns: ns(cpu),
+        median_ns: *median,
+    }))
 }
 
 fn plan(endpoint: Endpoint) -> Plan {
-    let cell = Cell {
-        arm: 0,
-        subject: 0,
-        link: 0,
-        method: r#""method":"getHealth","params":[]"#.to_owned(),
-        numbers: None,
-        expected: Expected::Json { same: false },
-    };
-    Plan {
-        arms: vec![Arm {
-            name: "this tool".to_owned(),
-        }],
-        links: vec![LinkKind {
-            endpoint,
-            shape: Shape::default(),
-            protocol: Protocol::Http,
-        }],
-        subjects: vec![Subject {
-            name: "nothing".to_owned(),
-        }],
-        cells: vec![cell],
-        weights: Vec::new(),
-        values: Vec::new(),
+    let mut plan = Plan {
+        arms: vec!["this tool".to_owned()],
+        links: vec![LinkKind::new(endpoint, Protocol::Http)],
         rounds: ROUNDS.0,
         warm_up: ROUNDS.1,
-        workers: 1,
-        rate: None,
-        seed: 1,
         timeout: TIMEOUT,
         limit: LIMIT,
-        max_failures: None,
-    }
+        ..Plan::default()
+    };
+    let method = r#""method":"getHealth","params":[]"#.to_owned();
+    let expected = Expected::Json { same: false };
+    plan.add_request("nothing".to_owned(), method, None, expected);
+    plan
+}
+
+fn server() -> Option<(TcpListener, SocketAddr, Endpoint)> {
+    let listener = TcpListener::bind("127.0.0.1:0").ok()?;
+    let address = listener.local_addr().ok()?;
+    let endpoint = Endpoint::read(&format!("http://{address}")).ok()?;
+    Some((listener, address, endpoint))
 }
 
 /// One connection at a time. Errors are ignored: a request without an answer is not measured.

@@ -1,24 +1,21 @@
 mod compression;
 mod disk;
-mod encoding;
 mod figures;
-mod nodes;
-mod plan;
-mod transport;
+mod studies;
 
 pub(crate) use compression::report as of_compression;
 
 use crate::compare::{Compared, compared};
-use crate::render::{problems, verified};
+use crate::plan_file;
+use crate::render::{problems, subtitle, verified};
 use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_pages::cells::{section, slug};
 use faultline_pages::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
 use faultline_stats::arms::Direction;
-use faultline_text::{count, moment, number, time};
+use faultline_text::{count, number};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 /// A page alone, or a folder with tables and figures.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
@@ -31,25 +28,25 @@ pub(crate) fn report(results: &Results) -> Report {
     let header = &results.header;
     let own = "The study's own tables";
     let (title, first, study) = match header.preset.as_str() {
-        "nodes" => ("Nodes on the same requests", own, nodes::study(results)),
+        "nodes" => ("Nodes on the same requests", own, studies::nodes(results)),
         "run" => (
             "Requests of a plan",
             "All requests together",
-            plan::study(results),
+            { plan_file::tables(results).into_iter() }
+                .map(Block::Table)
+                .collect(),
         ),
         "transport" => (
             "HTTP and WebSocket, reading and writing",
             own,
-            transport::study(results),
+            studies::transport(results),
         ),
-        _ => ("Encodings of account data", own, encoding::study(results)),
+        _ => ("Encodings of account data", own, studies::encoding(results)),
     };
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
-    let length = time(Duration::from_nanos(header.length_ns));
-    let requests = count(results.samples.len() as u64);
     let mut sections = vec![
         section("study", first, study),
         section("latency", "Latency", tables::latencies(results)),
@@ -74,11 +71,7 @@ pub(crate) fn report(results: &Results) -> Report {
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: title.to_owned(),
-        subtitle: format!(
-            "{} on {}: {requests} requests in {length}, {kind}",
-            header.nodes.join(" and "),
-            moment(header.started_unix_ns)
-        ),
+        subtitle: subtitle(results, &kind),
         verdict: verdict(results, &compared),
         runs: cards(results),
         caveats: caveats(results, &compared),
@@ -101,36 +94,55 @@ fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     blocks
 }
 
+/// The first point is the headline.
+fn headed(none: &str, mut points: Vec<String>, standing: VerdictKind) -> Verdict {
+    let headline = if points.is_empty() {
+        none.to_owned()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing,
+    }
+}
+
+fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
+    let facts = facts.into_iter();
+    RunCard {
+        id,
+        name: name.to_owned(),
+        arm: name.to_owned(),
+        facts: facts
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
+}
+
 fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
 fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
-    let mut free = |name: &str| {
+    let id = |name: &str| {
         let slug = slug(name);
-        let numbered = (2_usize..).map(|n| format!("{slug}-{n}"));
-        let id = std::iter::once(slug.clone())
-            .chain(numbered)
-            .find(|id| !taken.contains(id))
-            .unwrap_or(slug);
-        taken.insert(id.clone());
+        let (mut id, mut number) = (slug.clone(), 2);
+        while !taken.insert(id.clone()) {
+            id = format!("{slug}-{number}");
+            number += 1;
+        }
         id
     };
-    names.map(&mut free).collect()
+    names.map(id).collect()
 }
 
 fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
-    let (reference, others) = match results.header.arms.split_first() {
-        Some((reference, others)) if !compared.is_empty() => (reference, others),
-        _ => {
-            let headline = "There is nothing to compare.".to_owned();
-            return Verdict {
-                headline,
-                points: Vec::new(),
-                standing: VerdictKind::Described,
-            };
-        }
+    let arms = results.header.arms.split_first();
+    let Some((reference, others)) = arms.filter(|_| !compared.is_empty()) else {
+        let nothing = "There is nothing to compare";
+        return headed(nothing, Vec::new(), VerdictKind::Described);
     };
     let mut points = Vec::new();
     for arm in others {
@@ -154,55 +166,33 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     } else {
         VerdictKind::Inconclusive
     };
-    let headline = if points.is_empty() {
-        String::new()
-    } else {
-        points.remove(0)
-    };
-    Verdict {
-        headline: format!("{headline}."),
-        points,
-        standing,
-    }
+    headed("", points, standing)
 }
 
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = ids(arms.iter().map(String::as_str));
     let card = |(index, (arm, id)): (usize, (&String, String))| {
-        let of_arm = results.samples.iter().filter(|sample| {
-            results
-                .cells
-                .get(sample.cell)
-                .is_some_and(|c| c.arm == *arm)
-        });
-        let (good, failed) = of_arm.fold((0, 0), |(good, failed), sample| match sample.failure {
-            None => (good + 1, failed),
-            Some(_) => (good, failed + 1),
-        });
-        let compared = results.header.verdicts.get(index).map(|verdict| {
-            match (index, verdict.equal, verdict.different) {
+        let (mut good, mut failed) = (0, 0);
+        for sample in results.of_arm(arm) {
+            match sample.failure {
+                None => good += 1,
+                Some(_) => failed += 1,
+            }
+        }
+        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
+        if let Some(verdict) = results.header.verdicts.get(index)
+            && results.header.preset != "transport"
+        {
+            let compared = match (index, verdict.equal, verdict.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {
                     format!("{} equal, {} different", count(equal), count(different))
                 }
-            }
-        });
-        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
-        facts.extend(
-            compared
-                .filter(|_| results.header.preset != "transport")
-                .map(|sentences| ("answers compared", sentences)),
-        );
-        RunCard {
-            id,
-            name: arm.clone(),
-            arm: arm.clone(),
-            facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            };
+            facts.push(("answers compared", compared));
         }
+        card(id, arm, facts)
     };
     arms.iter().zip(ids).enumerate().map(card).collect()
 }

@@ -3,10 +3,16 @@ use crate::store::check_new;
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use std::path::Path;
 
-/// The file gets its final name only when it is complete.
-pub(crate) fn write(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
+/// The file gets its final name only when it is complete. Returns its path with `rows`.
+pub(crate) fn write(
+    path: &Path,
+    table: &str,
+    rows: &str,
+    columns: Columns,
+) -> anyhow::Result<String> {
     check_new("--parquet", path)?;
-    write_columns(path, table, columns)
+    write_columns(path, table, columns)?;
+    Ok(format!("{}: {rows}\n", path.display()))
 }
 
 /// Measured values of a failed request are NULL.
@@ -19,48 +25,32 @@ pub(crate) fn request_columns(results: &Results) -> Columns {
         Values::Text(results.samples.iter().map(of).collect())
     };
     let cell_of = |sample: &Sample| results.cells.get(sample.cell);
+    let good =
+        |of: &dyn Fn(&Sample) -> u64| integer_column(&|sample| sample.phases.map(|_| of(sample)));
+    let arm = |sample: &Sample| Some(cell_of(sample)?.arm.clone());
+    let subject = |sample: &Sample| Some(cell_of(sample)?.subject.clone());
     let mut columns = named([
         ("number", integer_column(&|sample| Some(sample.number))),
-        (
-            "round",
-            integer_column(&|sample| Some(u64::from(sample.round))),
-        ),
-        (
-            "arm",
-            text_column(&|sample| Some(cell_of(sample)?.arm.clone())),
-        ),
-        (
-            "subject",
-            text_column(&|sample| Some(cell_of(sample)?.subject.clone())),
-        ),
+        ("round", integer_column(&|sample| Some(sample.round.into()))),
+        ("arm", text_column(&arm)),
+        ("subject", text_column(&subject)),
         ("size", integer_column(&|sample| cell_of(sample)?.size)),
         ("at_ns", integer_column(&|sample| Some(sample.at_ns))),
         ("latency_ns", integer_column(&Sample::latency_ns)),
     ]);
     for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
-        columns.push((
-            name,
-            integer_column(&|sample| sample.phases.and_then(|phases| phases.get(index).copied())),
-        ));
+        let of = |sample: &Sample| Some(sample.phases?[index]);
+        columns.push((name, integer_column(&of)));
     }
     columns.extend(named([
-        (
-            "decode_cpu_ns",
-            integer_column(&|sample| sample.phases.map(|_| sample.decode_cpu_ns)),
-        ),
-        (
-            "sent",
-            integer_column(&|sample| sample.phases.map(|_| sample.sent)),
-        ),
-        (
-            "received",
-            integer_column(&|sample| sample.phases.map(|_| sample.received)),
-        ),
+        ("decode_cpu_ns", good(&|sample| sample.decode_cpu_ns)),
+        ("sent", good(&|sample| sample.sent)),
+        ("received", good(&|sample| sample.received)),
         ("failure", text_column(&|sample| sample.failure.clone())),
         (
             "refused",
-            integer_column(&|sample| Some(u64::from(sample.refused))),
+            integer_column(&|sample| Some(sample.refused.into())),
         ),
     ]));
     columns
@@ -107,11 +97,11 @@ mod tests {
         );
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.parquet");
-        write(&path, "request", columns.clone()).unwrap();
+        write(&path, "request", "", columns.clone()).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
         assert!(
-            write(&path, "request", columns)
+            write(&path, "request", "", columns)
                 .unwrap_err()
                 .to_string()
                 .contains("exists already")

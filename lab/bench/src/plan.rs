@@ -1,11 +1,13 @@
 //! Requests and their order, fixed before the first request.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use crate::answer::Expected;
 use crate::protocol::Protocol;
 pub(crate) use crate::stream::LinkKind;
 use crate::values::{self, Value};
 use hyper::body::Bytes;
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// A number drawn in each round.
@@ -16,16 +18,6 @@ pub(crate) const HEX: &str = "{hex}";
 
 /// Each is kept in memory.
 pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
-
-#[derive(Debug, Clone)]
-pub(crate) struct Arm {
-    pub(crate) name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) name: String,
-}
 
 /// Sent once per round.
 #[derive(Debug, Clone)]
@@ -42,19 +34,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Rounds are counted over the whole run.
-    pub(crate) fn body(&self, id: u64, (seed, round): (u64, u64)) -> Bytes {
-        let method = match self.numbers {
-            None => Cow::Borrowed(&self.method),
-            Some((from, to)) => {
-                let number = self.random(seed, round).u64(from..=to.max(from));
-                let written = self.method.replace(RANDOM, &number.to_string());
-                Cow::Owned(written.replace(HEX, &format!("{number:#x}")))
-            }
-        };
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
-    }
-
     /// Arms share seeds; rounds and subjects do not.
     fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
         let offset = (round << 16) ^ self.subject as u64;
@@ -65,9 +44,9 @@ impl Cell {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The first is the reference.
-    pub(crate) arms: Vec<Arm>,
+    pub(crate) arms: Vec<String>,
     pub(crate) links: Vec<LinkKind>,
-    pub(crate) subjects: Vec<Subject>,
+    pub(crate) subjects: Vec<String>,
     /// Sent once per round, in random order.
     pub(crate) cells: Vec<Cell>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
@@ -88,7 +67,59 @@ pub(crate) struct Plan {
     pub(crate) max_failures: Option<f64>,
 }
 
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            arms: Vec::new(),
+            links: Vec::new(),
+            subjects: Vec::new(),
+            cells: Vec::new(),
+            weights: Vec::new(),
+            values: Vec::new(),
+            rounds: 1000,
+            warm_up: 20,
+            workers: 1,
+            rate: None,
+            seed: 1,
+            timeout: Duration::from_secs(10),
+            limit: 64 << 20,
+            max_failures: None,
+        }
+    }
+}
+
 impl Plan {
+    /// To every arm, over the link with the same index. `method` has the parameters.
+    pub(crate) fn add_request(
+        &mut self,
+        name: String,
+        method: String,
+        numbers: Option<(u64, u64)>,
+        expected: Expected,
+    ) {
+        self.cells.extend((0..self.arms.len()).map(|arm| Cell {
+            arm,
+            subject: self.subjects.len(),
+            link: arm,
+            method: method.clone(),
+            numbers,
+            expected,
+        }));
+        self.subjects.push(name);
+    }
+
+    pub(crate) fn arm(&self, cell: &Cell) -> &str {
+        self.arms.get(cell.arm).map_or("", String::as_str)
+    }
+
+    pub(crate) fn subject(&self, cell: &Cell) -> &str {
+        self.subjects.get(cell.subject).map_or("", String::as_str)
+    }
+
+    pub(crate) fn link(&self, cell: &Cell) -> Option<&LinkKind> {
+        self.links.get(cell.link)
+    }
+
     pub(crate) fn round_of(&self, number: u64) -> u64 {
         number / (self.in_a_round() as u64).max(1)
     }
@@ -129,14 +160,22 @@ impl Plan {
         self.body_in(cell, id, self.round_of(id))
     }
 
+    /// Rounds are counted over the whole run.
     pub(crate) fn body_in(&self, cell: &Cell, id: u64, round: u64) -> Bytes {
-        if self.values.is_empty() {
-            return cell.body(id, (self.seed, round));
-        }
-        let seed = cell.random(self.seed, round).u64(..);
-        let method = values::filled(&cell.method, &self.values, |offset, value| {
-            value.drawn(seed, offset)
-        });
+        let mut random = cell.random(self.seed, round);
+        let method = match cell.numbers {
+            Some((from, to)) => {
+                let number = random.u64(from..=to.max(from));
+                let written = cell.method.replace(RANDOM, &number.to_string());
+                written.replace(HEX, &format!("{number:#x}"))
+            }
+            None => {
+                let seed = random.u64(..);
+                values::filled(&cell.method, &self.values, |offset, value| {
+                    value.drawn(seed, offset)
+                })
+            }
+        };
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
@@ -144,7 +183,7 @@ impl Plan {
     pub(crate) fn first_requests(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
-            let link = self.links.get(cell.link)?;
+            let link = self.link(cell)?;
             let over = if link.protocol == Protocol::WebSocket {
                 "SEND"
             } else {
@@ -240,99 +279,5 @@ impl Iterator for Order {
         };
         self.number += 1;
         Some(turn)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
-        let cell = |arm| Cell {
-            arm,
-            subject: 0,
-            link: 0,
-            method: r#""method":"m","params":[]"#.into(),
-            numbers: None,
-            expected: Expected::Account(crate::answer::Encoding::Base64),
-        };
-        Plan {
-            arms: Vec::new(),
-            links: Vec::new(),
-            subjects: Vec::new(),
-            cells: (0..cells).map(cell).collect(),
-            weights: Vec::new(),
-            values: Vec::new(),
-            rounds: 50,
-            warm_up: 2,
-            workers: 1,
-            rate: None,
-            seed,
-            timeout: Duration::from_secs(1),
-            limit: 1,
-            max_failures: None,
-        }
-    }
-
-    #[test]
-    fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
-        let turns: Vec<Turn> = Order::new(&plan(4, 9)).collect();
-        assert_eq!(turns.len(), 52 * 4);
-        for (index, round) in turns.chunks(4).enumerate() {
-            let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();
-            cells.sort_unstable();
-            assert_eq!(cells, [0, 1, 2, 3]);
-            assert!(
-                round
-                    .iter()
-                    .all(|turn| turn.round == (index as u32).checked_sub(2))
-            );
-        }
-        assert!(
-            turns
-                .iter()
-                .eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter())
-        );
-        assert!(
-            !turns
-                .iter()
-                .eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter())
-        );
-        let first = |cell| {
-            turns
-                .chunks(4)
-                .filter(|round| round[0].cell == cell)
-                .count()
-        };
-        assert!(
-            (0..4).all(|cell| first(cell) > 4),
-            "each comes first now and then"
-        );
-    }
-
-    #[test]
-    fn a_request_has_its_number() {
-        let body = plan(1, 0).cells[0].body(12, (1, 0));
-        assert_eq!(
-            &body[..],
-            br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#
-        );
-    }
-
-    #[test]
-    fn numbers_are_drawn_anew_in_each_round_and_are_the_same_for_all_arms() {
-        let mut cells = plan(2, 0).cells;
-        for cell in &mut cells {
-            (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
-        }
-        let drawn = |cell: usize, round| cells[cell].body(1, (3, round));
-        assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
-        let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
-        seen.sort();
-        seen.dedup();
-        assert_eq!(
-            (seen.len(), &seen[0][..]),
-            (5, &br#"{"jsonrpc":"2.0","id":1,[5]}"#[..])
-        );
     }
 }

@@ -9,11 +9,11 @@ mod tests;
 use crate::args::RunArgs;
 use crate::plan::Plan;
 use crate::preset::{self, Preflight};
-use crate::results::Results;
+use crate::run::Engine;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
-pub(crate) use shown::joined;
+pub(crate) use shown::{tables, together as study};
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
@@ -24,13 +24,9 @@ const ENCODING: &str = "encoding";
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, authorities) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
-    preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| {
-        Ok(Preflight::default())
-    })
-}
-
-pub(crate) fn study(results: &Results) -> String {
-    shown::together(results)
+    let known = |_: &Engine| Ok(Preflight::default());
+    let authorities = authorities.as_deref();
+    preset::run("run", &plan, &args.output, authorities, known, |_, _| ())
 }
 
 /// Also returns the file of trusted certificates.

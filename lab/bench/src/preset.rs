@@ -3,7 +3,7 @@
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
 use crate::own_cost;
-use crate::plan::{Cell, MOST_REQUESTS, Plan};
+use crate::plan::{Cell, LinkKind, MOST_REQUESTS, Plan};
 use crate::protocol::Protocol;
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
@@ -12,6 +12,7 @@ use crate::store::{self, ResultsFile};
 use crate::verify::Verdict;
 use faultline_common::args::UsageError;
 use faultline_common::clock;
+use faultline_pages::groups::distinct;
 use faultline_text::{count, time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,12 +33,6 @@ pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
 
 pub(crate) fn empty(load: &LoadArgs) -> Plan {
     Plan {
-        arms: Vec::new(),
-        links: Vec::new(),
-        subjects: Vec::new(),
-        cells: Vec::new(),
-        weights: Vec::new(),
-        values: Vec::new(),
         rounds: load.rounds,
         warm_up: load.warm_up,
         workers: workers(load.workers.map(usize::from), load.rate),
@@ -46,43 +41,38 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
         timeout: load.timeout,
         limit: load.max_answer,
         max_failures: load.max_failures,
+        ..Plan::default()
     }
 }
 
-/// `known` runs before the first request.
+/// `known` runs before the first request; `then` adds to the header after all measurements.
 pub(crate) fn run(
     preset: &str,
     plan: &Plan,
-    output: (&OutArgs, Option<&Path>),
-    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-) -> anyhow::Result<(String, u8)> {
-    run_then(preset, plan, output, known, |_, _| ())
-}
-
-/// Adds to the header after all measurements.
-pub(crate) fn run_then(
-    preset: &str,
-    plan: &Plan,
-    (output, authorities): (&OutArgs, Option<&Path>),
+    output: &OutArgs,
+    authorities: Option<&Path>,
     known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
-    if plan.requests() > MOST_REQUESTS {
-        return Err(UsageError(format!(
-            "{} requests are too many: at most {MOST_REQUESTS}",
-            plan.requests()
-        ))
-        .into());
+    let requests = plan.requests();
+    if requests > MOST_REQUESTS {
+        let what = format!("{requests} requests are too many: at most {MOST_REQUESTS}");
+        return Err(UsageError(what).into());
     }
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    with_then(
-        plan,
-        (output, authorities),
-        |session| measure(preset, plan, session, known),
-        then,
-    )
+    with(plan, output, authorities, |session| {
+        let engine = session.engine;
+        let mut known = known(engine)?;
+        let mut plan = plan.clone();
+        known.notes.extend(offered(&mut plan, engine)?);
+        let plan = Rc::new(plan);
+        let measure = |sink: &SampleSink<'_>| engine.run(&plan, sink);
+        let mut results = session.results(preset, &plan, known, measure)?;
+        then(&mut results.header, engine);
+        Ok(results)
+    })
 }
 
 pub(crate) struct Session<'a> {
@@ -122,17 +112,9 @@ impl Session<'_> {
 /// Stores the results at `output`.
 pub(crate) fn with(
     plan: &Plan,
-    (output, authorities): (&OutArgs, Option<&Path>),
+    output: &OutArgs,
+    authorities: Option<&Path>,
     work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
-) -> anyhow::Result<(String, u8)> {
-    with_then(plan, (output, authorities), work, |_, _| ())
-}
-
-fn with_then(
-    plan: &Plan,
-    (output, authorities): (&OutArgs, Option<&Path>),
-    work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
-    then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     // Signals are handled first, so that an early one removes the file.
     let engine = Engine::new(plan, authorities)?;
@@ -147,7 +129,7 @@ fn with_then(
             file: file.as_ref().map(|(_, file)| file),
         })
     });
-    let mut results = match done {
+    let results = match done {
         Ok(results) => results,
         Err(error) => {
             if let Some((_, file)) = file {
@@ -156,7 +138,6 @@ fn with_then(
             return Err(error);
         }
     };
-    then(&mut results.header, &engine);
     // A full disk loses the file, not the output. Results that cannot be rendered are still stored.
     let finished = file.map(|(path, file)| (path, file.finish(&results)));
     let mut text = crate::shown(&results, output.format)?;
@@ -172,54 +153,25 @@ fn with_then(
     Ok((text, code))
 }
 
-fn measure(
-    preset: &str,
-    plan: &Plan,
-    session: &Session<'_>,
-    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-) -> anyhow::Result<Results> {
-    let engine = session.engine;
-    let mut known = known(engine)?;
-    let mut plan = plan.clone();
-    known.notes.extend(offered(&mut plan, engine)?);
-    let plan = Rc::new(plan);
-    session.results(preset, &plan, known, |sink| engine.run(&plan, sink))
-}
-
 /// Removes HTTP/2 arms whose node does not offer it.
 fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
-    let over = |cell: &Cell| {
-        plan.links
-            .get(cell.link)
-            .is_some_and(|link| link.protocol == Protocol::Http2)
-    };
-    let mut tried = BTreeSet::new();
-    let cells: Vec<Cell> = plan
-        .cells
-        .iter()
-        .filter(|cell| over(cell) && tried.insert(cell.arm))
-        .cloned()
-        .collect();
-    if cells.is_empty() {
-        return Ok(Vec::new());
-    }
-    let tls = |cell: &Cell| {
-        plan.links
-            .get(cell.link)
-            .is_some_and(|link| link.endpoint.tls)
-    };
-    let arms: Vec<(usize, bool)> = cells.iter().map(|cell| (cell.arm, tls(cell))).collect();
-    let answers = engine.probe(&Plan {
-        cells,
-        weights: Vec::new(),
-        ..plan.clone()
-    })?;
     let mut notes = Vec::new();
-    for ((arm, tls), answer) in arms.into_iter().zip(answers).rev() {
+    let mut first = plan.clone();
+    first.weights.clear();
+    let mut tried = BTreeSet::new();
+    first.cells.retain(|cell| {
+        let over = plan.link(cell).map(|link| link.protocol);
+        over == Some(Protocol::Http2) && tried.insert(cell.arm)
+    });
+    if first.cells.is_empty() {
+        return Ok(notes);
+    }
+    for (cell, answer) in first.cells.iter().zip(engine.probe(&first)?).rev() {
+        let tls = first.link(cell).is_some_and(|link| link.endpoint.tls);
         if let Err(failure) = answer
             && failure.is_no_http2(tls)
         {
-            notes.push(leave_out(plan, arm, &failure)?);
+            notes.push(leave_out(plan, cell.arm, &failure)?);
         }
     }
     Ok(notes)
@@ -227,11 +179,7 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
 
 /// Returns a note. Fails if no other arm is left.
 pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
-    let name = plan
-        .arms
-        .get(arm)
-        .map(|arm| arm.name.clone())
-        .unwrap_or_default();
+    let name = plan.arms.get(arm).cloned().unwrap_or_default();
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
@@ -246,94 +194,65 @@ fn links(plan: &Plan) -> Vec<String> {
     if plan.links.iter().all(|link| link.shape.is_none()) {
         return Vec::new();
     }
-    let shape = |cell: &Cell| {
-        plan.links
-            .get(cell.link)
-            .map_or_else(String::new, |link| link.shape.to_string())
-    };
-    plan.cells.iter().map(shape).collect()
+    let shape = |link: &LinkKind| link.shape.to_string();
+    plan.cells
+        .iter()
+        .map(|cell| plan.link(cell).map_or_else(String::new, shape))
+        .collect()
 }
 
 /// Settings that affect latencies, except the node's.
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
-    settings.extend(request_settings(preset, plan));
+    let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for cell in &plan.cells {
+        let arm = plan.arm(cell);
+        // An arm of that preset is a transport.
+        if let Some(link) = plan.link(cell).filter(|_| preset != "transport") {
+            let protocol = link.protocol.name().to_owned();
+            settings.insert(format!("transport of {arm}"), protocol);
+            let of_arm = shapes.entry(arm).or_default();
+            of_arm.insert(link.shape.to_string());
+        }
+        let request = format!("request of {arm} about {}", plan.subject(cell));
+        settings.insert(request, cell.method.clone());
+    }
+    for (arm, shapes) in shapes {
+        let shapes: Vec<String> = shapes.into_iter().collect();
+        settings.insert(format!("added to the link of {arm}"), shapes.join(", "));
+    }
     settings
 }
 
 fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    set(
-        "loop",
-        plan.rate
-            .map_or("closed".to_owned(), |rate| format!("open, {rate} a second")),
-    );
-    set("requests at the same time", plan.workers.to_string());
-    set("timeout", time(plan.timeout));
-    set(
-        "largest answer",
-        format!("{} bytes", count(plan.limit as u64)),
-    );
+    let kind = plan
+        .rate
+        .map_or("closed".to_owned(), |rate| format!("open, {rate} a second"));
+    let subjects = match plan.weights.as_slice() {
+        [] => "all",
+        _ => "one, drawn by weight",
+    };
+    let largest = format!("{} bytes", count(plan.limit as u64));
+    let always = [
+        ("loop", kind),
+        ("requests at the same time", plan.workers.to_string()),
+        ("timeout", time(plan.timeout)),
+        ("largest answer", largest),
+        ("requests of a round", subjects.to_owned()),
+    ];
+    let mut settings = BTreeMap::from(always.map(|(name, value)| (name.to_owned(), value)));
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
-        set(
-            "random numbers",
-            format!("{} to {}", count(from), count(to)),
-        );
+        let range = format!("{} to {}", count(from), count(to));
+        settings.insert("random numbers".to_owned(), range);
     }
     for value in &plan.values {
-        set(&format!("value {}", value.name), value.described());
+        settings.insert(format!("value {}", value.name), value.described());
     }
     if !plan.values.is_empty() || !plan.weights.is_empty() {
-        set("seed", plan.seed.to_string());
+        settings.insert("seed".to_owned(), plan.seed.to_string());
     }
     for (subject, weight) in plan.subjects.iter().zip(&plan.weights) {
-        set(&format!("weight of {}", subject.name), weight.to_string());
-    }
-    set(
-        "requests of a round",
-        if plan.weights.is_empty() {
-            "all"
-        } else {
-            "one, drawn by weight"
-        }
-        .to_owned(),
-    );
-    settings
-}
-
-fn request_settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for cell in &plan.cells {
-        // An arm of that preset is a transport.
-        let protocols = plan
-            .arms
-            .get(cell.arm)
-            .zip(plan.links.get(cell.link))
-            .filter(|_| preset != "transport");
-        if let Some((arm, link)) = protocols {
-            set(
-                &format!("transport of {}", arm.name),
-                link.protocol.name().to_owned(),
-            );
-            shapes
-                .entry(&arm.name)
-                .or_default()
-                .insert(link.shape.to_string());
-        }
-        let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
-        let of = arm
-            .zip(subject)
-            .map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
-        set(&of.unwrap_or_default(), cell.method.clone());
-    }
-    for (arm, shapes) in shapes {
-        set(
-            &format!("added to the link of {arm}"),
-            shapes.into_iter().collect::<Vec<_>>().join(", "),
-        );
+        settings.insert(format!("weight of {subject}"), weight.to_string());
     }
     settings
 }
@@ -345,8 +264,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .map(|link| link.endpoint.shown())
         .collect();
     if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
-        let mut known = BTreeSet::new();
-        nodes.retain(|node| known.insert(node.clone()));
+        nodes = distinct(nodes);
     }
     // The transport preset compares reads with writes.
     let verified =
@@ -360,32 +278,23 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         notes,
         settings: settings(preset, plan),
         links: links(plan),
-        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+        arms: plan.arms.clone(),
         verdicts: vec![Verdict::default(); plan.arms.len()],
         seed: plan.seed,
         rounds: plan.rounds,
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        refusals: BTreeMap::new(),
-        messages: BTreeMap::new(),
         max_failures: plan.max_failures.or(verified.then_some(0.0)),
-        stopped_by: None,
-        own_cpu_ns: None,
-        own_cost: None,
-        length_ns: 0,
-        disks: Vec::new(),
+        ..Header::default()
     }
 }
 
 fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
-    let head = |cell: &Cell| {
-        let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
-        CellHead {
-            arm: arm.map_or_else(String::new, |arm| arm.name.clone()),
-            subject: subject.map_or_else(String::new, |subject| subject.name.clone()),
-            size: sizes.get(cell.subject).copied().flatten(),
-        }
+    let head = |cell: &Cell| CellHead {
+        arm: plan.arm(cell).to_owned(),
+        subject: plan.subject(cell).to_owned(),
+        size: sizes.get(cell.subject).copied().flatten(),
     };
     plan.cells.iter().map(head).collect()
 }
@@ -394,7 +303,6 @@ fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
-    use crate::plan::{Arm, LinkKind};
     use crate::stream::Shape;
 
     #[test]
@@ -406,9 +314,7 @@ mod tests {
                 shape: Shape::read(shape).unwrap(),
                 protocol,
             }];
-            let arms = vec![Arm {
-                name: "a".to_owned(),
-            }];
+            let arms = vec!["a".to_owned()];
             settings(
                 "run",
                 &Plan {

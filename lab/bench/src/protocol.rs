@@ -16,16 +16,20 @@ impl Protocol {
     ];
 
     pub(crate) fn name(self) -> &'static str {
-        Protocol::ALL
-            .iter()
-            .find(|(_, protocol)| *protocol == self)
-            .map_or("", |(name, _)| name)
+        name_of(&Protocol::ALL, self)
     }
 
     pub(crate) fn named(name: &str) -> Option<Protocol> {
-        Protocol::ALL
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, protocol)| *protocol)
+        named(&Protocol::ALL, name)
     }
+}
+
+pub(crate) fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
+    let mut named = all.iter().filter(|(known, _)| *known == name);
+    named.next().map(|(_, value)| *value)
+}
+
+pub(crate) fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
+    let mut named = all.iter().filter(|(_, known)| *known == value);
+    named.next().map_or("", |(name, _)| name)
 }

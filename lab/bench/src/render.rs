@@ -1,6 +1,6 @@
-use crate::compare::{compared, comparisons, crossing, interval_words};
+use crate::compare::{self, compared, comparisons, interval_words};
 use crate::report_tables::{self as tables, failures};
-use crate::results::{Results, ms};
+use crate::results::{Results, counted, lines, ms, over};
 use faultline_pages::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
@@ -47,29 +47,21 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
-        let cells = results.cells.iter().enumerate();
-        let summaries = cells
-            .filter(|(_, head)| head.arm == *arm)
-            .map(|(cell, _)| results.summary(cell));
-        let (mut all, mut failed, mut kinds) = (0, 0, BTreeMap::<String, u64>::new());
-        for summary in summaries {
-            all += summary.successes;
-            for (kind, count) in summary.failures {
-                (all, failed) = (all + count, failed + count);
-                *kinds.entry(kind).or_default() += count;
+        let (mut all, mut kinds) = (0_u64, BTreeMap::<String, u64>::new());
+        for sample in results.of_arm(arm) {
+            all += 1;
+            if let Some(kind) = &sample.failure {
+                *kinds.entry(kind.clone()).or_default() += 1;
             }
         }
+        let failed: u64 = kinds.values().sum();
         let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
-        let kinds: Vec<String> = kinds
-            .iter()
-            .map(|(kind, times)| format!("{} {kind}", count(*times)))
-            .collect();
         (share > max).then(|| {
             format!(
                 "{arm} {} of {} ({})",
                 count(failed),
                 count(all),
-                kinds.join(", ")
+                counted(&kinds).join(", ")
             )
         })
     };
@@ -101,10 +93,19 @@ pub(crate) fn text(results: &Results) -> String {
         out += &crossings(results);
     }
     out += &verified(results);
-    for problem in problems(results) {
-        let _ = writeln!(out, "{problem}");
-    }
-    out
+    out + &lines(&problems(results))
+}
+
+/// Of a run in one line.
+pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
+    let header = &results.header;
+    format!(
+        "{} on {}: {} requests in {}, {kind}",
+        header.nodes.join(" and "),
+        moment(header.started_unix_ns),
+        count(results.samples.len() as u64),
+        time(Duration::from_nanos(header.length_ns)),
+    )
 }
 
 fn about(results: &Results) -> String {
@@ -117,29 +118,18 @@ fn about(results: &Results) -> String {
             header.workers
         ),
     };
-    let length = time(Duration::from_nanos(header.length_ns));
     let mut out = format!(
-        "{} on {}: {} requests in {length}, {kind}, order of seed {}, after {} rounds of warm-up\n",
-        header.nodes.join(" and "),
-        moment(header.started_unix_ns),
-        count(results.samples.len() as u64),
+        "{}, order of seed {}, after {} rounds of warm-up\n{}",
+        subtitle(results, &kind),
         header.seed,
         header.warm_up,
+        lines(&header.notes)
     );
-    header
-        .notes
-        .iter()
-        .for_each(|note| out += &format!("{note}\n"));
     if !header.refusals.is_empty() {
-        let sentences: Vec<String> = header
-            .refusals
-            .iter()
-            .map(|(kind, times)| format!("{} {kind}", count(*times)))
-            .collect();
         let _ = writeln!(
             out,
             "Refused: {}; what was repeated after a wait is in no latency",
-            sentences.join(", ")
+            counted(&header.refusals).join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {
@@ -169,21 +159,17 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
 }
 
 pub(crate) fn crossings(results: &Results) -> String {
-    let Some((reference, others)) = results.header.arms.split_first() else {
-        return String::new();
-    };
-    let pairs = results
-        .links()
-        .into_iter()
-        .flat_map(|link| others.iter().map(move |arm| (arm, link)));
-    let sentence = |(arm, link): (&String, Option<&str>)| {
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
-        Some(format!(
-            "Crossover{over}: {}\n",
-            crossover(reference, arm, &crossing(results, arm, link)?)
-        ))
-    };
-    pairs.filter_map(sentence).collect()
+    let reference = results.header.arms.first().map_or("", String::as_str);
+    let mut out = String::new();
+    for (arm, link, found) in compare::crossings(results) {
+        let over = over(link);
+        let _ = writeln!(
+            out,
+            "Crossover{over}: {}",
+            crossover(reference, arm, &found)
+        );
+    }
+    out
 }
 
 fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {

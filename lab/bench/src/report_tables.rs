@@ -1,9 +1,8 @@
 use crate::compare::{Compared, caveat, comparisons, interval_words};
-use crate::results::{CellHead, PHASES, Results, Summary, ms};
+use crate::results::{CellHead, PHASES, Results, Summary, counted, ms};
 use faultline_pages::cells::{self, known, number, table, words};
 use faultline_pages::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
-use faultline_stats::decision::Decision;
 use faultline_text::count;
 
 const NONE_GOOD: &str = "no good answer";
@@ -12,19 +11,8 @@ pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
 }
 
-fn shown_word(decision: Decision) -> &'static str {
-    match decision.shown() {
-        Some(_) => "yes",
-        None => "no",
-    }
-}
-
 pub(crate) fn failures(summary: &Summary) -> String {
-    let mut sentences: Vec<String> = summary
-        .failures
-        .iter()
-        .map(|(kind, times)| format!("{} {kind}", count(*times)))
-        .collect();
+    let mut sentences = counted(&summary.failures);
     if summary.refused > 0 {
         sentences.push(format!("{} refused and repeated", count(summary.refused)));
     }
@@ -86,8 +74,7 @@ pub(crate) fn phases(results: &Results) -> Table {
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
         let mut row: Vec<Cell> = titled(results, head).into();
-        let phase = |index: usize| summary.phases.and_then(|phases| phases.get(index).copied());
-        row.extend((0..PHASES.len()).map(|index| number(phase(index), 3, NONE_GOOD)));
+        row.extend(summary.phases().map(|ms| number(ms, 3, NONE_GOOD)));
         row.extend([
             number(summary.decode_cpu, 3, NONE_GOOD),
             number(summary.received, 0, NONE_GOOD),
@@ -123,7 +110,7 @@ pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) ->
             words(&results.label(&compared.subject, compared.size)),
             estimate(Some(&compared.mean)),
             number(compared.p, 4, "too few rounds"),
-            words(shown_word(compared.decision)),
+            words(compared.decision.shown().map_or("no", |_| "yes")),
             estimate(compared.median.as_ref()),
             estimate(compared.p95.as_ref()),
             known(compared.rounds as f64, 0),
@@ -134,58 +121,36 @@ pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) ->
 }
 
 /// With this tool's own cost per request.
-fn own(results: &Results) -> Vec<(&'static str, String)> {
-    let header = &results.header;
-    let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
-    let refused: Vec<String> = header
-        .refusals
-        .iter()
-        .map(|(kind, times)| format!("{times} {kind}"))
-        .collect();
-    let refused = (!refused.is_empty()).then(|| ("refused by nodes", refused.join(", ")));
-    let cpu = header
-        .own_cpu_ns
-        .map(|ns| ("this tool's CPU time per request", shown(ns)));
-    let cost = header.own_cost.into_iter().flat_map(|own| {
-        let median = "median of a request to this tool's own server on loopback";
-        [
-            (
-                "CPU time of a request to this tool's own server on loopback",
-                shown(own.cpu_ns),
-            ),
-            (median, shown(own.median_ns)),
-        ]
-    });
-    refused.into_iter().chain(cpu).chain(cost).collect()
-}
-
 pub(crate) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
-    let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
-    let numbers = [
-        ("seed", header.seed),
-        ("rounds", header.rounds.into()),
-        ("rounds of warm-up", header.warm_up.into()),
+    let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
+    let mut rows = vec![
+        ("seed", header.seed.to_string()),
+        ("rounds", header.rounds.to_string()),
+        ("rounds of warm-up", header.warm_up.to_string()),
     ];
-    out.rows = numbers
-        .map(|(name, value)| vec![words(name), words(&value.to_string())])
-        .into();
-    out.rows.extend(
-        own(results)
-            .into_iter()
-            .map(|(name, value)| vec![words(name), words(&value)]),
-    );
-    out.rows.extend(
-        header
-            .settings
+    if !header.refusals.is_empty() {
+        let refused = header
+            .refusals
             .iter()
-            .map(|(name, value)| vec![words(name), words(value)]),
-    );
-    let mut blocks: Vec<Block> = header
-        .notes
-        .iter()
-        .map(|note| Block::Text(note.clone()))
-        .collect();
-    blocks.push(Block::Table(out));
-    blocks
+            .map(|(kind, times)| format!("{times} {kind}"));
+        let refused: Vec<String> = refused.collect();
+        rows.push(("refused by nodes", refused.join(", ")));
+    }
+    if let Some(ns) = header.own_cpu_ns {
+        rows.push(("this tool's CPU time per request", shown(ns)));
+    }
+    if let Some(own) = header.own_cost {
+        let of_cpu = "CPU time of a request to this tool's own server on loopback";
+        let of_all = "median of a request to this tool's own server on loopback";
+        rows.extend([(of_cpu, shown(own.cpu_ns)), (of_all, shown(own.median_ns))]);
+    }
+    let settings = header.settings.iter();
+    rows.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
+    let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
+    for (name, value) in rows {
+        out.rows.push(vec![words(name), words(&value)]);
+    }
+    let notes = header.notes.iter().cloned().map(Block::Text);
+    notes.chain([Block::Table(out)]).collect()
 }

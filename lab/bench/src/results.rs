@@ -1,7 +1,11 @@
+#[cfg(test)]
+pub(crate) mod tests;
+
 use crate::disk::Disk;
 use crate::run::RunState;
 use crate::verify::Verdict;
 use faultline_pages::groups::{by_key, distinct};
+use faultline_text::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,7 +64,7 @@ pub(crate) struct OwnCost {
     pub(crate) median_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) preset: String,
     pub(crate) version: String,
@@ -107,7 +111,6 @@ pub(crate) struct Header {
 impl Header {
     /// An earlier `stopped_by` stays if `state` has none.
     pub(crate) fn take_state(&mut self, state: RunState) {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.verdicts = state.verdicts;
         self.refusals = state.refusals;
         self.messages = state.messages;
@@ -138,6 +141,12 @@ pub(crate) struct Summary {
     pub(crate) decode_cpu: Option<f64>,
     /// Mean bytes with headers.
     pub(crate) received: Option<f64>,
+}
+
+impl Summary {
+    pub(crate) fn phases(&self) -> [Option<f64>; 6] {
+        self.phases.map_or([None; 6], |phases| phases.map(Some))
+    }
 }
 
 /// In ms. Percentiles come from an HDR histogram with three digits.
@@ -172,6 +181,26 @@ impl Latency {
     }
 }
 
+/// ` over +30 ms`, if the link is shaped.
+pub(crate) fn over(link: Option<&str>) -> String {
+    link.map_or_else(String::new, |link| format!(" over {link}"))
+}
+
+/// Each with its end of line.
+pub(crate) fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("{text}\n")).collect()
+}
+
+/// `3 timeout`, `1 HTTP 500`.
+pub(crate) fn counted(kinds: &BTreeMap<String, u64>) -> Vec<String> {
+    let count = |(kind, times): (&String, &u64)| format!("{} {kind}", count(*times));
+    kinds.iter().map(count).collect()
+}
+
+pub(crate) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -191,6 +220,10 @@ impl Results {
             .into_iter()
             .map(|(name, sizes)| (name, sizes.first().copied().flatten()));
         first.collect()
+    }
+
+    pub(crate) fn subject_names(&self) -> Vec<&str> {
+        distinct(self.cells.iter().map(|cell| cell.subject.as_str()))
     }
 
     /// Only `None` if no link was shaped.
@@ -228,8 +261,8 @@ impl Results {
         } else {
             String::new()
         };
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
-        format!("{} bytes{address}{over}", faultline_text::count(size))
+        let over = over(link);
+        format!("{} bytes{address}{over}", count(size))
     }
 
     pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
@@ -238,21 +271,33 @@ impl Results {
             .filter(move |sample| sample.cell == cell)
     }
 
+    pub(crate) fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
+        let is_of_arm =
+            move |sample: &&Sample| self.cells.get(sample.cell).is_some_and(|c| c.arm == arm);
+        self.samples.iter().filter(is_of_arm)
+    }
+
+    /// One more than the last.
+    pub(crate) fn rounds(&self) -> usize {
+        let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
+        rounds.max().unwrap_or(0)
+    }
+
+    pub(crate) fn by_round_as<T: Clone>(
+        &self,
+        cell: usize,
+        of: impl Fn(&Sample) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        let mut values = vec![None; self.rounds()];
+        for sample in self.of(cell) {
+            values[sample.round as usize] = of(sample);
+        }
+        values
+    }
+
     /// In ms; `None` without a good answer.
     pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
-        let rounds = self
-            .samples
-            .iter()
-            .map(|sample| sample.round + 1)
-            .max()
-            .unwrap_or(0);
-        let mut latencies = vec![None; rounds as usize];
-        for sample in self.of(cell) {
-            if let Some(index) = latencies.get_mut(sample.round as usize) {
-                *index = sample.latency_ns().map(ms);
-            }
-        }
-        latencies
+        self.by_round_as(cell, |sample| sample.latency_ns().map(ms))
     }
 
     /// In nanoseconds.
@@ -277,15 +322,13 @@ impl Results {
             let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
             (!good.is_empty()).then(|| sum / good.len() as f64)
         };
-        let phase = |index: usize| {
-            mean(&|sample| sample.phases.map_or(0, |phases| phases[index])).map(|ns| ns / 1e6)
-        };
+        let phase = |index: usize| mean(&|sample| sample.phases.map_or(0, |of| of[index]));
         Summary {
             successes: good.len() as u64,
             failures,
             refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
             latency: self.latency(cell),
-            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|index| phase(index).unwrap_or(0.0))),
+            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|of| phase(of).unwrap_or(0.0) / 1e6)),
             decode_cpu: mean(&|sample| sample.decode_cpu_ns).map(|ns| ns / 1e6),
             received: mean(&|sample| sample.received),
         }
@@ -312,128 +355,5 @@ impl Results {
             p99: at(0.99),
             p999: at(0.999),
         })
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// Arm, size, and latency in nanoseconds by round.
-    pub(crate) type FakeCell<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
-
-    fn header(rounds: u32, arms: Vec<String>) -> Header {
-        Header {
-            preset: "encoding".to_owned(),
-            version: "0".to_owned(),
-            started_unix_ns: 0,
-            nodes: vec!["http://node".to_owned()],
-            notes: Vec::new(),
-            settings: BTreeMap::new(),
-            links: Vec::new(),
-            verdicts: vec![
-                Verdict {
-                    equal: 1,
-                    ..Verdict::default()
-                };
-                arms.len()
-            ],
-            arms,
-            seed: 1,
-            rounds,
-            warm_up: 0,
-            workers: 1,
-            rate: None,
-            refusals: BTreeMap::new(),
-            messages: BTreeMap::new(),
-            max_failures: None,
-            stopped_by: None,
-            own_cpu_ns: None,
-            own_cost: None,
-            length_ns: 1_000_000_000,
-            disks: Vec::new(),
-        }
-    }
-
-    /// A run with given latencies.
-    pub(crate) fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
-        let mut arms: Vec<String> = Vec::new();
-        for (arm, ..) in cells {
-            if !arms.iter().any(|known| known == arm) {
-                arms.push((*arm).to_owned());
-            }
-        }
-        let header = header(rounds, arms);
-        let heads = cells
-            .iter()
-            .map(|(arm, size, _)| CellHead {
-                arm: (*arm).to_owned(),
-                subject: format!("account of {size}"),
-                size: Some(*size),
-            })
-            .collect();
-        let sample = |round: u32, cell: usize| Sample {
-            number: u64::from(round) * cells.len() as u64 + cell as u64,
-            round,
-            cell,
-            at_ns: u64::from(round) * 1000,
-            phases: Some([0, 0, 0, cells[cell].2(u64::from(round)), 0, 0]),
-            decode_cpu_ns: 10,
-            sent: 100,
-            received: 200,
-            failure: None,
-            refused: 0,
-        };
-        let samples = (0..rounds).flat_map(|round| (0..cells.len()).map(move |cell| (round, cell)));
-        Results {
-            header,
-            cells: heads,
-            samples: samples.map(|(round, cell)| sample(round, cell)).collect(),
-        }
-    }
-
-    #[test]
-    fn failures_are_counted_and_never_averaged_in() {
-        let mut results = results(10, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
-        for (round, why) in [(3, "timeout"), (7, "timeout"), (9, "HTTP 500")] {
-            let sample = &mut results.samples[round];
-            (sample.phases, sample.failure) = (None, Some(why.to_owned()));
-        }
-        let summary = results.summary(0);
-        assert_eq!(
-            (
-                summary.successes,
-                summary.failures["timeout"],
-                summary.failures["HTTP 500"]
-            ),
-            (7, 2, 1)
-        );
-        let latency = summary.latency.unwrap();
-        assert!((latency.mean - (1 + 2 + 3 + 5 + 6 + 7 + 9) as f64 / 7.0).abs() < 1e-9);
-        assert_eq!((latency.min, latency.max), (1.0, 9.0));
-        assert_eq!(results.by_round(0)[3], None);
-    }
-
-    #[test]
-    fn no_percentile_is_above_the_longest_latency() {
-        let latency = results(3, &[("a", 1, &|_| 123_456_789)])
-            .summary(0)
-            .latency
-            .unwrap();
-        assert_eq!((latency.p50, latency.p999), (latency.min, latency.max));
-    }
-
-    #[test]
-    fn percentiles_are_within_a_thousandth() {
-        let results = results(1000, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
-        let latency = results.summary(0).latency.unwrap();
-        for (found, is) in [
-            (latency.p50, 500.0),
-            (latency.p95, 950.0),
-            (latency.p99, 990.0),
-            (latency.p999, 999.0),
-        ] {
-            assert!((found / is - 1.0).abs() < 0.001, "{found} {is}");
-        }
     }
 }

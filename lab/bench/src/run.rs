@@ -5,20 +5,15 @@
 //! from the scheduled time, so that waiting for a free connection is not hidden.
 
 mod exchange;
-#[cfg(test)]
-mod hostile;
-mod one_by_one;
 mod pace;
 mod questions;
-#[cfg(test)]
-mod server;
 #[cfg(test)]
 mod tests;
 
 use crate::answer::Decoder;
 use crate::failure::Failure;
-use crate::plan::{Order, Plan, Turn};
-use crate::results::Sample;
+use crate::plan::{Cell as PlanCell, Order, Plan, Turn};
+use crate::results::{Sample, ns};
 use crate::stream;
 use crate::verify::{Verdict, Verify};
 use anyhow::Context as _;
@@ -27,6 +22,7 @@ pub(crate) use exchange::Exchanged;
 use faultline_common::clock;
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
+use futures_util::future::{Either, select};
 use pace::{Attempted, POLL_INTERVAL, Pace, Repeat};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,34 +56,6 @@ pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-struct SampleFlusher<'a> {
-    sink: &'a SampleSink<'a>,
-    flushed: Cell<usize>,
-    next_at: Cell<Duration>,
-}
-
-impl<'a> SampleFlusher<'a> {
-    fn new(sink: &'a SampleSink<'a>) -> SampleFlusher<'a> {
-        SampleFlusher {
-            sink,
-            flushed: Cell::new(0),
-            next_at: Cell::new(clock::uptime() + FLUSH_INTERVAL),
-        }
-    }
-
-    fn flush_if_due(&self, samples: &[Sample], state: impl FnOnce() -> RunState) {
-        if clock::uptime() >= self.next_at.get() {
-            self.flush(samples, &state());
-        }
-    }
-
-    fn flush(&self, samples: &[Sample], state: &RunState) {
-        (self.sink)(samples.get(self.flushed.get()..).unwrap_or_default(), state);
-        self.flushed.set(samples.len());
-        self.next_at.set(clock::uptime() + FLUSH_INTERVAL);
-    }
-}
-
 /// Once created, a signal stops its work instead of the process.
 pub(crate) struct Engine {
     runtime: Runtime,
@@ -118,24 +86,12 @@ impl Engine {
 
     /// A signal stops it; pending requests are completed.
     pub(crate) fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<Measured> {
-        let flusher = SampleFlusher::new(sink);
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
             .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
-        let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
-        let inspect = || {
-            let refused: u64 = shared.pace.refusals().values().sum();
-            let more = if refused > 0 {
-                format!(", {refused} refused")
-            } else {
-                String::new()
-            };
-            progress.borrow_mut().at(shared.done.get(), &more);
-            flusher.flush_if_due(&shared.samples.borrow(), || shared.state());
-        };
-        self.with_signals(&shared.pace, inspect, async {
+        let mut measured = self.measured(&shared, "requests", sink, async {
             // A busy client has an open connection.
             let mut first = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
@@ -149,31 +105,105 @@ impl Engine {
             }
             all_ended(&mut workers).await
         })?;
-        let own_cpu = clock::thread_cpu()
-            .saturating_sub(cpu)
-            .checked_div(u32::try_from(shared.done.get())?);
         // Active waiting counts as CPU time.
         let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
-        let state = RunState {
-            own_cpu: own_cpu.filter(|_| !waits),
-            ..shared.state()
+        if !waits {
+            measured.state.own_cpu = clock::thread_cpu()
+                .saturating_sub(cpu)
+                .checked_div(u32::try_from(shared.done.get())?);
+        }
+        measured
+            .samples
+            .sort_unstable_by_key(|sample| sample.number);
+        Ok(measured)
+    }
+
+    fn measured(
+        &self,
+        shared: &Shared,
+        unit: &'static str,
+        sink: &SampleSink<'_>,
+        work: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<Measured> {
+        let flush = |state: &RunState| {
+            let samples = shared.samples.borrow();
+            sink(
+                samples.get(shared.flushed.get()..).unwrap_or_default(),
+                state,
+            );
+            shared.flushed.set(samples.len());
         };
-        let mut samples = shared.samples.take();
-        flusher.flush(&samples, &state);
-        samples.sort_unstable_by_key(|sample| sample.number);
-        Ok(Measured { samples, state })
+        let progress = RefCell::new(Progress::new(shared.plan.requests(), unit));
+        let next_flush = Cell::new(clock::uptime() + FLUSH_INTERVAL);
+        let inspect = || {
+            let refused: u64 = shared.pace.refusals().values().sum();
+            let more = if refused > 0 {
+                format!(", {refused} refused")
+            } else {
+                String::new()
+            };
+            progress.borrow_mut().at(shared.done.get(), &more);
+            if clock::uptime() >= next_flush.get() {
+                flush(&shared.state());
+                next_flush.set(clock::uptime() + FLUSH_INTERVAL);
+            }
+        };
+        self.with_signals(&shared.pace, inspect, work)?;
+        let state = shared.state();
+        flush(&state);
+        Ok(Measured {
+            samples: shared.samples.take(),
+            state,
+        })
     }
 
     pub(crate) fn end_requested(&self) -> Option<&'static str> {
-        let newest = self
-            .signals
-            .borrow_mut()
-            .wait(None, Duration::ZERO)
-            .unwrap_or_default();
-        newest
-            .into_iter()
-            .find(|newest| newest.asks_to_end())
-            .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
+        end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
+    }
+
+    pub(crate) fn tls(&self) -> Option<TlsConnector> {
+        self.tls.clone()
+    }
+
+    /// Before any measurement; the connections are closed afterwards.
+    pub(crate) fn first<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let pace = Pace::default();
+        let either = async {
+            // `work` does not check the pace, so the first signal ends it.
+            match select(pin!(work), pin!(pace.until(Duration::MAX))).await {
+                Either::Left((done, _)) => done.map(Some),
+                Either::Right(_) => Ok(None),
+            }
+        };
+        let done = self.with_signals(&pace, || (), either)?;
+        done.flatten().with_context(|| pace.ended_early())
+    }
+
+    pub(crate) fn one_by_one(
+        &self,
+        plan: &Rc<Plan>,
+        sink: &SampleSink<'_>,
+        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
+    ) -> anyhow::Result<Measured> {
+        let shared = Shared::new(plan.clone(), None);
+        self.measured(&shared, "tasks", sink, async {
+            while let Some((turn, at)) = shared.next().await {
+                let Some(cell) = plan.cells.get(turn.cell) else {
+                    break;
+                };
+                let send = async |_| perform(cell).await;
+                let node = plan.node(cell.link);
+                let attempted = shared.pace.send_with_retries(node, at, Repeat::All, send);
+                let Some(attempted) = attempted.await else {
+                    break;
+                };
+                shared.answered(&turn, Attempted { at, ..attempted }, None);
+            }
+            Ok(())
+        })
     }
 
     /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
@@ -202,6 +232,15 @@ impl Engine {
     }
 }
 
+/// A signal that ends the process, if one comes within `wait`.
+pub(crate) fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
+    let received = signals.wait(None, wait).unwrap_or_default();
+    let mut to_end = received.into_iter().filter(|signal| signal.asks_to_end());
+    to_end
+        .next()
+        .map(|signal| signal.stops().unwrap_or("SIGHUP"))
+}
+
 async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
     while let Some(ended) = workers.join_next().await {
         ended.context("a worker failed, so that requests are missing")?;
@@ -221,6 +260,8 @@ struct Shared {
     begun: Cell<Option<Duration>>,
     first: Cell<Option<Duration>>,
     done: Cell<u64>,
+    /// Samples that the sink has.
+    flushed: Cell<usize>,
     messages: RefCell<BTreeMap<usize, String>>,
 }
 
@@ -238,6 +279,7 @@ impl Shared {
             begun: Cell::default(),
             first: Cell::default(),
             done: Cell::default(),
+            flushed: Cell::default(),
             messages: RefCell::default(),
         }
     }
@@ -296,11 +338,13 @@ impl Shared {
             );
         }
         self.done.set(self.done.get() + 1);
-        remember_message(
-            &mut self.messages.borrow_mut(),
-            turn.cell,
-            &attempted.answer,
-        );
+        // Only the first per cell.
+        if let Some(message) = attempted.answer.as_ref().err().and_then(Failure::message) {
+            let mut messages = self.messages.borrow_mut();
+            messages
+                .entry(turn.cell)
+                .or_insert_with(|| message.to_owned());
+        }
         let begun = self.begun.get().unwrap_or(attempted.at);
         self.samples.borrow_mut().extend(
             turn.round
@@ -355,47 +399,22 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     }
 }
 
-/// Only the first per cell.
-fn remember_message<T>(
-    messages: &mut BTreeMap<usize, String>,
-    cell: usize,
-    answer: &Result<T, Failure>,
-) {
-    if let Some(message) = answer.as_ref().err().and_then(Failure::message) {
-        messages.entry(cell).or_insert_with(|| message.to_owned());
-    }
-}
-
 fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (number, cell, at_ns) = (
-        turn.number,
-        turn.cell,
-        ns(attempted.at.saturating_sub(begun)),
-    );
-    let failed = Sample {
-        number,
-        round,
-        cell,
-        at_ns,
-        phases: None,
-        decode_cpu_ns: 0,
-        sent: 0,
-        received: 0,
-        failure: None,
-        refused: attempted.refused,
+    let (good, failure) = match attempted.answer {
+        Ok(good) => (Some(good), None),
+        Err(failure) => (None, Some(failure.kind())),
     };
-    match attempted.answer {
-        Err(failure) => Sample {
-            failure: Some(failure.kind()),
-            ..failed
-        },
-        Ok(good) => Sample {
-            phases: Some(good.phases.map(ns)),
-            decode_cpu_ns: ns(good.decode_cpu),
-            sent: good.sent,
-            received: good.received,
-            ..failed
-        },
+    let good = good.as_ref();
+    Sample {
+        number: turn.number,
+        round,
+        cell: turn.cell,
+        at_ns: ns(attempted.at.saturating_sub(begun)),
+        phases: good.map(|good| good.phases.map(ns)),
+        decode_cpu_ns: good.map_or(0, |good| ns(good.decode_cpu)),
+        sent: good.map_or(0, |good| good.sent),
+        received: good.map_or(0, |good| good.received),
+        failure,
+        refused: attempted.refused,
     }
 }

@@ -63,6 +63,16 @@ pub(crate) struct LinkKind {
     pub(crate) protocol: Protocol,
 }
 
+impl LinkKind {
+    pub(crate) fn new(endpoint: Endpoint, protocol: Protocol) -> LinkKind {
+        LinkKind {
+            endpoint,
+            shape: Shape::default(),
+            protocol,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Since the last reset.

@@ -1,6 +1,6 @@
-use crate::compare::{Compared, compared, crossing};
+use crate::compare::{Compared, compared, crossings};
 use crate::render::problems;
-use crate::results::{CellHead, Header, PHASES, Results, Summary};
+use crate::results::{CellHead, Header, Results, Summary};
 use faultline_common::output;
 use faultline_stats::crossover::Crossover;
 use serde::Serialize;
@@ -42,23 +42,16 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
             head,
             summary: results.summary(cell),
         });
-    let arms = || results.header.arms.iter().map(String::as_str).skip(1);
-    let pairs = results
-        .links()
-        .into_iter()
-        .flat_map(|link| arms().map(move |arm| (arm, link)));
-    let crossed = |(arm, link)| {
-        Some(Crossed {
-            arm,
-            link,
-            crossover: crossing(results, arm, link)?,
-        })
+    let crossed = |(arm, link, crossover)| Crossed {
+        arm,
+        link,
+        crossover,
     };
     let whole = Whole {
         run: &results.header,
         cells: cells.collect(),
         compared: compared(results),
-        crossovers: pairs.filter_map(crossed).collect(),
+        crossovers: crossings(results).into_iter().map(crossed).collect(),
         problems: problems(results),
     };
     Ok(output::json(&whole)?)
@@ -70,13 +63,11 @@ const TIMED: [&str; 9] = [
 
 /// In ms and bytes; unknown values are empty.
 pub(crate) fn csv(results: &Results) -> String {
-    let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
-        .map(str::to_owned)
-        .into();
-    heads.extend(TIMED.map(|name| format!("{name} ms")));
-    heads.extend(PHASES.map(|phase| format!("{phase} ms")));
-    heads.extend(["decode CPU ms", "received bytes"].map(str::to_owned));
-    let mut out = heads.join(",") + "\n";
+    let mut out = "arm,subject,size,good,failed,refused,\
+        mean ms,sd ms,min ms,max ms,p50 ms,p90 ms,p95 ms,p99 ms,p99.9 ms,\
+        queued ms,connect ms,TLS ms,first byte ms,transfer ms,decode ms,\
+        decode CPU ms,received bytes\n"
+        .to_owned();
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
         let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -91,10 +82,7 @@ pub(crate) fn csv(results: &Results) -> String {
             .map(|n| n.to_string()),
         );
         row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
-        row.extend(
-            (0..PHASES.len())
-                .map(|index| some(summary.phases.and_then(|phases| phases.get(index).copied()))),
-        );
+        row.extend(summary.phases().map(some));
         row.extend([summary.decode_cpu, summary.received].map(some));
         out += &(row.join(",") + "\n");
     }

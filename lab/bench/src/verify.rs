@@ -98,10 +98,9 @@ impl Verify {
                     requested()
                 )
             };
-            self.verdicts
-                .iter_mut()
-                .take(1)
-                .for_each(|verdict| verdict.differs(skipped_message));
+            if let Some(verdict) = self.verdicts.first_mut() {
+                verdict.differs(skipped_message);
+            }
             return;
         }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
@@ -164,7 +163,7 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Arm, Cell, Subject, tests::plan};
+    use crate::plan::{Cell, tests::plan};
     use crate::values::{Value, ValueSource};
 
     fn verify() -> Verify {
@@ -176,16 +175,8 @@ mod tests {
                 ..empty.cells[0].clone()
             })
             .collect();
-        let arms = ["a", "b", "c"]
-            .map(|name| Arm {
-                name: name.to_owned(),
-            })
-            .into();
-        let subjects = ["x", "y"]
-            .map(|name| Subject {
-                name: name.to_owned(),
-            })
-            .into();
+        let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
+        let subjects = ["x", "y"].map(|name| name.to_owned()).into();
         Verify::new(&Plan {
             arms,
             subjects,

@@ -7,23 +7,23 @@ mod search;
 pub mod system;
 mod turn;
 
+use super::folder::{self, Folder};
+use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
+use super::judge::gaps::RunPeriod;
+use super::outcome::{Ending, Outcome};
+use super::plan::{Arm, Lane, Plan};
+use super::schedule::{Scheduled, Turn};
+use super::targets::{self, Target};
+use super::watch::{StopReason, Watch};
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
+pub use real::Real;
 use search::{FailureTimer, Searching};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use super::folder::{Folder, self};
-use super::journal::{Entry, Journal, JournalState, Line, Planned, self};
-use super::judge::gaps::RunPeriod;
-use super::outcome::{Ending, Outcome};
-use super::plan::{Arm, Lane, Plan};
-use super::schedule::{Scheduled, Turn};
-use super::targets::{Target, self};
-use super::watch::{StopReason, Watch};
 use system::{Recorder, System};
-pub use real::Real;
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);

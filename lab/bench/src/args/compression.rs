@@ -16,6 +16,17 @@ pub enum Kind {
     Accounts,
 }
 
+impl Kind {
+    /// In words, and how many are usual.
+    pub(crate) fn usual(self) -> (&'static str, usize) {
+        match self {
+            Kind::Transactions => ("transactions", 5000),
+            Kind::Blocks => ("blocks", 200),
+            Kind::Accounts => ("accounts", 1000),
+        }
+    }
+}
+
 /// `bench compression`.
 #[derive(Debug, Args)]
 pub struct CompressionArgs {
@@ -68,7 +79,7 @@ pub struct CodecArgs {
         long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
     )]
-    pub codecs: Vec<String>,
+    pub(crate) codecs: Vec<Codec>,
     /// Share of the records, the oldest, that the dictionary is trained on and that no codec is measured on.
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = clap::value_parser!(u8).range(1..=90))]
     pub train: u8,
@@ -125,9 +136,8 @@ pub struct FetchArgs {
     pub repeats: u16,
 }
 
-fn parse_codec(name: &str) -> Result<String, String> {
-    let named = Codec::named(name).map(|_| name.to_owned());
-    named.ok_or_else(|| format!("{name:?} is no codec; there are {WANTED}"))
+fn parse_codec(name: &str) -> Result<Codec, String> {
+    Codec::named(name).ok_or_else(|| format!("{name:?} is no codec; there are {WANTED}"))
 }
 
 /// Up to ten seconds.

@@ -27,54 +27,46 @@ pub(crate) fn row(
     overhead: Overhead,
 ) -> anyhow::Result<(BundleRow, Option<Blob>)> {
     let message = (overhead.header + overhead.ack) as f64;
-    let (mut bytes, mut restored) = (Vec::new(), Vec::new());
-    let (mut ubytes, mut cbytes, mut alone) = (Vec::new(), Vec::new(), 0.0);
+    let messages = message * count as f64;
+    let mut compressed = Vec::new();
+    // Bytes of records and of their blob.
+    let mut blobs: Vec<(f64, f64)> = Vec::new();
+    let mut alone = 0.0;
     for places in places.chunks_exact(count) {
         let some: Vec<&[u8]> = places.iter().map(|index| records[*index]).collect();
-        let blob = blob(&some);
-        packed.coder.compress(&blob, &mut bytes).context("a blob")?;
-        packed
-            .coder
-            .decompress(&bytes, blob.len(), &mut restored)
+        let coder = &mut packed.coder;
+        coder
+            .round_trip(&blob(&some), &mut compressed)
             .context("a blob")?;
-        anyhow::ensure!(restored == blob, "another blob came back");
-        ubytes.push(some.iter().map(|record| record.len()).sum::<usize>() as f64);
-        cbytes.push(bytes.len() as f64);
-        alone += places
-            .iter()
-            .map(|index| packed.sizes[*index].min(records[*index].len()) as f64 + message)
-            .sum::<f64>();
+        let bytes: usize = some.iter().map(|record| record.len()).sum();
+        blobs.push((bytes as f64, compressed.len() as f64));
+        for index in places {
+            alone += packed.sizes[*index].min(records[*index].len()) as f64 + message;
+        }
     }
-    let n = ubytes.len().max(1) as f64;
-    let sum = |values: &[f64]| values.iter().sum::<f64>();
-    let sent: Vec<Option<f64>> = cbytes.iter().map(|bytes| Some(bytes + message)).collect();
-    let without: Vec<Option<f64>> = ubytes
-        .iter()
-        .map(|bytes| Some(bytes + message * count as f64))
-        .collect();
-    let of_all = sum(&ubytes) + message * count as f64 * ubytes.len() as f64;
+    let n = blobs.len() as f64;
+    let ubytes: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
+    let cbytes: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
+    let sent: Vec<_> = blobs.iter().map(|of| Some(of.1 + message)).collect();
+    let without: Vec<_> = blobs.iter().map(|of| Some(of.0 + messages)).collect();
     let row = BundleRow {
         codec: packed.codec.name(),
         txcount: count as u64,
-        blobs: ubytes.len() as u64,
-        ubytes: sum(&ubytes) / n,
-        cbytes: sum(&cbytes) / n,
-        cmp_ratio: 100.0 * (1.0 - sum(&cbytes) / sum(&ubytes).max(1.0)),
-        overhead: message * (count as f64 - 1.0),
+        blobs: blobs.len() as u64,
+        ubytes: ubytes / n.max(1.0),
+        cbytes: cbytes / n.max(1.0),
+        cmp_ratio: 100.0 * (1.0 - cbytes / ubytes.max(1.0)),
+        overhead: messages - message,
         saved: block::ratio_of_sums(&sent, &without, &plan()).map(|left| Interval::saved(&left)),
-        saved_alone: 100.0 * (1.0 - alone / of_all.max(1.0)),
+        saved_alone: 100.0 * (1.0 - alone / (ubytes + messages * n).max(1.0)),
     };
+    // The blob with the median ratio.
+    blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
+    let middle = blobs.get(blobs.len() / 2);
     Ok((
         row,
-        middle(&ubytes, &cbytes).map(|(u, c)| (count as u64, u as u64, c as u64)),
+        middle.map(|(ubytes, cbytes)| (count as u64, *ubytes as u64, *cbytes as u64)),
     ))
-}
-
-/// The blob with the median ratio.
-fn middle(ubytes: &[f64], cbytes: &[f64]) -> Option<(f64, f64)> {
-    let mut both: Vec<(f64, f64)> = ubytes.iter().copied().zip(cbytes.iter().copied()).collect();
-    both.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
-    both.get(both.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -1,32 +1,25 @@
+/// Sizes at which classes meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes(Vec<usize>);
 
 impl Classes {
-    /// `limits` are the sizes at which classes meet.
     pub(crate) fn new(limits: &[u64]) -> Option<Classes> {
-        let limits: Vec<usize> = limits
-            .iter()
-            .map(|limit| usize::try_from(*limit).unwrap_or(usize::MAX))
-            .collect();
-        let grows = limits.windows(2).all(|pair| pair[0] < pair[1]) && limits.first() != Some(&0);
+        let mut limits: Vec<usize> = limits.iter().map(|limit| *limit as usize).collect();
+        limits.insert(0, 0);
+        let grows = limits.windows(2).all(|pair| pair[0] < pair[1]);
         grows.then_some(Classes(limits))
     }
 
     pub(crate) fn of(&self, records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
         let mut classes = Vec::new();
-        for class in 0..=self.0.len() {
-            let from = class
-                .checked_sub(1)
-                .and_then(|before| self.0.get(before))
-                .copied()
-                .unwrap_or(0);
-            let to = self.0.get(class).copied();
-            let within = |size: usize| size >= from && to.is_none_or(|to| size < to);
+        for (class, from) in self.0.iter().enumerate() {
+            let to = self.0.get(class + 1).copied();
+            let within = |size: usize| size >= *from && to.is_none_or(|to| size < to);
             let places: Vec<usize> = (0..records.len())
                 .filter(|index| within(records[*index].len()))
                 .collect();
             if !places.is_empty() {
-                classes.push((range(from, to), places));
+                classes.push((range(*from, to), places));
             }
         }
         classes

@@ -2,6 +2,7 @@
 //! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
+use crate::changes::{one_sided, other_setting, percents, verdict, with_notes};
 use crate::compare::interval_words;
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
@@ -9,12 +10,12 @@ use faultline_stats::block::{Reliability, ratio_of_intervals};
 use faultline_stats::caveat::unreliable;
 use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
-use std::fmt::Write as _;
 
-const COMPARED: [(&str, bool); 3] = [
-    ("bytes left, %", false),
-    ("compress, MB/s", true),
-    ("restore, MB/s", true),
+/// With what is worse.
+const COMPARED: [(&str, Direction); 3] = [
+    ("bytes left, %", Direction::Higher),
+    ("compress, MB/s", Direction::Lower),
+    ("restore, MB/s", Direction::Lower),
 ];
 
 /// Also whether anything is worse by more than the margin in percent, or cannot be compared.
@@ -28,58 +29,49 @@ pub(crate) fn changes(
         let Some(other) = of(after, row) else {
             continue;
         };
-        for (index, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
-            match (value(row, index), value(other, index)) {
-                (Some(a), Some(b)) => both.push((row, what, (a, b), more_is_better)),
+        for ((what, worse), (a, b)) in COMPARED.into_iter().zip(values(row).zip(values(other))) {
+            match (a, b) {
+                (Some(a), Some(b)) => both.push((row, what, [a, b], worse)),
                 (None, None) => {}
                 (a, _) => {
                     let lacks = if a.is_none() { "before" } else { "after" };
+                    let name = name(row);
                     unlike.push(format!(
-                        "NOT COMPARED: {} at {}: {what} has no interval in {lacks}",
-                        row.codec, row.range
+                        "NOT COMPARED: {name}: {what} has no interval in {lacks}"
                     ));
                 }
             }
         }
     }
-    let lines = both.iter().map(|(row, what, of_both, more_is_better)| {
-        line(row, what, *of_both, (margin, *more_is_better), both.len())
-    });
-    let (rows, worse): (Vec<_>, Vec<bool>) = lines.unzip();
-    let worse = worse.contains(&true);
     ensure!(
-        !rows.is_empty(),
+        !both.is_empty(),
         "the two runs have no codec with the same size class in common"
     );
+    let lines = both
+        .iter()
+        .map(|(row, what, values, worse)| line(row, what, values, *worse, margin, both.len()));
+    let (rows, worse): (Vec<_>, Vec<bool>) = lines.unzip();
     let mut out = format!(
         "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
         interval_words(both.len())
     );
-    out += &table(
-        &[
-            "codec", "range", "what", "before", "after", "change", "interval", "verdict",
-        ],
-        rows,
-    );
-    unlike.extend(one_sided(before, after, "after"));
-    unlike.extend(one_sided(after, before, "before"));
+    let heads = [
+        "codec", "range", "what", "before", "after", "change", "interval", "verdict",
+    ];
+    out += &table(&heads, rows);
+    let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
+    unlike.extend(one_sided(&names(before), &names(after)));
     unlike.extend(settings(before, after));
-    unlike.iter().for_each(|line| out += &format!("{line}\n"));
-    after
-        .problems
-        .iter()
-        .for_each(|problem| out += &format!("After: {problem}\n"));
-    if before.source != after.source {
-        let _ = writeln!(
-            out,
-            "Other records: {} before, {} after",
-            before.source, after.source
-        );
-    }
-    Ok((
-        out,
-        worse || !unlike.is_empty() || !after.problems.is_empty(),
-    ))
+    let sources = (
+        "Other records",
+        [before, after].map(|run| run.source.clone()),
+    );
+    let worse = worse.contains(&true);
+    Ok(with_notes(out, worse, &unlike, &after.problems, sources))
+}
+
+fn name(row: &ClassRow) -> String {
+    format!("{} at {}", row.codec, row.range)
 }
 
 fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
@@ -90,51 +82,30 @@ fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
 }
 
 /// The saved share may be near 0, so its complement is compared.
-fn value(row: &ClassRow, index: usize) -> Option<Interval> {
+fn values(row: &ClassRow) -> impl Iterator<Item = Option<Interval>> {
     let left = |of: Interval| Interval {
         value: 100.0 - of.value,
         low: 100.0 - of.high,
         high: 100.0 - of.low,
         ..of
     };
-    match index {
-        0 => row.interval.map(left),
-        1 => row.compress,
-        _ => row.decompress,
-    }
+    [row.interval.map(left), row.compress, row.decompress].into_iter()
 }
 
 fn line(
     row: &ClassRow,
     what: &str,
-    (a, b): (Interval, Interval),
-    (margin, more_is_better): (f64, bool),
+    [a, b]: &[Interval; 2],
+    worse: Direction,
+    margin: f64,
     comparisons: usize,
 ) -> (Vec<String>, bool) {
     let ratio = ratio_of_intervals(a.ends(), b.ends(), comparisons);
-    let change = ratio.map(|ratio| ratio.map(|end| 100.0 * (end - 1.0)));
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;
         let reliable = Reliability::of_ratio(a.reliable, b.reliable, ratio, margin);
         let [_, low, high] = ratio;
         Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliable)
-    });
-    let worse_direction = if more_is_better {
-        Direction::Lower
-    } else {
-        Direction::Higher
-    };
-    let worse = decision == Some(Decision::Shown(worse_direction));
-    let verdict = match decision {
-        None => "not comparable".to_owned(),
-        Some(Decision::Inconclusive) => "no change shown".to_owned(),
-        Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable(why)),
-        Some(Decision::Shown(_)) if worse => "WORSE".to_owned(),
-        Some(Decision::Shown(_)) => "better".to_owned(),
-    };
-    let percents = change.map_or_else(Default::default, |[value, low, high]| {
-        let interval = format!("{} to {} %", number(low, 1), number(high, 1));
-        [format!("{} %", number(value, 1)), interval]
     });
     let mut cells = vec![
         row.codec.clone(),
@@ -143,62 +114,33 @@ fn line(
         number(a.value, 1),
         number(b.value, 1),
     ];
-    cells.extend(percents);
-    cells.push(verdict);
-    (cells, worse)
-}
-
-fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
-    let alone = run.classes.iter().filter(|row| of(other, row).is_none());
-    alone
-        .map(|row| {
-            format!(
-                "NOT COMPARED: {} at {} is not in {missing}",
-                row.codec, row.range
-            )
-        })
-        .collect()
+    cells.extend(ratio.map_or_else(Default::default, percents));
+    cells.push(verdict(decision, worse, ["WORSE", "better"], unreliable));
+    (cells, decision == Some(Decision::Shown(worse)))
 }
 
 fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
-    let trained = |of: &Outcome| {
+    let [a, b] = [before, after].map(|of| {
         of.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
-    };
+    });
+    let mut unlike = vec![other_setting("dictionary", &a, &b)];
     // The kind of records from files is unknown.
-    let kinds = before
-        .kind
-        .clone()
-        .zip(after.kind.clone())
-        .map(|(a, b)| ("records", a, b));
-    let all = [("dictionary", trained(before), trained(after))]
-        .into_iter()
-        .chain(kinds);
-    let all = all.filter(|(_, a, b)| a != b);
-    all.map(|(name, a, b)| format!("OTHER SETTINGS: {name}: {a} before, {b} after"))
-        .chain(libraries(before, after))
-        .collect()
-}
-
-/// Codecs of other libraries or versions. Older results do not name them.
-fn libraries(before: &Outcome, after: &Outcome) -> Vec<String> {
-    let known = |library: &str| match library {
+    if let (Some(a), Some(b)) = (&before.kind, &after.kind) {
+        unlike.push(other_setting("records", a, b));
+    }
+    // Older results do not name libraries.
+    let known = |row: &ClassRow| match row.library.as_str() {
         "" => "not known".to_owned(),
         known => known.to_owned(),
     };
-    let whole = before.classes.iter().filter(|row| row.range == "all");
-    whole
-        .filter_map(|row| Some((row, of(after, row)?)))
-        .filter(|(row, other)| row.library != other.library)
-        .map(|(row, other)| {
-            format!(
-                "OTHER SETTINGS: library of {}: {} before, {} after",
-                row.codec,
-                known(&row.library),
-                known(&other.library)
-            )
-        })
-        .collect()
+    for row in before.whole() {
+        if let Some(other) = of(after, row) {
+            let name = format!("library of {}", row.codec);
+            unlike.push(other_setting(&name, &known(row), &known(other)));
+        }
+    }
+    unlike.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

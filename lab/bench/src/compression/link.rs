@@ -2,6 +2,7 @@
 //! requests are pipelined.
 
 use super::outcome::{FetchColumn, FetchTable, Interval, plan};
+use crate::args::FetchArgs;
 use crate::codec::{Codec, Coder};
 use anyhow::{Context as _, ensure};
 use faultline_common::clock;
@@ -17,14 +18,10 @@ const STEPS: usize = 20;
 /// A local operation never takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LinkPlan {
+pub(crate) struct LinkPlan<'a> {
     pub(crate) codec: Codec,
-    pub(crate) dictionary: Option<Vec<u8>>,
-    pub(crate) latencies: Vec<Duration>,
-    pub(crate) in_flight: usize,
-    pub(crate) bandwidth: Option<u64>,
-    pub(crate) repeats: usize,
+    pub(crate) dictionary: Option<&'a [u8]>,
+    pub(crate) args: &'a FetchArgs,
     pub(crate) seed: u64,
 }
 
@@ -34,20 +31,21 @@ struct Fetched {
     bytes: u64,
 }
 
-pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
-    let mut order: Vec<(usize, bool)> = (0..plan.latencies.len())
+pub(crate) fn table(plan: &LinkPlan<'_>, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
+    let mut order: Vec<(usize, bool)> = (0..plan.args.latencies.len())
         .flat_map(|latency| [(latency, false), (latency, true)])
         .collect();
     let mut runs: Vec<[Vec<Fetched>; 2]> = plan
+        .args
         .latencies
         .iter()
         .map(|_| [Vec::new(), Vec::new()])
         .collect();
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    for _ in 0..plan.repeats {
+    for _ in 0..plan.args.repeats {
         random.shuffle(&mut order);
         for (latency, compressed) in &order {
-            let fetched = fetch(plan, records, plan.latencies[*latency], *compressed)?;
+            let fetched = fetch(plan, records, plan.args.latencies[*latency], *compressed)?;
             runs[*latency][usize::from(*compressed)].push(fetched);
         }
     }
@@ -56,6 +54,7 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
         .filter(|n| n.is_multiple_of(every) || *n == records.len())
         .collect();
     let columns = plan
+        .args
         .latencies
         .iter()
         .zip(&runs)
@@ -63,9 +62,9 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
     Ok(FetchTable {
         codec: plan.codec.name(),
         records: records.len() as u64,
-        in_flight: plan.in_flight as u64,
-        bandwidth: plan.bandwidth,
-        repeats: plan.repeats as u64,
+        in_flight: plan.args.in_flight.into(),
+        bandwidth: plan.args.bandwidth.map(|bytes| bytes as u64),
+        repeats: plan.args.repeats.into(),
         columns: columns.collect(),
         steps: steps.iter().map(|step| *step as u64).collect(),
     })
@@ -73,14 +72,10 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
 
 fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
     let mean = |runs: &[Fetched]| -> Vec<f64> {
-        let at = |index: usize| {
-            runs.iter()
-                .filter_map(|run| run.at.get(index))
-                .map(Duration::as_secs_f64)
-                .sum::<f64>()
-        };
-        (0..runs.first().map_or(0, |run| run.at.len()))
-            .map(|index| at(index) / runs.len().max(1) as f64)
+        let records = runs.first().map_or(0, |run| run.at.len());
+        let seconds = |index: usize| runs.iter().map(move |run| run.at[index].as_secs_f64());
+        (0..records)
+            .map(|index| seconds(index).sum::<f64>() / runs.len() as f64)
             .collect()
     };
     let (without, with) = (mean(uncmp), mean(cmp));
@@ -95,12 +90,7 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
         .map(|(with, without)| Some(with - without))
         .collect();
     let n = differences.len() as f64;
-    let at_steps = |at: &[f64]| -> Vec<f64> {
-        steps
-            .iter()
-            .filter_map(|step| at.get(step.checked_sub(1)?).copied())
-            .collect()
-    };
+    let at_steps = |at: &[f64]| steps.iter().map(|step| at[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
         uncmp: at_steps(&without),
@@ -113,14 +103,14 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
 }
 
 fn fetch(
-    plan: &LinkPlan,
+    plan: &LinkPlan<'_>,
     records: &[&[u8]],
     latency: Duration,
     compressed: bool,
 ) -> anyhow::Result<Fetched> {
     let coder = || {
         compressed
-            .then(|| Coder::new(plan.codec, plan.dictionary.as_deref()))
+            .then(|| Coder::new(plan.codec, plan.dictionary))
             .transpose()
     };
     let (serving, asking) = (coder()?, coder()?);
@@ -133,12 +123,13 @@ fn fetch(
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
     }
-    let (ready, due) = sync_channel(plan.in_flight);
+    let in_flight = usize::from(plan.args.in_flight);
+    let (ready, due) = sync_channel(in_flight);
     thread::scope(|scope| {
         let (reading, writing) = (server.try_clone()?, server);
         let served = scope.spawn(move || serve(&reading, records, serving, (latency, ready)));
-        let sent = scope.spawn(move || send(writing, &due, plan.bandwidth));
-        let fetched = ask(&client, records, asking, plan.in_flight);
+        let sent = scope.spawn(move || send(writing, &due, plan.args.bandwidth));
+        let fetched = ask(&client, records, asking, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
         let sides = [served.join(), sent.join()];
         let fetched = fetched?;
@@ -183,7 +174,11 @@ fn serve(
     Ok(())
 }
 
-fn send(mut stream: TcpStream, due: &Receiver<Due>, bandwidth: Option<u64>) -> anyhow::Result<()> {
+fn send(
+    mut stream: TcpStream,
+    due: &Receiver<Due>,
+    bandwidth: Option<usize>,
+) -> anyhow::Result<()> {
     let mut free = Duration::ZERO;
     for (at, answer) in due {
         free = free.max(at);
@@ -245,10 +240,9 @@ fn ask(
 mod tests {
     use super::*;
 
-    fn plan(latencies: &[u64], bandwidth: Option<u64>) -> LinkPlan {
-        LinkPlan {
-            codec: Codec::named("zlib").unwrap(),
-            dictionary: None,
+    fn fetched(latencies: &[u64], bandwidth: Option<usize>, records: &[&[u8]]) -> FetchTable {
+        let args = FetchArgs {
+            fetch: 1000,
             latencies: latencies
                 .iter()
                 .map(|ms| Duration::from_millis(*ms))
@@ -256,15 +250,21 @@ mod tests {
             in_flight: 4,
             bandwidth,
             repeats: 2,
+        };
+        let plan = LinkPlan {
+            codec: Codec::named("zlib").unwrap(),
+            dictionary: None,
+            args: &args,
             seed: 1,
-        }
+        };
+        table(&plan, records).unwrap()
     }
 
     #[test]
     fn latency_counts_once_for_every_window_and_bytes_are_those_of_the_codec() {
         let records: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; 3000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-        let table = table(&plan(&[0, 20], None), &records).unwrap();
+        let table = fetched(&[0, 20], None, &records);
         assert_eq!(
             (table.steps.len(), table.steps.first(), table.steps.last()),
             (20, Some(&2), Some(&40))
@@ -286,7 +286,7 @@ mod tests {
     fn a_narrow_link_is_where_compression_saves_time() {
         let records: Vec<Vec<u8>> = (0..30_u8).map(|fill| vec![fill; 20_000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-        let table = table(&plan(&[0], Some(2_000_000)), &records).unwrap();
+        let table = fetched(&[0], Some(2_000_000), &records);
         let column = &table.columns[0];
         // 600,000 bytes at two million a second.
         assert!(

@@ -22,15 +22,12 @@ pub(crate) struct Packed {
 
 /// Fails if a record is not restored exactly.
 pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<Packed> {
-    let (mut bytes, mut restored) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
     let mut sizes = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
-        let named = || format!("record {index} of {} bytes", record.len());
-        coder.compress(record, &mut bytes).with_context(named)?;
         coder
-            .decompress(&bytes, record.len(), &mut restored)
-            .with_context(named)?;
-        anyhow::ensure!(restored == *record, "{}: another record came back", named());
+            .round_trip(record, &mut bytes)
+            .with_context(|| format!("record {index} of {} bytes", record.len()))?;
         sizes.push(bytes.len());
     }
     Ok(Packed {
@@ -40,16 +37,15 @@ pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyho
     })
 }
 
-pub(crate) fn rows(
+fn rows(
     all: &mut [Packed],
     records: &[&[u8]],
-    (range, places): (&str, &[usize]),
+    range: &str,
+    places: &[usize],
     seed: u64,
 ) -> Vec<ClassRow> {
-    let mut rows: Vec<ClassRow> = all
-        .iter()
-        .map(|packed| sizes(packed, records, (range, places)))
-        .collect();
+    let sizes = |packed: &Packed| sizes(packed, records, range, places);
+    let mut rows: Vec<ClassRow> = all.iter().map(sizes).collect();
     let mut speeds: Vec<Speeds> = all.iter().map(|_| Speeds::default()).collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -57,13 +53,12 @@ pub(crate) fn rows(
     for _ in 0..PASSES {
         random.shuffle(&mut order);
         for index in &order {
-            if let Some((packed, speeds)) = all.get_mut(*index).zip(speeds.get_mut(*index)) {
-                speeds.pass(packed, records, places);
-            }
+            speeds[*index].pass(&mut all[*index].coder, records, places);
         }
     }
     for (row, speeds) in rows.iter_mut().zip(&speeds) {
-        (row.compress, row.decompress) = (speed(&speeds.compress), speed(&speeds.decompress));
+        row.compress = speed(&speeds.compress);
+        row.decompress = speed(&speeds.decompress);
     }
     rows
 }
@@ -78,22 +73,22 @@ pub(crate) fn classes(
     found.push(("all".to_owned(), (0..records.len()).collect()));
     let mut out: Vec<ClassRow> = found
         .iter()
-        .flat_map(|(range, places)| rows(all, records, (range, places), seed))
+        .flat_map(|(range, places)| rows(all, records, range, places, seed))
         .collect();
     let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
     out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
     out
 }
 
-fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) -> ClassRow {
-    let of = |value: fn(&Packed, &[&[u8]], usize) -> usize| -> Vec<Option<f64>> {
+fn sizes(packed: &Packed, records: &[&[u8]], range: &str, places: &[usize]) -> ClassRow {
+    let of = |bytes: &dyn Fn(usize) -> usize| -> Vec<Option<f64>> {
         places
             .iter()
-            .map(|index| Some(value(packed, records, *index) as f64))
+            .map(|index| Some(bytes(*index) as f64))
             .collect()
     };
-    let below = of(|_, records, index| records[index].len());
-    let above = of(|packed, _, index| packed.sizes[index]);
+    let below = of(&|index| records[index].len());
+    let above = of(&|index| packed.sizes[index]);
     let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
     let n = places.len().max(1) as f64;
     let (ubytes, cbytes) = (sum(&below), sum(&above));
@@ -123,7 +118,7 @@ struct Speeds {
 }
 
 impl Speeds {
-    fn pass(&mut self, packed: &mut Packed, records: &[&[u8]], places: &[usize]) {
+    fn pass(&mut self, coder: &mut Coder, records: &[&[u8]], places: &[usize]) {
         if self.spent > PATIENCE && self.compress.len() >= 2 {
             return;
         }
@@ -140,7 +135,6 @@ impl Speeds {
             .map(|index| records[*index])
             .collect();
         let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
-        let coder = &mut packed.coder;
         let compress = repeated(&records, || {
             // Every record was restored before.
             records

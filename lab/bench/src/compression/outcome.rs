@@ -129,6 +129,13 @@ pub(crate) struct FetchColumn {
     pub(crate) difference: Option<Interval>,
 }
 
+impl Outcome {
+    /// Rows of all records together.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = &ClassRow> {
+        self.classes.iter().filter(|row| row.range == "all")
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) preset: String,

@@ -2,7 +2,8 @@
 
 use crate::args::{CompressionArgs, Kind};
 use crate::endpoint::Endpoint;
-use anyhow::{Context as _, bail, ensure};
+use crate::run::end_requested;
+use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
@@ -108,63 +109,63 @@ pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
 }
 
 fn most(args: &CompressionArgs) -> usize {
-    let usual = match args.kind {
-        Kind::Transactions => 5000,
-        Kind::Blocks => 200,
-        Kind::Accounts => 1000,
-    };
-    args.records.map_or(usual, |most| most as usize)
+    args.records
+        .map_or(args.kind.usual().1, |most| most as usize)
 }
 
 fn shown(files: &[PathBuf]) -> String {
-    files
+    let shown: Vec<String> = files
         .iter()
         .map(|path| path.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+        .collect();
+    shown.join(", ")
 }
 
 fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
     let mut all = Vec::new();
     for path in paths {
         let named = || path.display().to_string();
+        let left = most.saturating_sub(all.len());
         if path.is_dir() {
-            let entries: Result<Vec<_>, _> = fs::read_dir(path).with_context(named)?.collect();
-            let mut files: Vec<PathBuf> = entries
-                .with_context(named)?
-                .iter()
-                .map(fs::DirEntry::path)
-                .collect();
+            let mut files = Vec::new();
+            for entry in fs::read_dir(path).with_context(named)? {
+                files.push(entry.with_context(named)?.path());
+            }
             files.retain(|file| file.is_file());
             files.sort();
-            for file in files.iter().take(most.saturating_sub(all.len())) {
+            for file in files.iter().take(left) {
                 all.push(fs::read(file).with_context(|| file.display().to_string())?);
             }
         } else if path.extension().is_some_and(|extension| extension == "b64") {
             let text = fs::read_to_string(path).with_context(named)?;
-            for (number, line) in text
-                .lines()
-                .enumerate()
-                .take(most.saturating_sub(all.len()))
-            {
+            for (line, number) in text.lines().zip(1..).take(left) {
                 let record = STANDARD.decode(line.trim());
-                all.push(record.with_context(|| {
-                    format!("{}: line {} is no base64", path.display(), number + 1)
-                })?);
+                all.push(
+                    record.with_context(|| format!("{}: line {number} is no base64", named()))?,
+                );
             }
         } else {
             all.push(fs::read(path).with_context(named)?);
         }
-        ensure!(
-            all.iter().map(Vec::len).sum::<usize>() <= MOST_BYTES,
-            "more than 1 GiB of records: take fewer with --records"
-        );
+        ensure_fits(bytes(&all))?;
     }
     Ok(Records {
         all,
         source: shown(paths),
         ..Records::default()
     })
+}
+
+fn bytes(records: &[Vec<u8>]) -> usize {
+    records.iter().map(Vec::len).sum()
+}
+
+fn ensure_fits(bytes: usize) -> anyhow::Result<()> {
+    ensure!(
+        bytes <= MOST_BYTES,
+        "more than 1 GiB of records: take fewer with --records"
+    );
+    Ok(())
 }
 
 fn how(kind: Kind) -> Value {
@@ -178,24 +179,17 @@ fn how(kind: Kind) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Block {
-    transactions: Vec<Transaction>,
+struct Block<T> {
+    transactions: Vec<Transaction<T>>,
 }
 
 #[derive(Deserialize)]
-struct Transaction {
-    transaction: (String, String),
+struct Transaction<T> {
+    transaction: T,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    transactions: Vec<Keys>,
-}
-
-#[derive(Deserialize)]
-struct Keys {
-    transaction: AccountKeys,
-}
+/// Data and its encoding.
+type Encoded = (String, String);
 
 #[derive(Deserialize)]
 struct AccountKeys {
@@ -215,14 +209,20 @@ struct Accounts {
 
 #[derive(Deserialize)]
 struct Account {
-    data: (String, String),
+    data: Encoded,
 }
 
 struct Node {
     rpc: Rpc,
     shown: String,
     pace: Duration,
+    /// Records that are wanted.
+    most: usize,
+    /// Bytes of blocks read.
     bytes: usize,
+    found: Vec<Vec<u8>>,
+    notes: Vec<String>,
+    progress: Progress,
     signals: Signals,
     ended_by: Option<&'static str>,
 }
@@ -235,25 +235,23 @@ impl Node {
             rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,
             shown,
             pace: args.pace,
+            most: most(args),
             bytes: 0,
+            found: Vec::new(),
+            notes: Vec::new(),
+            progress: Progress::new(most(args) as u64, args.kind.usual().0),
             signals,
             ended_by: None,
         })
     }
 
     fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
-        let most = most(args);
-        let what = match args.kind {
-            Kind::Transactions => "transactions",
-            Kind::Blocks => "blocks",
-            Kind::Accounts => "accounts",
-        };
-        let mut progress = Progress::new(most as u64, what);
-        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        let (what, _) = args.kind.usual();
         let read = match args.kind {
-            Kind::Accounts => self.accounts(args, &mut all, most, &mut progress),
-            kind => self.blocks(kind, (&mut all, &mut notes), most, &mut progress),
+            Kind::Accounts => self.accounts(args),
+            kind => self.blocks(kind),
         };
+        let all = std::mem::take(&mut self.found);
         // Data read so far is kept.
         let ended_by = match (read, self.ended_by) {
             (Ok(()), _) => None,
@@ -266,25 +264,18 @@ impl Node {
             "{} has no {what} in its finalized blocks",
             self.shown
         );
-        let source = format!("{what} of {}", self.shown);
         Ok(Records {
             all,
-            source,
+            source: format!("{what} of {}", self.shown),
             kind: Some(what),
-            notes,
+            notes: std::mem::take(&mut self.notes),
             ended_by,
             unsaved: None,
         })
     }
 
-    fn blocks(
-        &mut self,
-        kind: Kind,
-        (all, notes): (&mut Vec<Vec<u8>>, &mut Vec<String>),
-        most: usize,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
-        let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
+    fn blocks(&mut self, kind: Kind) -> anyhow::Result<()> {
+        let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let mut range = None;
         let read = self.each_slot(|node, slot| {
             match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
@@ -294,82 +285,71 @@ impl Node {
                     range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
                     let mut some =
                         records_of(kind, &block).with_context(|| format!("block {slot}"))?;
-                    node.keeps(&some)?;
+                    node.bytes += bytes(&some);
+                    ensure_fits(node.bytes)?;
                     some.reverse();
-                    newest_first.extend(some);
+                    node.found.extend(some);
                 }
             }
-            progress.at(
-                (newest_first.len() as u64).min(most as u64),
-                &format!(", slot {slot}"),
-            );
-            Ok(newest_first.len() < most)
+            node.report(&format!(", slot {slot}"));
+            Ok(node.found.len() < node.most)
         });
-        newest_first.truncate(most);
-        newest_first.reverse();
-        *all = newest_first;
+        // Until here the newest are first.
+        self.found.truncate(self.most);
+        self.found.reverse();
         if let Some((oldest, newest)) = range {
             let but = if skipped > 0 {
                 format!(", {skipped} others are not there")
             } else {
                 String::new()
             };
-            notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
+            self.notes
+                .push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
         }
         read
     }
 
-    fn accounts(
-        &mut self,
-        args: &CompressionArgs,
-        all: &mut Vec<Vec<u8>>,
-        most: usize,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
+    fn accounts(&mut self, args: &CompressionArgs) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
                 "rewards": false, "commitment": "finalized"});
             self.each_slot(|node, slot| {
-                if let Some(block) = there(node.ask::<Named>("getBlock", &json!([slot, how])))? {
-                    keys.extend(
-                        block
-                            .transactions
-                            .into_iter()
-                            .flat_map(|t| t.transaction.keys)
-                            .map(|key| key.pubkey),
-                    );
+                let block = node.ask::<Block<AccountKeys>>("getBlock", &json!([slot, how]));
+                if let Some(block) = there(block)? {
+                    let transactions = block.transactions.into_iter();
+                    let of_block = transactions.flat_map(|of| of.transaction.keys);
+                    keys.extend(of_block.map(|key| key.pubkey));
                 }
-                progress.at(0, &format!(", {} addresses", keys.len()));
+                node.report(&format!(", {} addresses", keys.len()));
                 // Many are empty or owned by programs.
-                Ok(keys.len() < most.saturating_mul(2))
+                Ok(keys.len() < node.most.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
         for some in keys.chunks(ACCOUNTS) {
             let answer: Option<Accounts> =
                 self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
-            let datas = answer
-                .context("getMultipleAccounts: the result is null")?
-                .value;
-            let mut some: Vec<Vec<u8>> = Vec::new();
-            for account in datas.into_iter().flatten() {
-                some.push(
-                    STANDARD
-                        .decode(&account.data.0)
-                        .context("an account's data is no base64")?,
-                );
+            let answer = answer.context("getMultipleAccounts: the result is null")?;
+            for account in answer.value.into_iter().flatten() {
+                let data = STANDARD.decode(&account.data.0);
+                self.found
+                    .push(data.context("an account's data is no base64")?);
             }
-            some.retain(|data| !data.is_empty());
-            self.keeps(&some)?;
-            all.extend(some);
-            progress.at((all.len() as u64).min(most as u64), "");
-            if all.len() >= most {
+            self.found.retain(|data| !data.is_empty());
+            ensure_fits(bytes(&self.found))?;
+            self.report("");
+            if self.found.len() >= self.most {
                 break;
             }
         }
-        all.truncate(most);
+        self.found.truncate(self.most);
         Ok(())
+    }
+
+    fn report(&mut self, more: &str) {
+        let found = self.found.len().min(self.most);
+        self.progress.at(found as u64, more);
     }
 
     /// Newest finalized slot first; `what` returns whether to continue.
@@ -403,12 +383,10 @@ impl Node {
         method: &str,
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
-        let until = clock::uptime()
-            + if self.rpc.spent().0 > 0 {
-                self.pace
-            } else {
-                Duration::ZERO
-            };
+        let mut until = clock::uptime();
+        if self.rpc.spent().0 > 0 {
+            until += self.pace;
+        }
         let Node {
             rpc,
             signals,
@@ -416,13 +394,7 @@ impl Node {
             ..
         } = self;
         let mut ended = |wait: Duration| {
-            let signals_received = signals.wait(None, wait).unwrap_or_default();
-            if let Some(to_end) = signals_received
-                .into_iter()
-                .find(|signals_received| signals_received.asks_to_end())
-            {
-                *ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
-            }
+            *ended_by = end_requested(signals, wait).or(*ended_by);
             *ended_by
         };
         loop {
@@ -434,14 +406,6 @@ impl Node {
                 return rpc.ask_until(method, params, || ended(Duration::ZERO).is_some());
             }
         }
-    }
-
-    fn keeps(&mut self, records: &[Vec<u8>]) -> anyhow::Result<()> {
-        self.bytes += records.iter().map(Vec::len).sum::<usize>();
-        if self.bytes > MOST_BYTES {
-            bail!("more than 1 GiB of records: take fewer with --records");
-        }
-        Ok(())
     }
 }
 
@@ -457,13 +421,10 @@ fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
     if kind == Kind::Blocks {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }
-    let block: Block = serde_json::from_str(block.get())?;
-    let decoded = |transaction: &Transaction| STANDARD.decode(&transaction.transaction.0);
-    Ok(block
-        .transactions
-        .iter()
-        .map(decoded)
-        .collect::<Result<_, _>>()?)
+    let block: Block<Encoded> = serde_json::from_str(block.get())?;
+    let decoded = |of: &Transaction<Encoded>| STANDARD.decode(&of.transaction.0);
+    let records: Result<_, _> = block.transactions.iter().map(decoded).collect();
+    Ok(records?)
 }
 
 #[cfg(test)]

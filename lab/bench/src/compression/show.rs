@@ -1,6 +1,7 @@
 use super::outcome::{ClassRow, FetchTable, Outcome};
 use super::tables;
 use faultline_pages::export::{Columns, Values, named};
+use faultline_pages::model::{Cell, Table};
 use faultline_pages::render::plain;
 use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
@@ -32,31 +33,13 @@ pub(crate) fn text(outcome: &Outcome) -> String {
 }
 
 fn study(outcome: &Outcome) -> String {
-    let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else {
+    let Some(classes) = tables::study_classes(outcome) else {
         return String::new();
     };
-    let of_first = outcome
-        .classes
-        .iter()
-        .filter(|row| row.codec == codec && row.range != "all");
-    let row = |row: &ClassRow| {
-        let means = [row.ubytes, row.cbytes].map(|mean| format!("{mean:.0}"));
-        let [ubytes, cbytes] = means;
-        vec![
-            row.range.clone(),
-            ubytes,
-            cbytes,
-            format!("{:.2}", row.cmp_ratio),
-            row.datapoints.to_string(),
-        ]
-    };
-    let mut out = table(
-        &["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"],
-        of_first.map(row).collect(),
-    );
-    out.push('\n');
-    for (txcount, from, to) in &outcome.blobs {
-        let _ = writeln!(out, "compressed blob from {from} to {to} txcount:{txcount}");
+    let heads = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
+    let mut out = ungrouped(&heads.map(str::to_owned), &classes) + "\n";
+    for blob in tables::study_blobs(outcome) {
+        out += &format!("{blob}\n");
     }
     if !outcome.blobs.is_empty() {
         out.push('\n');
@@ -71,22 +54,21 @@ fn study(outcome: &Outcome) -> String {
             };
             heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
         }
-        let line = |(index, step): (usize, &u64)| {
-            let mut line = vec![step.to_string()];
-            for column in &fetch.columns {
-                let at = |side: &[f64]| {
-                    side.get(index)
-                        .map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"))
-                };
-                line.extend([at(&column.uncmp), at(&column.cmp)]);
-            }
-            line
-        };
-        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        out += &table(&heads, fetch.steps.iter().enumerate().map(line).collect());
-        out.push('\n');
+        out += &(ungrouped(&heads, &tables::study_fetch(fetch)) + "\n");
     }
     out
+}
+
+/// With the study's heads, and numbers without thousands in groups.
+fn ungrouped(heads: &[String], of: &Table) -> String {
+    let cell = |cell: &Cell| match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
+        _ => "-".to_owned(),
+    };
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = of.rows.iter().map(|row| row.iter().map(cell).collect());
+    table(&heads, rows.collect())
 }
 
 fn about(outcome: &Outcome) -> String {
@@ -106,12 +88,11 @@ fn about(outcome: &Outcome) -> String {
         );
     }
     out.push('\n');
-    outcome
-        .notes
-        .iter()
-        .for_each(|note| out += &format!("{note}\n"));
-    let whole = outcome.classes.iter().filter(|row| row.range == "all");
-    let libraries: Vec<String> = whole
+    for note in &outcome.notes {
+        out += &format!("{note}\n");
+    }
+    let libraries: Vec<String> = outcome
+        .whole()
         .filter(|row| !row.library.is_empty())
         .map(|row| format!("{} by {}", row.codec, row.library))
         .collect();
@@ -122,11 +103,8 @@ fn about(outcome: &Outcome) -> String {
 }
 
 fn fetched(fetch: &FetchTable) -> String {
-    let width = fetch.bandwidth.map_or_else(
-        || "not limited".to_owned(),
-        |width| format!("{} a second", bytes(width)),
-    );
-    let mut out = format!(
+    let width = tables::width(fetch);
+    let out = format!(
         "\nFetching {} records with {}: {} requests under way, bandwidth {width}, mean of {} times in random order; latency is added to \
          each answer\n",
         count(fetch.records),
@@ -134,30 +112,24 @@ fn fetched(fetch: &FetchTable) -> String {
         fetch.in_flight,
         fetch.repeats,
     );
-    out += &plain(&tables::fetch(fetch));
-    out
+    out + &plain(&tables::fetch(fetch))
 }
 
 /// Unknown values are empty.
 pub(crate) fn csv(outcome: &Outcome) -> String {
+    fn shown<T: ToString>(value: &Option<T>) -> String {
+        value.as_ref().map(T::to_string).unwrap_or_default()
+    }
+    let columns = columns(&outcome.classes);
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
-    for row in &outcome.classes {
-        let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let interval = row.interval.as_ref();
-        let cells = [
-            row.codec.clone(),
-            row.library.clone(),
-            row.range.clone(),
-            row.ubytes.to_string(),
-            row.cbytes.to_string(),
-            row.cmp_ratio.to_string(),
-            some(interval.map(|interval| interval.low)),
-            some(interval.map(|interval| interval.high)),
-            some(row.compress.map(|speed| speed.value)),
-            some(row.decompress.map(|speed| speed.value)),
-            row.datapoints.to_string(),
-        ];
+    for row in 0..outcome.classes.len() {
+        let cell = |(_, values): &(String, Values)| match values {
+            Values::Integer(values) => shown(&values[row]),
+            Values::Real(values) => shown(&values[row]),
+            Values::Text(values) => shown(&values[row]),
+        };
+        let cells: Vec<String> = columns.iter().map(cell).collect();
         out += &(cells.join(",") + "\n");
     }
     out

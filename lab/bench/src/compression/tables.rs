@@ -3,8 +3,8 @@ use faultline_pages::cells::{estimate_or, known, number, table, words};
 use faultline_pages::model::{Cell, Table};
 use faultline_text::{bytes, count};
 
-fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
-    estimate_or(of.map(Interval::ends), decimals, "too few")
+fn interval(of: Option<Interval>, decimals: u8) -> Cell {
+    estimate_or(of.map(|of| of.ends()), decimals, "too few")
 }
 
 /// The numbers whose intervals may be too narrow.
@@ -38,9 +38,9 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
             known(row.ubytes, 0),
             known(row.cbytes, 0),
             row.interval
-                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(&of), 2)),
-            interval(row.compress.as_ref(), 1),
-            interval(row.decompress.as_ref(), 1),
+                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(of), 2)),
+            interval(row.compress, 1),
+            interval(row.decompress, 1),
             known(row.datapoints as f64, 0),
             too_few(&[
                 ("saved", row.interval),
@@ -79,10 +79,72 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
             known(row.cbytes, 0),
             known(row.cmp_ratio, 2),
             known(row.overhead, 0),
-            interval(row.saved.as_ref(), 2),
+            interval(row.saved, 2),
             known(row.saved_alone, 2),
             too_few(&[("saved of all", row.saved)]),
         ]);
+    }
+    out
+}
+
+pub(crate) fn width(fetch: &FetchTable) -> String {
+    fetch.bandwidth.map_or("not limited".to_owned(), |width| {
+        format!("{} a second", bytes(width))
+    })
+}
+
+/// Of the first codec.
+pub(crate) fn study_classes(outcome: &Outcome) -> Option<Table> {
+    let codec = &outcome.classes.first()?.codec;
+    let columns = [
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("cmp_ratio", "%"),
+        ("datapoints", ""),
+    ];
+    let title = format!("Records by size, {codec}");
+    let mut out = table("study-classes", &title, &columns, "");
+    for class in &outcome.classes {
+        if class.codec == *codec && class.range != "all" {
+            out.rows.push(vec![
+                words(&class.range),
+                known(class.ubytes, 0),
+                known(class.cbytes, 0),
+                known(class.cmp_ratio, 2),
+                known(class.datapoints as f64, 0),
+            ]);
+        }
+    }
+    Some(out)
+}
+
+pub(crate) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
+    outcome
+        .blobs
+        .iter()
+        .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
+}
+
+pub(crate) fn study_fetch(fetch: &FetchTable) -> Table {
+    let heads = fetch
+        .columns
+        .iter()
+        .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms)));
+    let heads: Vec<String> = heads.collect();
+    let mut columns = vec![("records", "")];
+    columns.extend(heads.iter().map(|head| (head.as_str(), "s")));
+    let title = format!("Time to fetch, {}", fetch.codec);
+    let mut out = table("study-fetch", &title, &columns, "");
+    for (index, step) in fetch.steps.iter().enumerate() {
+        let mut row = vec![known(*step as f64, 0)];
+        for column in &fetch.columns {
+            row.extend(
+                [&column.uncmp, &column.cmp]
+                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
+            );
+        }
+        out.rows.push(row);
     }
     out
 }
@@ -97,9 +159,7 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
         ("cmp bytes", ""),
         ("too few for", ""),
     ];
-    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| {
-        format!("{} a second", bytes(width))
-    });
+    let width = width(fetch);
     let note = format!(
         "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
@@ -114,7 +174,7 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
             known(column.latency_ms, 0),
             number(column.uncmp.last().copied(), 3, "not fetched"),
             number(column.cmp.last().copied(), 3, "not fetched"),
-            interval(column.difference.as_ref(), 3),
+            interval(column.difference, 3),
             known(column.uncmp_bytes as f64, 0),
             known(column.cmp_bytes as f64, 0),
             too_few(&[("difference", column.difference)]),

@@ -30,17 +30,13 @@ impl Kinds {
     }
 
     pub(super) fn largest_first(&self) -> Vec<(String, Space)> {
-        let mut all: Vec<(String, Space)> = self
-            .by_name
-            .iter()
-            .map(|(name, space)| (name.clone(), *space))
-            .collect();
+        let mut all: Vec<(String, Space)> = self.by_name.clone().into_iter().collect();
         all.sort_by_key(|(_, space)| std::cmp::Reverse(space.bytes));
         if all.len() > MOST_KINDS {
             let mut others = Space::default();
-            all.split_off(MOST_KINDS - 1)
-                .into_iter()
-                .for_each(|(_, space)| others.add(space));
+            for (_, space) in all.split_off(MOST_KINDS - 1) {
+                others.add(space);
+            }
             all.push(("others".to_owned(), others));
         }
         all

@@ -1,7 +1,7 @@
 //! RocksDB, Pebble and LevelDB folders.
 
 use super::manifest::{LevelTable, Version, read};
-use super::{Database, Limit, Part};
+use super::{Database, Limit, Part, merge_smallest};
 use anyhow::{Context as _, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -22,9 +22,8 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
     };
     let mut problems = Vec::new();
     // A node may start a new manifest between two reads.
-    let version = (0..2)
-        .find_map(|_| version(path, limit).ok())
-        .map_or_else(|| version(path, limit), Ok);
+    let again = |_| version(path, limit);
+    let version = version(path, limit).or_else(again).or_else(again);
     let parts = match version {
         Ok(version) => {
             if version.torn {
@@ -151,14 +150,7 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
     };
     let mut parts: Vec<Part> = levels.into_iter().map(part).collect();
     if parts.len() > MOST_PARTS {
-        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-        let others = parts.split_off(MOST_PARTS);
-        parts.push(Part {
-            name: format!("{} smaller ones", others.len()),
-            level: None,
-            files: Some(others.iter().filter_map(|part| part.files).sum()),
-            bytes: others.iter().map(|part| part.bytes).sum(),
-        });
+        merge_smallest(&mut parts, MOST_PARTS);
     }
     parts.extend(in_no_level(version.tables.values(), files));
     parts

@@ -1,4 +1,5 @@
 use super::{Database, Disk, Part};
+use crate::results::lines;
 use faultline_text::{bytes, count, number, size, table};
 use std::fmt::Write as _;
 
@@ -34,12 +35,10 @@ pub(crate) fn text(disks: &[Disk]) -> String {
             &["type", "files", "bytes", "on disk"],
             disk.kinds.iter().map(row).collect(),
         );
-        disk.problems
-            .iter()
-            .for_each(|problem| out += &format!("{problem}\n"));
-        disk.databases
-            .iter()
-            .for_each(|of| out += &database(&disk.node, of));
+        out += &lines(&disk.problems);
+        for of in &disk.databases {
+            out += &database(&disk.node, of);
+        }
     }
     out + "\n"
 }
@@ -51,10 +50,8 @@ fn compared(disks: &[Disk]) -> Option<String> {
         .map(|disk| Some((disk.node.as_str(), disk.total?.bytes)))
         .collect();
     let known = known.filter(|known| known.len() > 1)?;
-    let (least, most) = (
-        known.iter().min_by_key(|(_, b)| *b)?,
-        known.iter().max_by_key(|(_, b)| *b)?,
-    );
+    let least = known.iter().min_by_key(|(_, bytes)| *bytes)?;
+    let most = known.iter().max_by_key(|(_, bytes)| *bytes)?;
     let times = most.1 as f64 / least.1.max(1) as f64;
     Some(format!(
         "{} takes {} times the space of {}",
@@ -75,21 +72,13 @@ fn database(node: &str, of: &Database) -> String {
     if of.parts.is_empty() && of.problems.is_empty() {
         out += "it has no table yet: all is in its logs\n";
     }
-    of.problems
-        .iter()
-        .for_each(|problem| out += &format!("{problem}\n"));
-    out
+    out + &lines(&of.problems)
 }
 
 fn part(part: &Part) -> Vec<String> {
     let some = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), count);
-    let name = if part.name.is_empty() {
-        "all".to_owned()
-    } else {
-        part.name.clone()
-    };
     vec![
-        name,
+        part.shown().to_owned(),
         some(part.level),
         some(part.files),
         count(part.bytes),
@@ -97,12 +86,12 @@ fn part(part: &Part) -> Vec<String> {
     ]
 }
 
-pub(crate) fn rows(disks: &[Disk]) -> impl Iterator<Item = (&Disk, &Database, &Part)> {
-    let of_disk = |disk| move |of| (disk, of);
-    let databases = disks
-        .iter()
-        .flat_map(move |disk: &Disk| disk.databases.iter().map(of_disk(disk)));
-    databases.flat_map(|(disk, of): (&Disk, &Database)| {
-        of.parts.iter().map(move |part| (disk, of, part))
-    })
+pub(crate) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &Part)> {
+    let mut rows = Vec::new();
+    for disk in disks {
+        for of in &disk.databases {
+            rows.extend(of.parts.iter().map(|part| (disk, of, part)));
+        }
+    }
+    rows
 }

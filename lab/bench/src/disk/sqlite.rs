@@ -3,7 +3,7 @@
 //! Opens the database as immutable: no locks, no extra files, no WAL content. A change during the
 //! read is reported.
 
-use super::{Database, Limit, Part};
+use super::{Database, Limit, Part, merge_smallest};
 use anyhow::{Context as _, ensure};
 use faultline_kernel::FileVersion;
 use rusqlite::{Connection, OpenFlags};
@@ -74,12 +74,7 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
         part(faultline_text::clean(&shown), bytes)
     };
     let mut parts: Vec<Part> = bytes.into_iter().map(named).collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-    if parts.len() > MOST_PARTS {
-        let others = parts.split_off(MOST_PARTS);
-        let name = format!("{} smaller ones", others.len());
-        parts.push(part(name, others.iter().map(|part| part.bytes).sum()));
-    }
+    merge_smallest(&mut parts, MOST_PARTS);
     if free > 0 {
         parts.push(part("free pages".to_owned(), free * size));
     }

@@ -1,77 +1,118 @@
 //! The study's two tables: means with a test that assumes independent requests, and 95th
 //! percentiles.
 
-use crate::results::{Latency, Results};
+use crate::results::{Latency, Results, over};
 use faultline_stats::arms::welch_test;
 use std::fmt::Write as _;
 
-pub(crate) fn tables(results: &Results) -> String {
-    let mut out = String::new();
-    let Some((reference, others)) = results.header.arms.split_first() else {
-        return out;
-    };
-    for arm in others {
-        for link in results.links() {
-            out += &table(results, (reference, arm), link, true);
-            out += &table(results, (reference, arm), link, false);
-        }
-    }
-    out
+/// Two arms over one link, by mean or 95th percentile.
+pub(crate) struct Summary<'a> {
+    pub(crate) arms: [&'a str; 2],
+    pub(crate) link: Option<&'a str>,
+    pub(crate) mean: bool,
+    pub(crate) rows: Vec<Row<'a>>,
 }
 
-fn table(
-    results: &Results,
-    (reference, arm): (&str, &str),
-    link: Option<&str>,
+pub(crate) struct Row<'a> {
+    subject: &'a str,
+    pub(crate) size: Option<u64>,
+    /// Of both arms, in ms.
+    pub(crate) times: [Option<f64>; 2],
+    /// Of the means.
+    pub(crate) p: String,
+    pub(crate) winner: Option<&'a str>,
+}
+
+pub(crate) fn summaries(results: &Results) -> Vec<Summary<'_>> {
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return Vec::new();
+    };
+    let mut summaries = Vec::new();
+    for arm in others {
+        for link in results.links() {
+            for mean in [true, false] {
+                summaries.push(summary(results, [reference, arm], link, mean));
+            }
+        }
+    }
+    summaries
+}
+
+fn summary<'a>(
+    results: &'a Results,
+    arms: [&'a str; 2],
+    link: Option<&'a str>,
     mean: bool,
-) -> String {
-    let (a, b) = (short(reference), short(arm));
-    let kind = if mean { "MEAN" } else { "P95" };
-    let over = link.map_or_else(String::new, |link| format!(" over {link} "));
+) -> Summary<'a> {
+    let of = |latency: Latency| if mean { latency.mean } else { latency.p95 };
+    let row = |(subject, size)| {
+        let cells = arms.map(|arm| results.cell(arm, subject));
+        let times = cells.map(|cell| results.summary(cell?).latency.map(of));
+        let both = times[0].zip(times[1]);
+        let p = cells[0].zip(cells[1]).filter(|_| mean);
+        Row {
+            subject,
+            size,
+            times,
+            p: p.map_or_else(String::new, |(a, b)| p_value(results, a, b)),
+            winner: both.map(|(a, b)| arms[usize::from(b < a)]),
+        }
+    };
+    let subjects = results.subjects_over(link);
+    Summary {
+        arms,
+        link,
+        mean,
+        rows: subjects.into_iter().map(row).collect(),
+    }
+}
+
+pub(crate) fn tables(results: &Results) -> String {
+    summaries(results).iter().map(table).collect()
+}
+
+fn table(summary: &Summary<'_>) -> String {
+    let [a, b] = summary.arms.map(short);
+    let kind = if summary.mean { "MEAN" } else { "P95" };
+    let over = match summary.link {
+        Some(_) => over(summary.link) + " ",
+        None => String::new(),
+    };
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
-    let heads = [format!("{a} (ms)"), format!("{b} (ms)")];
+    let heads = [&format!("{a} (ms)"), &format!("{b} (ms)")];
     out += &line(
-        ["Size (B)", &heads[0], &heads[1], "Diff (ms)"],
-        mean.then_some("P-value"),
+        ["Size (B)", heads[0], heads[1], "Diff (ms)"],
+        if summary.mean { "P-value" } else { "" },
         "Winner",
     );
     out += &"=".repeat(80);
     out.push('\n');
-    let subjects = results.subjects_over(link);
-    for (subject, size) in subjects.iter().copied() {
-        let same = subjects.iter().filter(|(_, other)| *other == size).count();
+    for row in &summary.rows {
+        let is_same = |other: &&Row<'_>| other.size == row.size;
+        let same = summary.rows.iter().filter(is_same).count();
         // Accounts of one size need separate lines.
-        let size = match size {
+        let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same > 1 => format!("{size} {subject:.8}"),
+            Some(size) if same > 1 => format!("{size} {:.8}", row.subject),
             Some(size) => size.to_string(),
         };
-        let cells = results
-            .cell(reference, subject)
-            .zip(results.cell(arm, subject));
-        let summaries =
-            cells.map(|(a, b)| (results.summary(a).latency, results.summary(b).latency));
-        let Some((Some(first), Some(second))) = summaries else {
+        let ([Some(first), Some(second)], Some(winner)) = (row.times, row.winner) else {
             let _ = writeln!(out, "{size:<11}no answers to compare");
             continue;
         };
-        let of = |latency: Latency| if mean { latency.mean } else { latency.p95 };
-        let (first, second) = (of(first), of(second));
         let numbers = [first, second, (second - first).abs()].map(shown);
-        let winner = if second < first { &b } else { &a };
-        let p = mean.then(|| cells.map_or_else(String::new, |cells| p_value(results, cells)));
-        out += &line(
-            [&size, &numbers[0], &numbers[1], &numbers[2]],
-            p.as_deref(),
-            winner,
-        );
+        let cells = [&size, &numbers[0], &numbers[1], &numbers[2]];
+        out += &line(cells.map(String::as_str), &row.p, &short(winner));
     }
     out + "\n"
 }
 
-fn line(cells: [&str; 4], p: Option<&str>, winner: &str) -> String {
-    let [size, first, second, difference] = cells;
-    let p = p.map_or_else(String::new, |p| format!("{p:<31}"));
+fn line([size, first, second, difference]: [&str; 4], p: &str, winner: &str) -> String {
+    let p = if p.is_empty() {
+        String::new()
+    } else {
+        format!("{p:<31}")
+    };
     format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
 }
 
@@ -93,7 +134,7 @@ fn short(encoding: &str) -> String {
 }
 
 /// Welch's test over all requests.
-pub(crate) fn p_value(results: &Results, (a, b): (usize, usize)) -> String {
+fn p_value(results: &Results, a: usize, b: usize) -> String {
     let of = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
     match welch_test(&of(a), &of(b)).map(|test| test.p) {
         None => "no test".to_owned(),

@@ -131,6 +131,11 @@ pub(super) fn reach(method: &str) -> u64 {
     }
 }
 
+/// In the form of a plan.
+pub(super) fn method((method, params): (&str, &str)) -> String {
+    format!(r#""method":"{method}","params":{params}"#)
+}
+
 pub(super) fn draws(params: &str) -> bool {
     params.contains(RANDOM) || params.contains(HEX)
 }
@@ -153,7 +158,7 @@ pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
     })
 }
 
-pub(super) fn version(value: &Value) -> Option<&str> {
+pub(crate) fn version(value: &Value) -> Option<&str> {
     value
         .as_str()
         .or_else(|| value.get("solana-core")?.as_str())

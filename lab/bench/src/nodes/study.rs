@@ -3,7 +3,7 @@
 use crate::compare::{Compared, one};
 use crate::disk;
 use crate::render::unreliable_suffix;
-use crate::results::Results;
+use crate::results::{Results, lines, ms};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
@@ -16,11 +16,8 @@ pub(crate) struct Load {
     pub(crate) lines: Vec<String>,
 }
 
-/// By round: position in the run and latency in ms; `None` without a good answer.
-type RequestTimes = Vec<Option<(u64, f64)>>;
-
-/// A node with its times by method.
-type NodeTimes<'a> = (&'a String, Vec<RequestTimes>);
+/// By node and method: the position in the run, and the latency in ms.
+type Round = Vec<Vec<(u64, f64)>>;
 
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
@@ -39,16 +36,13 @@ pub(crate) fn tables(results: &Results) -> String {
             );
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }
-        load.lines
-            .iter()
-            .for_each(|lines| out += &format!("{lines}\n"));
-        out.push('\n');
+        out += &(lines(&load.lines) + "\n");
     }
     out + &routed(results) + "\n"
 }
 
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
-    let methods = methods(results);
+    let methods = results.subject_names();
     let mut loads: Vec<Load> = methods
         .iter()
         .map(|method| load(results, method, &[method]))
@@ -59,40 +53,33 @@ pub(crate) fn loads(results: &Results) -> Vec<Load> {
     loads
 }
 
-fn methods(results: &Results) -> Vec<&str> {
-    results
-        .subjects()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect()
-}
-
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
-    let request_times = |arm: &String| {
-        methods
+    let arms = &results.header.arms;
+    let times_of = |cell| {
+        results.by_round_as(cell, |sample| {
+            Some((sample.number, ms(sample.latency_ns()?)))
+        })
+    };
+    let of_arm = |arm: &String| -> Vec<_> {
+        let cells = methods
             .iter()
-            .filter_map(|method| Some(request_times(results, results.cell(arm, method)?)))
+            .filter_map(|method| results.cell(arm, method));
+        cells.map(times_of).collect()
+    };
+    let all: Vec<_> = arms.iter().map(of_arm).collect();
+    let rounds = all.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let whole = |round: usize| -> Option<Round> {
+        all.iter()
+            .map(|methods| methods.iter().map(|times| times[round]).collect())
             .collect()
     };
-    let nodes: Vec<NodeTimes<'_>> = results
-        .header
-        .arms
-        .iter()
-        .map(|arm| (arm, request_times(arm)))
-        .collect();
-    let all: Vec<&RequestTimes> = nodes.iter().flat_map(|(_, methods)| methods).collect();
-    let rounds = all.iter().map(|times| times.len()).max().unwrap_or(0);
-    let is_good = |round: &usize| all.iter().all(|times| at(times, *round).is_some());
-    let good: Vec<usize> = (0..rounds).filter(is_good).collect();
-    let total = |(node, methods): &NodeTimes<'_>| {
-        let ms: f64 = good.iter().map(|round| round_ms(methods, *round)).sum();
-        (
-            (*node).clone(),
-            (methods.len() * good.len()) as u64,
-            ms / 1e3,
-        )
+    let good: Vec<Round> = (0..rounds).filter_map(whole).collect();
+    let total = |(index, arm): (usize, &String)| {
+        let ms: f64 = good.iter().map(|round| sum_ms(&round[index])).sum();
+        let requests = all[index].len() * good.len();
+        (arm.clone(), requests as u64, ms / 1e3)
     };
-    let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
+    let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
     let mut lines = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
@@ -101,46 +88,37 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
             count(rounds as u64)
         ));
     }
-    if !good.is_empty() && nodes.len() > 1 {
-        lines.extend(apart(&totals));
-        lines.push(wins(&nodes, &good));
-        lines.extend(orders(&nodes, &good));
+    if !good.is_empty() && arms.len() > 1 {
+        lines.extend(apart(&nodes));
+        lines.push(wins(arms, &good));
+        lines.push(orders(arms, &good));
     }
     Load {
         title: title.to_owned(),
-        nodes: totals,
+        nodes,
         lines,
     }
 }
 
-/// The sum over all methods.
-fn round_ms(methods: &[RequestTimes], round: usize) -> f64 {
-    methods
-        .iter()
-        .filter_map(|request_times| at(request_times, round))
-        .map(|(_, ms)| ms)
-        .sum()
+fn sum_ms(times: &[(u64, f64)]) -> f64 {
+    times.iter().map(|(_, ms)| ms).sum()
 }
 
-fn wins(nodes: &[NodeTimes<'_>], good: &[usize]) -> String {
-    let first = |round: &usize| {
-        let times = nodes
-            .iter()
-            .map(|(node, methods)| (round_ms(methods, *round), *node));
-        times.min_by(|a, b| a.0.total_cmp(&b.0))
-    };
-    let winners: Vec<&String> = good
+fn wins(arms: &[String], good: &[Round]) -> String {
+    let mut wins = vec![0; arms.len()];
+    for round in good {
+        let sums = round.iter().map(|times| sum_ms(times)).enumerate();
+        if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            wins[fastest] += 1;
+        }
+    }
+    let won = arms
         .iter()
-        .filter_map(first)
-        .map(|(_, node)| node)
-        .collect();
-    let won = |(node, _): &NodeTimes<'_>| {
-        let wins = winners.iter().filter(|winner| *winner == node).count();
-        format!("{node} in {}", count(wins as u64))
-    };
+        .zip(wins)
+        .map(|(arm, wins)| format!("{arm} in {}", count(wins)));
     format!(
         "The fastest of a round was {} of {}",
-        nodes.iter().map(won).collect::<Vec<_>>().join(", "),
+        won.collect::<Vec<_>>().join(", "),
         count(good.len() as u64)
     )
 }
@@ -148,10 +126,8 @@ fn wins(nodes: &[NodeTimes<'_>], good: &[usize]) -> String {
 /// In percent. Only the comparison decides whether a node is faster.
 fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
-    let (fast, slow) = (
-        totals.iter().min_by(by_time)?,
-        totals.iter().max_by(by_time)?,
-    );
+    let fast = totals.iter().min_by(by_time)?;
+    let slow = totals.iter().max_by(by_time)?;
     let percent = (slow.2 / fast.2 - 1.0) * 100.0;
     Some(format!(
         "The average of {} is {} % above that of {}",
@@ -162,24 +138,19 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
 }
 
 /// Averages when first in a round, and otherwise: the first request may warm caches for the second.
-fn orders(nodes: &[NodeTimes<'_>], good: &[usize]) -> Option<String> {
+fn orders(arms: &[String], good: &[Round]) -> String {
     let mut lines = Vec::new();
-    for (index, (node, methods)) in nodes.iter().enumerate() {
+    for (index, arm) in arms.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for (method, request_times) in methods.iter().enumerate() {
-            for round in good {
-                let (number, ms) = at(request_times, *round)?;
-                let others = nodes
-                    .iter()
-                    .enumerate()
-                    .filter(|(other, _)| *other != index);
-                let before = others
-                    .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
-                    .any(|(other, _)| other < number);
-                if before {
-                    later.push(ms)
+        for round in good {
+            for (method, (number, ms)) in round[index].iter().enumerate() {
+                let is_before = |times: &Vec<(u64, f64)>| {
+                    times.get(method).is_some_and(|(other, _)| other < number)
+                };
+                if round.iter().any(is_before) {
+                    later.push(*ms);
                 } else {
-                    first.push(ms)
+                    first.push(*ms);
                 }
             }
         }
@@ -187,71 +158,34 @@ fn orders(nodes: &[NodeTimes<'_>], good: &[usize]) -> Option<String> {
             0 => "never".to_owned(),
             n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
         };
-        lines.push(format!("{node} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
     }
-    Some(format!(
+    format!(
         "Averages in both orders, asked first and after another: {}",
         lines.join(", ")
-    ))
-}
-
-fn at(request_times: &RequestTimes, round: usize) -> Option<(u64, f64)> {
-    request_times.get(round).copied().flatten()
-}
-
-fn request_times(results: &Results, cell: usize) -> RequestTimes {
-    let mut request_times: RequestTimes = results
-        .by_round(cell)
-        .into_iter()
-        .map(|latency| latency.map(|ms| (0, ms)))
-        .collect();
-    for sample in results.of(cell) {
-        if let Some(Some((number, _))) = request_times.get_mut(sample.round as usize) {
-            *number = sample.number;
-        }
-    }
-    request_times
+    )
 }
 
 /// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
 /// answers are left out.
 pub(crate) fn routed(results: &Results) -> String {
-    let methods = &methods(results);
+    let methods = results.subject_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
-    let mut compared: Vec<(&str, Compared)> = Vec::new();
-    for method in methods {
-        let sound = sound(results, method);
-        for (index, reference) in sound.iter().enumerate() {
-            let others = sound.iter().skip(index + 1);
-            let pairs = others.filter_map(|arm| {
-                Some((
-                    *reference,
-                    one(results, (reference, arm), (method, None), comparisons)?,
-                ))
-            });
-            compared.extend(pairs);
-        }
-    }
     let mut out = String::new();
     for method in methods {
         let sound = sound(results, method);
-        let of_method = compared.iter().filter(|(_, pair)| pair.subject == *method);
-        let of_method: Vec<_> = of_method
-            .map(|(reference, pair)| (*reference, pair))
-            .collect();
-        let _ = writeln!(
-            out,
-            "Send {method} to {}",
-            recommended_node(&sound, &of_method)
-        );
-        let left_out: Vec<&str> = results
-            .header
-            .arms
-            .iter()
-            .map(String::as_str)
-            .filter(|arm| !sound.contains(arm))
-            .collect();
+        let mut compared: Vec<(&str, Compared)> = Vec::new();
+        for (index, reference) in sound.iter().enumerate() {
+            for arm in &sound[index + 1..] {
+                let pair = one(results, (reference, arm), (method, None), comparisons);
+                compared.extend(pair.map(|pair| (*reference, pair)));
+            }
+        }
+        let to = recommended_node(&sound, &compared);
+        let _ = writeln!(out, "Send {method} to {to}");
+        let mut left_out: Vec<&str> = results.header.arms.iter().map(String::as_str).collect();
+        left_out.retain(|arm| !sound.contains(arm));
         if !left_out.is_empty() {
             let _ = writeln!(
                 out,
@@ -263,7 +197,7 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
+fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
             .iter()
@@ -279,19 +213,10 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
             |only| format!("{only}: there is no other to compare with"),
         );
     }
-    let others = |arm: &str| {
-        sound
-            .iter()
-            .copied()
-            .filter(move |other| *other != arm)
-            .collect::<Vec<_>>()
-    };
-    let best = sound
-        .iter()
-        .copied()
-        .find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
+    let wins = |arm: &&str| others(sound, arm).all(|other| beats(arm, other).is_some());
+    let best = sound.iter().copied().find(wins);
     if let Some(best) = best {
-        let saved = others(best).into_iter().filter_map(|other| {
+        let saved = others(sound, best).filter_map(|other| {
             let (_, pair) = beats(best, other)?;
             let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
             Some(format!(
@@ -300,40 +225,37 @@ fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
                 number(a.max(b), 3)
             ))
         });
-        return format!(
-            "{best}, which saves {}",
-            saved.collect::<Vec<_>>().join(", ")
-        );
+        let saved: Vec<String> = saved.collect();
+        return format!("{best}, which saves {}", saved.join(", "));
     }
-    let beaten = |arm: &&str| others(arm).iter().any(|other| beats(other, arm).is_some());
+    let beaten = |arm: &&str| others(sound, arm).any(|other| beats(other, arm).is_some());
     let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
-    match slow.is_empty() {
-        true => {
-            let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
-            format!("any: no difference is shown{why}")
-        }
-        false => format!(
-            "{}: {} {} slower",
-            fast.join(" or "),
-            slow.join(" and "),
-            if slow.len() == 1 { "is" } else { "are" }
-        ),
+    if slow.is_empty() {
+        let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
+        return format!("any: no difference is shown{why}");
     }
+    format!(
+        "{}: {} {} slower",
+        fast.join(" or "),
+        slow.join(" and "),
+        if slow.len() == 1 { "is" } else { "are" }
+    )
+}
+
+fn others<'a>(sound: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
+    sound.iter().copied().filter(move |other| *other != arm)
 }
 
 /// Arms without failures and without differences from the reference.
 fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
-    let arms = results.header.arms.iter().enumerate();
-    let good = arms.filter(|(index, arm)| {
+    let mut sound = Vec::new();
+    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
-        results.cell(arm, method).is_some_and(answered)
-            && results
-                .header
-                .verdicts
-                .get(*index)
-                .is_none_or(|verdict| verdict.different == 0)
-    });
-    good.map(|(_, arm)| arm.as_str()).collect()
+        if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
+            sound.push(arm.as_str());
+        }
+    }
+    sound
 }
 
 #[cfg(test)]

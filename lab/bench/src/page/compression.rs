@@ -1,9 +1,9 @@
-use super::{ids, made_by};
+use super::{headed, ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
-use faultline_pages::cells::{figure, known, number, row, section, table};
+use faultline_pages::cells::{figure, section};
 use faultline_pages::groups::distinct;
 use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Table, Verdict,
+    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Verdict,
     VerdictKind,
 };
 use faultline_text::{count, moment};
@@ -43,10 +43,6 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
     }
 }
 
-fn of_all(outcome: &Outcome) -> impl Iterator<Item = &ClassRow> {
-    outcome.classes.iter().filter(|row| row.range == "all")
-}
-
 fn saved(row: &ClassRow) -> String {
     let number = |percent: f64| faultline_text::number(percent, 1);
     let interval = row.interval.map(|of| {
@@ -66,47 +62,31 @@ fn saved(row: &ClassRow) -> String {
 
 /// By bytes saved, which are counted, not tested.
 fn verdict(outcome: &Outcome) -> Verdict {
-    let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
+    let mut rows: Vec<&ClassRow> = outcome.whole().collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
-    let mut points: Vec<String> = rows.into_iter().map(saved).collect();
-    let headline = if points.is_empty() {
-        "No codec was measured".to_owned()
-    } else {
-        points.remove(0)
-    };
-    Verdict {
-        headline: format!("{headline}."),
-        points,
-        standing: VerdictKind::Described,
-    }
+    let points = rows.into_iter().map(saved).collect();
+    headed("No codec was measured", points, VerdictKind::Described)
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
-    let ids = ids(of_all(outcome).map(|row| row.codec.as_str()));
+    let ids = ids(outcome.whole().map(|row| row.codec.as_str()));
     let speed = |speed: Option<Interval>| {
         speed.map_or("not known".to_owned(), |speed| {
             format!("{} MB/s", faultline_text::number(speed.value, 1))
         })
     };
-    let card = |(row, id): (&ClassRow, String)| RunCard {
-        id,
-        name: row.codec.clone(),
-        arm: row.codec.clone(),
-        facts: [
-            (
-                "saves",
-                format!("{} %", faultline_text::number(row.cmp_ratio, 1)),
-            ),
+    let card = |(row, id): (&ClassRow, String)| {
+        let saved = format!("{} %", faultline_text::number(row.cmp_ratio, 1));
+        let mut facts = vec![
+            ("saves", saved),
             ("compresses", speed(row.compress)),
             ("restores", speed(row.decompress)),
             ("library", row.library.clone()),
-        ]
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect(),
+        ];
+        facts.retain(|(_, value)| !value.is_empty());
+        super::card(id, &row.codec, facts)
     };
-    of_all(outcome).zip(ids).map(card).collect()
+    outcome.whole().zip(ids).map(card).collect()
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
@@ -139,84 +119,21 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
 }
 
 fn study(outcome: &Outcome) -> Vec<Block> {
-    let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else {
+    let Some(classes) = tables::study_classes(outcome) else {
         return Vec::new();
     };
-    let columns = [
-        ("range", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("cmp_ratio", "%"),
-        ("datapoints", ""),
-    ];
-    let mut classes = table(
-        "study-classes",
-        &format!("Records by size, {codec}"),
-        &columns,
-        "",
-    );
-    for class in outcome
-        .classes
-        .iter()
-        .filter(|row| row.codec == codec && row.range != "all")
-    {
-        let numbers = [
-            (class.ubytes, 0),
-            (class.cbytes, 0),
-            (class.cmp_ratio, 2),
-            (class.datapoints as f64, 0),
-        ];
-        let cells = numbers.map(|(value, decimals)| known(value, decimals));
-        classes.rows.push(row(&class.range, cells));
-    }
     let mut blocks = vec![Block::Table(classes)];
-    let blob = |(txcount, from, to): &(u64, u64, u64)| {
-        Block::Text(format!(
-            "compressed blob from {from} to {to} txcount:{txcount}"
-        ))
-    };
-    blocks.extend(outcome.blobs.iter().map(blob));
+    blocks.extend(tables::study_blobs(outcome).map(Block::Text));
     blocks.extend(
         outcome
             .fetch
-            .as_ref()
-            .map(|fetch| Block::Table(steps(fetch))),
+            .iter()
+            .map(|fetch| Block::Table(tables::study_fetch(fetch))),
     );
     blocks
 }
 
-fn steps(fetch: &FetchTable) -> Table {
-    let heads: Vec<String> = std::iter::once("records".to_owned())
-        .chain(fetch.columns.iter().flat_map(|column| {
-            ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))
-        }))
-        .collect();
-    let unit = |index: usize| if index == 0 { "" } else { "s" };
-    let columns: Vec<(&str, &str)> = heads
-        .iter()
-        .enumerate()
-        .map(|(index, head)| (head.as_str(), unit(index)))
-        .collect();
-    let mut out = table(
-        "study-fetch",
-        &format!("Time to fetch, {}", fetch.codec),
-        &columns,
-        "",
-    );
-    for (index, step) in fetch.steps.iter().enumerate() {
-        let mut row = vec![known(*step as f64, 0)];
-        for column in &fetch.columns {
-            row.extend(
-                [&column.uncmp, &column.cmp]
-                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
-            );
-        }
-        out.rows.push(row);
-    }
-    out
-}
-
-fn bar(of: Option<&Interval>) -> Option<Bar> {
+fn bar(of: Option<Interval>) -> Option<Bar> {
     // An interval from few values may be huge and would set the axis.
     of.map(|of| {
         (
@@ -243,7 +160,7 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
                 .map(|range| value(of(&row.codec, range)?))
                 .collect(),
         };
-        of_all(outcome).map(one).collect()
+        outcome.whole().map(one).collect()
     };
     let draw = |id: &str, title: &str, label: &str, log: bool, series| {
         let chart = Bars {
@@ -265,21 +182,21 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
             "Bytes saved by size class",
             "Saved (%)",
             false,
-            series(&|row| bar(row.interval.as_ref())),
+            series(&|row| bar(row.interval)),
         ),
         draw(
             "speed",
             "Speed of compressing",
             "MB/s of CPU",
             true,
-            series(&|row| bar(row.compress.as_ref())),
+            series(&|row| bar(row.compress)),
         ),
         draw(
             "restore-speed",
             "Speed of restoring",
             "MB/s of CPU",
             true,
-            series(&|row| bar(row.decompress.as_ref())),
+            series(&|row| bar(row.decompress)),
         ),
         Block::Table(tables::classes(outcome)),
     ]
@@ -291,7 +208,7 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
     }
     let curve = |all: &ClassRow| {
         let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
-        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved.as_ref())?));
+        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved)?));
         Curve {
             name: all.codec.clone(),
             points: rows.filter_map(point).collect(),
@@ -301,7 +218,7 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
     let chart = Curves {
         x_label: "Records in a blob".to_owned(),
         y_label: "Saved of all bytes (%)".to_owned(),
-        series: of_all(outcome).map(curve).collect(),
+        series: outcome.whole().map(curve).collect(),
         ..Curves::default()
     };
     let caption = "With messages and ACKs, and 95 % intervals.";
@@ -333,10 +250,9 @@ fn fetch(fetch: &FetchTable) -> Vec<Block> {
             });
         }
     }
-    let (x_label, y_label) = ("Records fetched".to_owned(), "Seconds".to_owned());
     let chart = Chart::Curves(Curves {
-        x_label,
-        y_label,
+        x_label: "Records fetched".to_owned(),
+        y_label: "Seconds".to_owned(),
         series,
         ..Curves::default()
     });

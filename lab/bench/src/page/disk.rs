@@ -1,7 +1,8 @@
 use super::paragraphs;
 use crate::disk::{self, Disk, Space};
-use faultline_pages::cells::{figure, number, row, table, words};
-use faultline_pages::model::{BarSeries, Bars, Block, Cell, Chart};
+use crate::results::lines;
+use faultline_pages::cells::{figure, known, number, row, table, words};
+use faultline_pages::model::{BarSeries, Bars, Block, Cell, Chart, Table};
 
 pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
@@ -11,43 +12,45 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     blocks.extend(parts(disks));
     blocks.extend(levels(disks));
     for disk in disks {
-        let of_databases = disk.databases.iter().flat_map(|of| {
-            of.problems
-                .iter()
-                .map(move |sentences| format!("{}: {sentences}", of.path))
-        });
-        let sentences: Vec<String> = disk
+        let node = &disk.node;
+        let mut problems: Vec<String> = disk
             .problems
             .iter()
-            .cloned()
-            .chain(of_databases)
-            .map(|sentences| format!("{}: {sentences}", disk.node))
+            .map(|problem| format!("{node}: {problem}"))
             .collect();
-        blocks.extend(paragraphs(&sentences.join("\n")));
+        for of in &disk.databases {
+            let of_database = of.problems.iter();
+            problems.extend(of_database.map(|problem| format!("{node}: {}: {problem}", of.path)));
+        }
+        blocks.extend(paragraphs(&lines(&problems)));
     }
     blocks
 }
 
-fn count(number_of: Option<u64>) -> Cell {
-    number(number_of.map(|number| number as f64), 0, "not known")
+fn count(of: Option<u64>, why: &str) -> Cell {
+    number(of.map(|of| of as f64), 0, why)
 }
 
 /// Files, their size, and what they take of the disk.
 fn space(of: Option<&Space>) -> [Cell; 3] {
     let parts: [fn(&Space) -> u64; 3] = [|of| of.files, |of| of.bytes, |of| of.allocated];
-    parts.map(|part| count(of.map(part)))
+    parts.map(|part| count(of.map(part), "not known"))
 }
 
-fn totals(disks: &[Disk]) -> Block {
+fn spaces(id: &str, title: &str, of: &str, note: &str) -> Table {
     let columns = [
         ("node", ""),
-        ("folder", ""),
+        (of, ""),
         ("files", ""),
         ("size", "bytes"),
         ("on disk", "bytes"),
     ];
+    table(id, title, &columns, note)
+}
+
+fn totals(disks: &[Disk]) -> Block {
     let note = "On disk is less where files have holes, more where blocks are not full.";
-    let mut out = table("storage", "Storage space", &columns, note);
+    let mut out = spaces("storage", "Storage space", "folder", note);
     for disk in disks {
         let cells = std::iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
         out.rows.push(row(&disk.node, cells));
@@ -56,19 +59,8 @@ fn totals(disks: &[Disk]) -> Block {
 }
 
 fn kinds(disks: &[Disk]) -> Block {
-    let columns = [
-        ("node", ""),
-        ("type of file", ""),
-        ("files", ""),
-        ("size", "bytes"),
-        ("on disk", "bytes"),
-    ];
-    let mut out = table(
-        "storage-by-type",
-        "Storage space by type of file",
-        &columns,
-        "",
-    );
+    let title = "Storage space by type of file";
+    let mut out = spaces("storage-by-type", title, "type of file", "");
     for disk in disks {
         for (kind, of_kind) in &disk.kinds {
             let cells = std::iter::once(words(kind)).chain(space(Some(of_kind)));
@@ -95,46 +87,34 @@ fn parts(disks: &[Disk]) -> Option<Block> {
         &columns,
         note,
     );
-    let none = |number_of: Option<u64>| number(number_of.map(|of| of as f64), 0, "");
     for (disk, database, part) in disk::rows(disks) {
-        let name = if part.name.is_empty() {
-            "all"
-        } else {
-            &part.name
-        };
-        let mut cells = [&database.path, &disk.node, &database.engine]
-            .map(|text| words(text))
-            .to_vec();
-        cells.extend([
-            words(name),
-            none(part.level),
-            none(part.files),
-            count(Some(part.bytes)),
+        out.rows.push(vec![
+            words(&database.path),
+            words(&disk.node),
+            words(&database.engine),
+            words(part.shown()),
+            count(part.level, ""),
+            count(part.files, ""),
+            known(part.bytes as f64, 0),
         ]);
-        out.rows.push(cells);
     }
     (!out.rows.is_empty()).then_some(Block::Table(out))
 }
 
 fn levels(disks: &[Disk]) -> Option<Block> {
-    let levels: Vec<u64> = (0..=disk::rows(disks)
-        .filter_map(|(.., part)| part.level)
-        .max()
-        .unwrap_or(0))
-        .collect();
+    let known = disk::rows(disks);
+    let deepest = known.iter().filter_map(|(.., part)| part.level).max();
+    let levels = 0..=deepest.unwrap_or(0);
     let series = disks.iter().map(|disk| {
-        let of_level = |level: &u64| {
-            let parts = disk
-                .databases
-                .iter()
-                .flat_map(|of| &of.parts)
-                .filter(|part| part.level == Some(*level));
-            let bytes: u64 = parts.map(|part| part.bytes).sum();
+        let of_level = |level: u64| {
+            let parts = disk.databases.iter().flat_map(|of| &of.parts);
+            let of_level = parts.filter(|part| part.level == Some(level));
+            let bytes: u64 = of_level.map(|part| part.bytes).sum();
             (bytes > 0).then_some((bytes as f64 / f64::from(1 << 20), None))
         };
         BarSeries {
             name: disk.node.clone(),
-            values: levels.iter().map(of_level).collect(),
+            values: levels.clone().map(of_level).collect(),
         }
     });
     let series: Vec<BarSeries> = series
@@ -143,13 +123,9 @@ fn levels(disks: &[Disk]) -> Option<Block> {
     if series.is_empty() {
         return None;
     }
-    let categories = levels
-        .iter()
-        .map(|level| format!("level {level}"))
-        .collect();
     let chart = Chart::Bars(Bars {
         y_label: "MiB".to_owned(),
-        categories,
+        categories: levels.map(|level| format!("level {level}")).collect(),
         series,
         log: false,
     });

@@ -1,9 +1,9 @@
 use super::ids;
 use crate::compare::{Compared, comparisons, crossing, interval_words};
-use crate::results::{Results, ms};
+use crate::results::{Results, ms, over};
 use faultline_pages::cells::figure;
 use faultline_pages::model::{
-    BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
+    Bar, BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
 };
 use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
@@ -18,9 +18,6 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
-    if compared.is_empty() {
-        return Vec::new();
-    }
     let label = format!("Difference from {reference} (ms)");
     let interval = interval_words(comparisons(results));
     let mut blocks = Vec::new();
@@ -39,7 +36,7 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
         if series.is_empty() {
             continue;
         }
-        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        let over = over(link);
         let caption = format!(
             "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
              size from which on the sign is another."
@@ -80,13 +77,7 @@ fn curve(
     let of = |compared: &&Compared| {
         compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
     };
-    let point = |compared: &Compared| {
-        let mean = &compared.mean;
-        Some((
-            compared.size? as f64,
-            (mean.value, Some((mean.low, mean.high))),
-        ))
-    };
+    let point = |compared: &Compared| Some((compared.size? as f64, bar(compared)));
     let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let found = crossing(results, arm, link).filter(Crossover::is_shown);
@@ -99,25 +90,23 @@ fn curve(
     })
 }
 
+fn bar(compared: &Compared) -> Bar {
+    let mean = &compared.mean;
+    (mean.value, Some((mean.low, mean.high)))
+}
+
 fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
-    let subjects: Vec<&str> = results
-        .subjects()
-        .into_iter()
-        .map(|(subject, _)| subject)
-        .collect();
+    let subjects = results.subject_names();
     let series = results.header.arms.iter().skip(1).map(|arm| {
-        let bar = |subject: &&str| {
-            let compared = compared
+        let of = |subject: &&str| {
+            let one = compared
                 .iter()
                 .find(|one| one.arm == *arm && one.subject == *subject)?;
-            Some((
-                compared.mean.value,
-                Some((compared.mean.low, compared.mean.high)),
-            ))
+            Some(bar(one))
         };
         BarSeries {
             name: arm.clone(),
-            values: subjects.iter().map(bar).collect(),
+            values: subjects.iter().map(of).collect(),
         }
     });
     let series = series.collect();
@@ -134,17 +123,19 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
     let ids = ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
     for ((subject, size), id) in subjects.iter().zip(ids).take(MOST_DISTRIBUTIONS) {
-        let sets: Vec<(&String, Vec<Option<f64>>)> = results
+        let set = |arm: &String| {
+            results
+                .cell(arm, subject)
+                .map(|cell| results.by_round(cell))
+        };
+        let mut sets: Vec<(&String, Vec<Option<f64>>)> = results
             .header
             .arms
             .iter()
-            .filter_map(|arm| Some((arm, results.by_round(results.cell(arm, subject)?))))
-            .filter(|(_, set)| set.iter().any(Option::is_some))
+            .filter_map(|arm| Some((arm, set(arm)?)))
             .collect();
-        let pooled: Vec<Option<f64>> = sets
-            .iter()
-            .flat_map(|(_, set)| set.iter().copied())
-            .collect();
+        sets.retain(|(_, set)| set.iter().any(Option::is_some));
+        let pooled: Vec<_> = sets.iter().flat_map(|(_, set)| set.clone()).collect();
         let edges = freedman_diaconis(&pooled, 0.99, MOST_CLASSES);
         if edges.len() < 2 {
             continue;
@@ -159,11 +150,10 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
             }
         };
         let series = sets.iter().map(counts).collect();
-        let (x_label, y_label) = ("Latency (ms)".to_owned(), "Answers".to_owned());
         let chart = Chart::Histogram(Histogram {
-            x_label,
-            y_label,
-            edges: edges.clone(),
+            x_label: "Latency (ms)".to_owned(),
+            y_label: "Answers".to_owned(),
+            edges,
             series,
             log: false,
         });
@@ -185,18 +175,14 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
 }
 
 pub(super) fn over_time(results: &Results) -> Vec<Block> {
-    let rounds = results
-        .samples
-        .iter()
-        .map(|sample| sample.round as usize + 1)
-        .max()
-        .unwrap_or(0);
+    let rounds = results.rounds();
     let together = rounds.div_ceil(MOST_POINTS).max(1);
-    let series: Vec<Line> = results
-        .header
-        .arms
+    let arms = &results.header.arms;
+    let runs = ids(arms.iter().map(String::as_str));
+    let series: Vec<Line> = arms
         .iter()
-        .map(|arm| line(results, arm, (rounds, together)))
+        .zip(runs)
+        .map(|(arm, run)| line(results, arm, run, together))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
@@ -223,40 +209,24 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
     )]
 }
 
-fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Line {
-    let mut by_round: Vec<(f64, Vec<Option<f64>>)> = vec![(f64::INFINITY, Vec::new()); rounds];
-    for sample in results
-        .samples
-        .iter()
-        .filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm))
-    {
-        let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else {
-            continue;
-        };
+fn line(results: &Results, arm: &str, run: String, together: usize) -> Line {
+    // The start of each round and its latencies.
+    let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
+    for sample in results.of_arm(arm) {
+        let (begun, latencies) = &mut by_round[sample.round as usize];
         *begun = begun.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
     // The last round may be incomplete.
-    let wanted = by_round
-        .iter()
-        .map(|(_, latencies)| latencies.len())
-        .max()
-        .unwrap_or(0);
-    let id = ids(results.header.arms.iter().map(String::as_str));
-    let index = results.header.arms.iter().position(|known| known == arm);
+    let wanted = by_round.iter().map(|(_, latencies)| latencies.len());
+    let wanted = wanted.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
-        run: index
-            .and_then(|index| id.get(index))
-            .cloned()
-            .unwrap_or_default(),
+        run,
         ..Line::default()
     };
     for some in by_round.chunks(together) {
-        let begun = some
-            .iter()
-            .map(|(begun, _)| *begun)
-            .fold(f64::INFINITY, f64::min);
+        let begun = some.iter().fold(f64::INFINITY, |begun, of| begun.min(of.0));
         if !begun.is_finite() {
             continue;
         }

@@ -3,18 +3,17 @@
 use super::requests::{Answer, Request, requests};
 use super::{ENCODING, readable};
 use crate::answer::{Encoding, Expected};
+use crate::args::{RATES, answer_limit, fits_timeout};
 use crate::endpoint::Endpoint;
-use crate::plan::{Arm, Cell, LinkKind, MOST_REQUESTS, Plan, Subject};
+use crate::plan::{Cell, LinkKind, MOST_REQUESTS, Plan};
 use crate::preset;
 use crate::protocol::Protocol;
 use crate::stream::Shape;
 use crate::values::{self, Value, ValueSource};
 use faultline_settings::{
-    ConfigError, Table, Unique, choice, distinct, number, size, text, time, whole, within,
+    ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole, within,
 };
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use toml::de::DeValue;
 
 const MOST_ARMS: usize = 16;
@@ -31,49 +30,24 @@ struct FileArm {
 pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top| {
-        let mut plan = usual();
+        let mut plan = Plan::default();
         let authorities = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         schedule(&mut top, &mut plan);
         let arms = arms(&mut top);
         let values = values(&mut top, &folder);
-        let requests = requests(
-            &mut top,
-            (&values, arms.iter().any(|arm| arm.encoding.is_some())),
-        );
+        let encodings = arms.iter().any(|arm| arm.encoding.is_some());
+        let requests = requests(&mut top, &values, encodings);
         let errors = top.errors();
         top.finish();
         fill(&mut plan, arms, values, requests);
-        if errors.is_empty() && plan.requests() > MOST_REQUESTS {
-            errors.push(
-                None,
-                format!(
-                    "{} requests are too many: at most {MOST_REQUESTS}; set fewer rounds",
-                    plan.requests()
-                ),
-            );
+        let count = plan.requests();
+        if errors.is_empty() && count > MOST_REQUESTS {
+            let most = format!("at most {MOST_REQUESTS}; set fewer rounds");
+            errors.push(None, format!("{count} requests are too many: {most}"));
         }
         (plan, authorities)
     });
     read.filter(|_| mistakes.is_empty()).ok_or(mistakes)
-}
-
-fn usual() -> Plan {
-    Plan {
-        arms: Vec::new(),
-        links: Vec::new(),
-        subjects: Vec::new(),
-        cells: Vec::new(),
-        weights: Vec::new(),
-        values: Vec::new(),
-        rounds: 1000,
-        warm_up: 20,
-        workers: 1,
-        rate: None,
-        seed: 1,
-        timeout: Duration::from_secs(10),
-        limit: 64 << 20,
-        max_failures: None,
-    }
 }
 
 fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
@@ -82,31 +56,34 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
     top.set("seed", &mut plan.seed, whole);
     plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
-        if (0.001..=1e6).contains(&rate) {
-            Ok(rate)
-        } else {
-            Err(format!("{rate} is not from 0.001 to 1000000"))
-        }
+        let fits = RATES.contains(&rate).then_some(rate);
+        fits.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
     plan.workers = preset::workers(None, plan.rate);
     top.set("workers", &mut plan.workers, |v| {
         within(v, 1..=1024_u16).map(usize::from)
     });
     top.set("timeout", &mut plan.timeout, |v| {
-        let timeout = time(v)?;
-        let fits = !timeout.is_zero() && timeout <= Duration::from_secs(3600);
-        if fits {
-            Ok(timeout)
-        } else {
-            Err("a time from 1ms to 1h is wanted".to_owned())
-        }
+        let fits = Some(time(v)?).filter(|timeout| fits_timeout(*timeout));
+        fits.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
     top.set("max_answer", &mut plan.limit, |v| {
-        let bytes = usize::try_from(size(v)?)
-            .ok()
-            .filter(|bytes| (1024..=1 << 30).contains(bytes));
-        bytes.ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
+        answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
+}
+
+/// Of an entry that no other has.
+fn name(
+    t: &mut Table<'_>,
+    names: &mut Unique<String>,
+    kind: &str,
+    read: impl FnOnce(&DeValue<'_>) -> Result<String, String>,
+) -> Option<String> {
+    let name = t.need("name", read)?;
+    let what = format!("{kind} {name:?}");
+    names
+        .insert(name.clone(), t.line_of("name"), what, t.errors())
+        .then_some(name)
 }
 
 fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
@@ -118,14 +95,7 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
         );
     }
     top.tables("arm", |t| {
-        let name = t.need("name", readable).filter(|name| {
-            names.insert(
-                name.clone(),
-                t.line_of("name"),
-                format!("arm {name:?}"),
-                t.errors(),
-            )
-        });
+        let name = name(t, &mut names, "arm", readable);
         let protocol = t
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
@@ -138,19 +108,19 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
             let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
             Shape::read(&spelled).ok_or_else(wrong)
         });
-        let (encoding, method) = (t.take("encoding", readable), t.take("method", readable));
+        let encoding = t.take("encoding", readable);
+        let method = t.take("method", readable);
         if arms.len() == MOST_ARMS {
             t.refuse(format!("there are more than {MOST_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
-            let link = LinkKind {
-                endpoint,
-                shape: shape.unwrap_or_default(),
-                protocol,
-            };
             arms.push(FileArm {
                 name,
-                link,
+                link: LinkKind {
+                    endpoint,
+                    shape: shape.unwrap_or_default(),
+                    protocol,
+                },
                 encoding,
                 method,
             });
@@ -162,16 +132,9 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
 fn values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
     let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
     top.tables("value", |t| {
-        let name = t.need("name", value_name).filter(|name| {
-            names.insert(
-                name.clone(),
-                t.line_of("name"),
-                format!("value {name:?}"),
-                t.errors(),
-            )
-        });
+        let name = name(t, &mut names, "value", value_name);
         let range = (t.take("from", whole), t.take("to", whole));
-        let hex = t.take("hex", faultline_settings::flag).unwrap_or(false);
+        let hex = t.take("hex", flag).unwrap_or(false);
         let list = t.take("list", |v| filled(distinct(v, item)?));
         let file = t.take("file", |v| lines(&folder.join(text(v)?)));
         let kinds = [t.has("from") || t.has("to"), t.has("list"), t.has("file")];
@@ -230,13 +193,8 @@ fn quoted(text: &str) -> String {
 
 fn lines(file: &Path) -> Result<Vec<String>, String> {
     let text = super::contents(file).map_err(|what| format!("{}: {what}", file.display()))?;
-    filled(
-        text.lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .map(quoted)
-            .collect(),
-    )
+    let lines = text.lines().map(str::trim);
+    filled(lines.filter(|line| !line.is_empty()).map(quoted).collect())
 }
 
 fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
@@ -248,32 +206,22 @@ fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
 }
 
 fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<Request>) {
-    if requests.iter().any(|request| request.weight.is_some()) {
-        plan.weights = requests
-            .iter()
-            .map(|request| request.weight.unwrap_or(1))
-            .collect();
-    }
-    for (subject, request) in requests.iter().enumerate() {
+    let weighted = requests.iter().any(|request| request.weight.is_some());
+    for (subject, request) in requests.into_iter().enumerate() {
         for (index, arm) in arms.iter().enumerate() {
             let method = arm.method.as_ref().unwrap_or(&request.method);
-            let encoding = Value {
-                name: ENCODING.to_owned(),
-                of: ValueSource::List([String::new()].into()),
-            };
-            let written = arm
-                .encoding
-                .as_deref()
-                .map_or(Cow::Borrowed(""), |name| Cow::Owned(quoted(name)));
-            let params = values::filled(&request.params, &[encoding], |_, _| written.clone());
-            let of_arm = arm.encoding.as_deref().and_then(Encoding::named);
+            let encoding = arm.encoding.as_deref().unwrap_or_default();
+            let placeholder = format!("{{{ENCODING}}}");
+            let params = request.params.replace(&placeholder, &quoted(encoding));
             let expected = match request.answer {
                 Answer::Any => Expected::Json { same: false },
                 // With one arm there is nothing to compare.
                 Answer::Same => Expected::json(method, arms.len() > 1),
-                Answer::Account => {
-                    Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64))
-                }
+                Answer::Account => Expected::Account(
+                    Encoding::named(encoding)
+                        .or(request.encoding)
+                        .unwrap_or(Encoding::Base64),
+                ),
             };
             plan.cells.push(Cell {
                 arm: index,
@@ -284,14 +232,14 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
                 expected,
             });
         }
+        plan.subjects.push(request.name);
+        if weighted {
+            plan.weights.push(request.weight.unwrap_or(1));
+        }
     }
-    plan.subjects = requests
-        .into_iter()
-        .map(|request| Subject { name: request.name })
-        .collect();
     plan.values = values;
     for arm in arms {
-        plan.arms.push(Arm { name: arm.name });
+        plan.arms.push(arm.name);
         plan.links.push(arm.link);
     }
 }

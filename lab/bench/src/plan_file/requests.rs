@@ -26,7 +26,7 @@ pub(super) struct Request {
 }
 
 /// Requests may name `{encoding}` only if an arm has one.
-pub(super) fn requests(top: &mut Table<'_>, (values, encodings): (&[Value], bool)) -> Vec<Request> {
+pub(super) fn requests(top: &mut Table<'_>, values: &[Value], encodings: bool) -> Vec<Request> {
     let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
     if !top.has("request") {
         top.lacks(
@@ -95,42 +95,35 @@ fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, 
         if unknown == ENCODING {
             return Err("{encoding} is that of an arm, and no [[arm]] has one".to_owned());
         }
-        let known: Vec<String> = values
-            .iter()
-            .map(|value| format!("{{{}}}", value.name))
-            .collect();
-        let known = if known.is_empty() {
-            "there is no [[value]]".to_owned()
-        } else {
-            known.join(", ")
+        let known = match values {
+            [] => "there is no [[value]]".to_owned(),
+            _ => {
+                let names = values.iter().map(|value| format!("{{{}}}", value.name));
+                names.collect::<Vec<_>>().join(", ")
+            }
         };
         return Err(format!("{{{unknown}}} stands for nothing; known: {known}"));
     }
-    for (index, value) in values
-        .iter()
-        .enumerate()
-        .filter(|(_, value)| names(&params, value))
-    {
+    let mut drawn = false;
+    for (index, value) in values.iter().enumerate() {
+        if !values::names(&params).any(|name| name == value.name) {
+            continue;
+        }
+        drawn = true;
         for written in value.every() {
-            let with = |at, value| {
+            is_json(&values::filled(&params, values, |at, other| {
                 if at == index {
                     written.clone()
                 } else {
-                    Value::first(value)
+                    other.first()
                 }
-            };
-            let filled = values::filled(&params, values, with);
-            is_json(&filled)?;
+            }))?;
         }
     }
-    if values::names(&params).all(|name| name == ENCODING) {
+    if !drawn {
         is_json(&params)?;
     }
     Ok(params)
-}
-
-fn names(params: &str, value: &Value) -> bool {
-    values::names(params).any(|name| name == value.name)
 }
 
 fn is_json(params: &str) -> Result<(), String> {

@@ -1,31 +1,45 @@
 use crate::compare::compared;
-use crate::report_tables as tables;
+use crate::report_tables::{differences, percentiles};
 use crate::results::{CellHead, Results, Sample};
+use faultline_pages::model::Table;
 use faultline_pages::render::plain;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const ALL: &str = "all requests";
 
-pub(super) fn together(results: &Results) -> String {
-    let Some(all) = joined(results) else {
+pub(crate) fn together(results: &Results) -> String {
+    let tables = tables(results);
+    let Some(latencies) = tables.first() else {
         return String::new();
     };
-    let latencies = tables::percentiles(&all, ("latencies", "Latency"));
-    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(&latencies);
-    let compared = compared(&all);
-    if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
+    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(latencies);
+    if let (Some(reference), Some(differences)) = (results.header.arms.first(), tables.get(1)) {
         let _ = write!(
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
         );
-        out += &plain(&tables::differences(&all, &compared, "differences"));
+        out += &plain(differences);
     }
     out + "\n"
 }
 
+/// Latencies, then differences if there are any. Empty with only one request.
+pub(crate) fn tables(results: &Results) -> Vec<Table> {
+    let Some(all) = joined(results) else {
+        return Vec::new();
+    };
+    let title = "Latency of all requests";
+    let mut tables = vec![percentiles(&all, ("study-latencies", title))];
+    let compared = compared(&all);
+    if !compared.is_empty() {
+        tables.push(differences(&all, &compared, "study-differences"));
+    }
+    tables
+}
+
 /// One cell per arm: each subject of each round becomes a round. `None` with only one request.
-pub(crate) fn joined(results: &Results) -> Option<Results> {
+fn joined(results: &Results) -> Option<Results> {
     if results.subjects().len() < 2 {
         return None;
     }
@@ -34,18 +48,12 @@ pub(crate) fn joined(results: &Results) -> Option<Results> {
         let head = results.cells.get(sample.cell)?;
         Some((head, arms.iter().position(|arm| *arm == head.arm)?))
     };
-    let mut rounds = BTreeMap::new();
-    for sample in &results.samples {
-        if let Some((head, _)) = index(sample) {
-            rounds
-                .entry((sample.round, head.subject.as_str()))
-                .or_insert(0);
-        }
-    }
-    rounds
-        .values_mut()
-        .zip(0..)
-        .for_each(|(number, next)| *number = next);
+    let of_sample = |sample: &Sample| {
+        let (head, _) = index(sample)?;
+        Some((sample.round, head.subject.as_str()))
+    };
+    let known: BTreeSet<_> = results.samples.iter().filter_map(of_sample).collect();
+    let rounds: BTreeMap<_, u32> = known.into_iter().zip(0..).collect();
     let sample = |sample: &Sample| {
         let (head, cell) = index(sample)?;
         let round = *rounds.get(&(sample.round, head.subject.as_str()))?;

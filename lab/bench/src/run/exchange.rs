@@ -26,19 +26,12 @@ impl Connection {
         limit: usize,
         within: Duration,
     ) -> Result<Opened<Connection>, Failure> {
-        if kind.protocol == Protocol::WebSocket {
-            let Opened { link, connect, tls } = Socket::open(kind, tls, limit, within).await?;
-            return Ok(Opened {
-                link: Connection::Socket(Box::new(link)),
-                connect,
-                tls,
-            });
-        }
-        let Opened { link, connect, tls } = Link::open(kind, tls, within).await?;
-        Ok(Opened {
-            link: Connection::Http(link),
-            connect,
-            tls,
+        Ok(if kind.protocol == Protocol::WebSocket {
+            let opened = Socket::open(kind, tls, limit, within).await?;
+            opened.map(|socket| Connection::Socket(Box::new(socket)))
+        } else {
+            let opened = Link::open(kind, tls, within).await?;
+            opened.map(Connection::Http)
         })
     }
 
@@ -87,12 +80,10 @@ impl Connections {
             return;
         };
         if connection.is_none() && kind.protocol != Protocol::HttpNew {
-            let opened = timeout(
-                plan.timeout,
-                Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout),
-            )
-            .await;
-            *connection = opened.ok().and_then(Result::ok).map(|opened| opened.link);
+            let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout);
+            if let Ok(Ok(opened)) = timeout(plan.timeout, opened).await {
+                *connection = Some(opened.link);
+            }
         }
     }
 
@@ -112,31 +103,23 @@ impl Connections {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
         }
-        let requested = match timeout(left, self.ask(plan, (index, cell), id, left)).await {
-            Ok(requested) => requested,
-            Err(_) => Err(Failure::Timeout),
-        };
-        let (raw, connect, tls) = match requested {
-            Ok(requested) => requested,
-            Err(failure) => {
-                self.links.get_mut(index).map(Option::take);
-                return Err(failure);
-            }
-        };
+        let requested = timeout(left, self.ask(plan, cell, id, left)).await;
+        let requested = requested.unwrap_or(Err(Failure::Timeout));
+        let (raw, connect, tls) = requested.inspect_err(|_| {
+            self.links.get_mut(index).map(Option::take);
+        })?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= CPU_FROM).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let done = clock::uptime();
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear
-            && plan
-                .links
-                .get(index)
-                .is_some_and(|kind| kind.protocol == Protocol::WebSocket)
+        if let Some(link) = self.links.get_mut(index)
+            && is_unclear
+            && matches!(link, Some(Connection::Socket(_)))
         {
             // Otherwise the late answer could arrive next.
-            self.links.get_mut(index).map(Option::take);
+            *link = None;
         }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
         let transfer = raw.end.saturating_sub(raw.first_byte);
@@ -161,28 +144,21 @@ impl Connections {
     async fn ask(
         &mut self,
         plan: &Plan,
-        (index, cell): (usize, &Cell),
+        cell: &Cell,
         id: u64,
         left: Duration,
     ) -> Result<(Raw, Duration, Duration), Failure> {
-        let (kind, connection) = plan
-            .links
-            .get(index)
-            .zip(self.links.get_mut(index))
-            .ok_or(Failure::Closed)?;
+        let kind = plan.link(cell).ok_or(Failure::Closed)?;
+        let connection = self.links.get_mut(cell.link).ok_or(Failure::Closed)?;
         let usable = match connection {
             Some(link) => link.is_usable().await,
             None => false,
         };
         let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
         if !usable {
-            let Opened {
-                link,
-                connect: took,
-                tls: shook,
-            } = Connection::open(kind, self.tls.as_ref(), plan.limit, left).await?;
-            *connection = Some(link);
-            (connect, tls) = (took, shook);
+            let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, left).await?;
+            (connect, tls) = (opened.connect, opened.tls);
+            *connection = Some(opened.link);
         }
         let link = connection.as_mut().ok_or(Failure::Closed)?;
         let raw = link.ask(plan.body(cell, id), plan.limit).await?;

@@ -69,6 +69,11 @@ impl Pace {
         self.ended_by.borrow().clone()
     }
 
+    pub(crate) fn ended_early(&self) -> String {
+        let by = self.ended_by().unwrap_or_default();
+        format!("ended by {by} before anything was measured")
+    }
+
     fn is_over(&self) -> bool {
         self.ended_by.borrow().is_some()
     }
@@ -118,27 +123,18 @@ impl Pace {
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.refusing_since.borrow_mut().remove(&node);
             }
-            let Err(failure) = &answer else {
+            let refusal = answer
+                .as_ref()
+                .err()
+                .and_then(|failure| Some((failure, failure.refusal()?)))
+                .filter(|(failure, _)| self.decide_retry(node, failure, repeat, refused));
+            let Some((failure, retry_after)) = refusal else {
                 return Some(Attempted {
                     answer,
                     at,
                     refused,
                 });
             };
-            let Some(retry_after) = failure.refusal() else {
-                return Some(Attempted {
-                    answer,
-                    at,
-                    refused,
-                });
-            };
-            if !self.decide_retry(node, failure, (repeat, refused)) {
-                return Some(Attempted {
-                    answer,
-                    at,
-                    refused,
-                });
-            }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
             let wait = retry_after.unwrap_or_default().max(own);
             self.resume
@@ -151,12 +147,7 @@ impl Pace {
         }
     }
 
-    fn decide_retry(
-        &self,
-        node: usize,
-        failure: &Failure,
-        (repeat, before): (Repeat, u32),
-    ) -> bool {
+    fn decide_retry(&self, node: usize, failure: &Failure, repeat: Repeat, before: u32) -> bool {
         *self
             .refusals
             .borrow_mut()

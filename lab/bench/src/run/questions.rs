@@ -4,129 +4,88 @@ use super::pace::{Pace, Repeat};
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Plan};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use faultline_common::clock;
-use std::rc::Rc;
-use tokio::task::JoinSet;
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
 use tokio_rustls::TlsConnector;
-
-type Answered = (usize, Result<Vec<u8>, Failure>);
 
 impl Engine {
     /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
     pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
-        let pace = Rc::new(Pace::default());
-        let answers = self.with_signals(
-            &pace,
-            || (),
-            all(Rc::new(plan.clone()), self.tls.clone(), pace.clone()),
-        )?;
-        match (answers, pace.ended_by()) {
-            (Some(answers), None) => Ok(answers),
-            (_, by) => bail!(
-                "ended by {} before anything was measured",
-                by.unwrap_or_default()
-            ),
-        }
+        let pace = Pace::default();
+        let answers = self.with_signals(&pace, || (), all(plan, self.tls.as_ref(), &pace))?;
+        let answers = answers.filter(|_| pace.ended_by().is_none());
+        answers.with_context(|| pace.ended_early())
     }
 
     pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
-        let node = |cell: &PlanCell| {
-            plan.arms
-                .get(cell.arm)
-                .map_or("a node", |arm| &arm.name)
-                .to_owned()
-        };
-        let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
+        let mut values = Vec::new();
+        for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
             let bytes = answer.map_err(|failure| {
-                anyhow::anyhow!(
-                    "{} gives no good answer to {}: {failure}",
-                    node(cell),
-                    cell.method
-                )
+                let (node, method) = (plan.arm(cell), &cell.method);
+                anyhow::anyhow!("{node} gives no good answer to {method}: {failure}")
             })?;
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        self.probe(plan)?
-            .into_iter()
-            .zip(&plan.cells)
-            .map(read)
-            .collect()
+            values.push(serde_json::from_slice(&bytes)?);
+        }
+        Ok(values)
     }
 }
 
+/// In the order of the cells.
 async fn all(
-    plan: Rc<Plan>,
-    tls: Option<TlsConnector>,
-    pace: Rc<Pace>,
+    plan: &Plan,
+    tls: Option<&TlsConnector>,
+    pace: &Pace,
 ) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
-    let mut connections: Vec<Option<Connections>> = plan
-        .arms
-        .iter()
-        .map(|_| Some(Connections::new(&plan, tls.clone())))
-        .collect();
-    let mut answers = Vec::new();
+    let connections = || Connections::new(plan, tls.cloned());
+    let mut connections: Vec<Connections> = plan.arms.iter().map(|_| connections()).collect();
+    let mut answers = BTreeMap::new();
     for subject in 0..plan.subjects.len() {
-        let mut asking = JoinSet::new();
-        for (index, cell) in plan
-            .cells
-            .iter()
-            .enumerate()
-            .filter(|(_, cell)| cell.subject == subject)
-        {
-            let own = connections.get_mut(cell.arm).and_then(Option::take);
-            let own = own.unwrap_or_else(|| Connections::new(&plan, tls.clone()));
-            asking.spawn_local(one(plan.clone(), index, own, pace.clone()));
-        }
-        while let Some(attempted) = asking.join_next().await {
-            let (answered, arm, own) = attempted.context("a question")??;
-            answers.extend(answered);
-            connections.get_mut(arm).map(|index| index.replace(own));
+        let sends = connections.iter_mut().enumerate().filter_map(|(arm, own)| {
+            let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
+            let index = plan.cells.iter().position(is_it)?;
+            Some(one(plan, index, own, pace))
+        });
+        for answered in join_all(sends).await {
+            answers.extend(answered?);
         }
     }
-    answers.sort_unstable_by_key(|(index, _)| *index);
-    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    Ok(answers.into_values().collect())
 }
 
+/// With the index of the cell. `None` if the run ends meanwhile.
 async fn one(
-    plan: Rc<Plan>,
+    plan: &Plan,
     index: usize,
-    mut own: Connections,
-    pace: Rc<Pace>,
-) -> anyhow::Result<(Option<Answered>, usize, Connections)> {
-    let cell = plan
-        .cells
-        .get(index)
-        .context("a question without a place")?;
+    own: &mut Connections,
+    pace: &Pace,
+) -> anyhow::Result<Option<(usize, Result<Vec<u8>, Failure>)>> {
+    let cell = &plan.cells[index];
     let mut decoder = Decoder::new()?;
-    own.open(&plan, cell).await;
+    own.open(plan, cell).await;
     let send = async |at| {
-        own.exchange(&plan, cell, index as u64, &mut decoder, at)
+        own.exchange(plan, cell, index as u64, &mut decoder, at)
             .await
     };
-    let attempted = pace
-        .send_with_retries(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
-        .await;
-    let answer =
-        attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec())));
-    Ok((answer, cell.arm, own))
+    let node = plan.node(cell.link);
+    let attempted = pace.send_with_retries(node, clock::uptime(), Repeat::Limits, send);
+    let attempted = attempted.await;
+    Ok(attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec()))))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Reply, Server, http};
     use super::super::tests::plan;
+    use super::super::tests::server::{Reply, Server, http};
     use super::*;
     use crate::answer::Expected;
-    use crate::plan::{Arm, Subject};
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
     fn plan_for(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
-        let name = |arm: usize| Arm {
-            name: format!("node {arm}"),
-        };
+        let name = |arm: usize| format!("node {arm}");
         let cell = |(arm, subject)| PlanCell {
             arm,
             subject,
@@ -134,11 +93,7 @@ mod tests {
             expected: Expected::Text,
             ..known.cells[0].clone()
         };
-        let subjects = || {
-            ["a", "b"].map(|name| Subject {
-                name: name.to_owned(),
-            })
-        };
+        let subjects = || ["a", "b"].map(|name| name.to_owned());
         Plan {
             arms: (0..arms).map(name).collect(),
             links: (0..arms).map(|_| known.links[0].clone()).collect(),

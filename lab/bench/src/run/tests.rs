@@ -4,15 +4,19 @@
     reason = "a node that is asked needs a thread"
 )]
 
-use super::server::{Reply, Server, good, http};
+pub(crate) mod server;
+
+mod hostile;
+
 use super::*;
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
-use crate::plan::{Arm, Cell as PlanCell, LinkKind, Subject};
+use crate::plan::{Cell as PlanCell, LinkKind};
 use crate::protocol::Protocol;
 use crate::results::tests::results;
 use crate::results::{Results, ms};
 use crate::stream::Shape;
+use server::{Reply, Server, good, http};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -37,17 +41,13 @@ pub(super) fn plan_of(
 ) -> Rc<Plan> {
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
-        arms: vec![Arm {
-            name: "a".to_owned(),
-        }],
+        arms: vec!["a".to_owned()],
         links: vec![LinkKind {
             endpoint,
             shape: Shape::default(),
             protocol: Protocol::Http,
         }],
-        subjects: vec![Subject {
-            name: "account of 1".to_owned(),
-        }],
+        subjects: vec!["account of 1".to_owned()],
         cells: vec![PlanCell {
             arm: 0,
             subject: 0,
@@ -497,9 +497,7 @@ fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
         _ => Reply::After(Duration::ZERO),
     });
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
-    plan.arms.push(Arm {
-        name: "b".to_owned(),
-    });
+    plan.arms.push("b".to_owned());
     plan.links.push(plan.links[0].clone());
     plan.cells.push(PlanCell {
         arm: 1,

@@ -114,13 +114,10 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
                 row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MAX_CELLS,
                 "its table cell is damaged"
             );
-            let size: Option<i64> = row.get(3)?;
             cells.push(CellHead {
                 arm: row.get(1)?,
                 subject: row.get(2)?,
-                size: size
-                    .map(|size| u64::try_from(size).context("a size below 0"))
-                    .transpose()?,
+                size: whole(row, 3)?,
             });
             Ok(())
         },
@@ -128,16 +125,17 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
     Ok(cells)
 }
 
+fn whole(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {
+    let number: Option<i64> = row.get(index)?;
+    let number = number.map(u64::try_from).transpose();
+    number.context("a number below 0")
+}
+
 fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
-    let whole = |index: usize| -> anyhow::Result<u64> {
-        u64::try_from(row.get::<_, i64>(index)?).context("a number below 0 in its table sample")
-    };
+    let needed = |index| whole(row, index)?.context("a number is missing in its table sample");
     let mut phases = Some([0; PHASES.len()]);
     for index in 0..PHASES.len() {
-        let value: Option<i64> = row.get(4 + index)?;
-        let value = value
-            .map(|value| u64::try_from(value).context("a time below 0"))
-            .transpose()?;
+        let value = whole(row, 4 + index)?;
         // No real phase is longer, and below the limit sums cannot overflow.
         ensure!(
             value.is_none_or(|value| value < 1 << 60),
@@ -149,16 +147,17 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
         });
     }
     let failed = phases.is_none();
+    let of_good = |index| if failed { Ok(0) } else { needed(index) };
     Ok(Sample {
-        number: whole(0)?,
-        round: u32::try_from(whole(1)?)?,
-        cell: usize::try_from(whole(2)?)?,
-        at_ns: whole(3)?,
+        number: needed(0)?,
+        round: u32::try_from(needed(1)?)?,
+        cell: usize::try_from(needed(2)?)?,
+        at_ns: needed(3)?,
         phases,
-        decode_cpu_ns: if failed { 0 } else { whole(10)? },
-        sent: if failed { 0 } else { whole(11)? },
-        received: if failed { 0 } else { whole(12)? },
+        decode_cpu_ns: of_good(10)?,
+        sent: of_good(11)?,
+        received: of_good(12)?,
         failure: row.get(13)?,
-        refused: u32::try_from(whole(14)?)?,
+        refused: u32::try_from(needed(14)?)?,
     })
 }

@@ -21,9 +21,9 @@ type Bucket = (usize, u64, u64, u64);
 
 /// Receives results about once a second, one transaction each.
 pub(crate) struct ResultsFile {
-    path: PathBuf,
     sender: Sender<Message>,
-    thread: JoinHandle<WriterOutcome>,
+    /// Fails if any part of the run is missing in the file.
+    thread: JoinHandle<anyhow::Result<()>>,
 }
 
 enum Message {
@@ -31,11 +31,6 @@ enum Message {
     Begin(Box<Header>, Vec<CellHead>, Sender<anyhow::Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
-}
-
-struct WriterOutcome {
-    begun: bool,
-    last: anyhow::Result<()>,
 }
 
 /// `option` names `path` in errors.
@@ -54,11 +49,7 @@ impl ResultsFile {
             .name("results".to_owned())
             .spawn(move || writing.until_the_end(&messages))
             .with_context(|| named(path))?;
-        Ok(ResultsFile {
-            path: path.to_owned(),
-            sender,
-            thread,
-        })
+        Ok(ResultsFile { sender, thread })
     }
 
     pub(crate) fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
@@ -82,16 +73,12 @@ impl ResultsFile {
             .flat_map(|cell| buckets(results, cell))
             .collect();
         self.send(Message::End(Box::new(results.header.clone()), buckets));
-        self.ended()?.last
+        self.ended()
     }
 
     /// Removes the file unless a run began.
     pub(crate) fn abandon(self) {
-        let path = self.path.clone();
-        if self.ended().is_ok_and(|ended| !ended.begun) {
-            // Created here and empty.
-            let _ = std::fs::remove_file(path);
-        }
+        let _ = self.ended();
     }
 
     fn send(&self, message: Message) {
@@ -99,22 +86,29 @@ impl ResultsFile {
         let _ = self.sender.send(message);
     }
 
-    fn ended(self) -> anyhow::Result<WriterOutcome> {
+    fn ended(self) -> anyhow::Result<()> {
         drop(self.sender);
         let ended = self.thread.join();
-        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))
+        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))?
     }
 }
 
 /// Only the table `run`.
 pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let mut database = create(path)?;
-    let mut write = || -> anyhow::Result<()> {
-        let transaction = database.transaction()?;
-        insert_header(&transaction, document)?;
-        Ok(transaction.commit()?)
-    };
-    write().with_context(|| named(path))
+    transact(&mut database, |transaction| {
+        insert_header(transaction, document)
+    })
+    .with_context(|| named(path))
+}
+
+fn transact(
+    database: &mut Connection,
+    write: impl FnOnce(&Transaction<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let transaction = database.transaction()?;
+    write(&transaction)?;
+    Ok(transaction.commit()?)
 }
 
 fn named(path: &Path) -> String {
@@ -130,13 +124,14 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
         let absolute = std::path::absolute(path)?;
         let mut database =
             Connection::open_with_flags(absolute, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let transaction = database.transaction()?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", FORMAT)?;
-        for table in TABLES {
-            transaction.execute_batch(table)?;
-        }
-        transaction.commit()?;
+        transact(&mut database, |transaction| {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", FORMAT)?;
+            for table in TABLES {
+                transaction.execute_batch(table)?;
+            }
+            Ok(())
+        })?;
         Ok(database)
     };
     make().with_context(|| named(path)).inspect_err(|_| {
@@ -165,14 +160,12 @@ impl ResultsWriter {
         })
     }
 
-    fn until_the_end(mut self, messages: &Receiver<Message>) -> WriterOutcome {
-        let (mut begun, mut last) = (false, Ok(()));
+    fn until_the_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
+        let mut last = Ok(());
         for message in messages {
             match message {
                 Message::Begin(header, cells, written) => {
-                    let done = self.begin(header, &cells);
-                    begun = done.is_ok();
-                    let _ = written.send(done);
+                    let _ = written.send(self.begin(header, &cells));
                     continue;
                 }
                 Message::Append(samples, state) => {
@@ -188,38 +181,42 @@ impl ResultsWriter {
             last = self.write();
             self.report_change(&last);
         }
-        WriterOutcome { begun, last }
+        if self.header.is_none() {
+            // Created here and empty.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        last
     }
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
         header.stopped_by = Some(UNFINISHED.to_owned());
-        let mut write = || -> anyhow::Result<()> {
-            let transaction = self.database.transaction()?;
-            insert_header(&transaction, &header)?;
+        transact(&mut self.database, |transaction| {
+            insert_header(transaction, &header)?;
             for (cell, head) in cells.iter().enumerate() {
                 let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
                 transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
             }
-            Ok(transaction.commit()?)
-        };
-        write().with_context(|| named(&self.path))?;
+            Ok(())
+        })
+        .with_context(|| named(&self.path))?;
         self.header = Some(header);
         Ok(())
     }
 
     /// All pending data, or nothing.
     fn write(&mut self) -> anyhow::Result<()> {
-        let transaction = self.database.transaction()?;
-        if let Some(header) = &self.header {
-            let header = serde_json::to_string(header)?;
-            transaction.execute("UPDATE run SET header = ?", [header])?;
-        }
-        insert_samples(&transaction, &self.samples)?;
-        for (cell, from, to, count) in &self.buckets {
-            let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
-            transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
-        }
-        transaction.commit()?;
+        transact(&mut self.database, |transaction| {
+            if let Some(header) = &self.header {
+                let header = serde_json::to_string(header)?;
+                transaction.execute("UPDATE run SET header = ?", [header])?;
+            }
+            insert_samples(transaction, &self.samples)?;
+            for (cell, from, to, count) in &self.buckets {
+                let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
+                transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
+            }
+            Ok(())
+        })?;
         self.samples.clear();
         self.buckets.clear();
         Ok(())
@@ -289,17 +286,16 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::
 }
 
 fn buckets(results: &Results, cell: usize) -> Vec<Bucket> {
-    let Some(histogram) = results.histogram(cell) else {
-        return Vec::new();
-    };
-    let bucket = |value: u64, count| {
-        let from = histogram.lowest_equivalent(value);
-        (cell, from, histogram.highest_equivalent(value), count)
-    };
-    histogram
-        .iter_recorded()
-        .map(|step| bucket(step.value_iterated_to(), step.count_at_value()))
-        .collect()
+    let mut buckets = Vec::new();
+    if let Some(histogram) = results.histogram(cell) {
+        for step in histogram.iter_recorded() {
+            let value = step.value_iterated_to();
+            let from = histogram.lowest_equivalent(value);
+            let to = histogram.highest_equivalent(value);
+            buckets.push((cell, from, to, step.count_at_value()));
+        }
+    }
+    buckets
 }
 
 fn whole(number: u64) -> i64 {

@@ -2,13 +2,11 @@
 
 use super::evm::Evm;
 use super::solana::Solana;
-use super::talk::{Meter, Patience, Talk};
+use super::talk::{Meter, Talk, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
 use faultline_common::clock;
-use std::time::Duration;
-use tokio::time::timeout;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -25,15 +23,16 @@ impl Chain {
     pub(super) async fn perform(
         &mut self,
         talk: &mut Talk,
-        (protocol, act, times): (Protocol, Operation, u32),
-        patience: Patience,
+        protocol: Protocol,
+        (act, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
-        let done = self.performed(talk, (protocol, act, times), patience).await;
+        let done = self.performed(talk, protocol, (act, times)).await;
         if done.is_err() {
             talk.give_up();
+            // A failed write may have an effect.
             match self {
-                Chain::Evm(evm) => evm.is_unsure(),
-                Chain::Solana(solana) => solana.is_unsure(),
+                Chain::Evm(evm) => evm.unsure = true,
+                Chain::Solana(solana) => solana.unsure = true,
             }
         }
         done
@@ -49,31 +48,28 @@ impl Chain {
     async fn performed(
         &mut self,
         talk: &mut Talk,
-        (protocol, act, times): (Protocol, Operation, u32),
-        patience: Patience,
+        protocol: Protocol,
+        (act, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
         // A busy client already has connections and subscriptions.
-        timeout(patience.timeout, self.ready(talk, protocol))
-            .await
-            .map_err(|_| Failure::Timeout)??;
+        in_time(talk.timeout, self.ready(talk, protocol)).await?;
         talk.forget_news();
-        let (begun, mut meter, mut apart) = (clock::uptime(), Meter::default(), Duration::ZERO);
+        talk.meter = Meter::default();
+        let mut begun = clock::uptime();
         for index in 0..times {
             if index > 0 {
                 // Renewal of the blockhash is not measured.
-                let paused = clock::uptime();
+                let (paused, meter) = (clock::uptime(), talk.meter);
                 if let Chain::Solana(solana) = self {
                     solana.renew(talk).await?;
                 }
+                talk.meter = meter;
                 talk.forget_news();
-                apart += clock::uptime().saturating_sub(paused);
+                begun += clock::uptime().saturating_sub(paused);
             }
-            let work = self.once(talk, (protocol, act), patience, &mut meter);
-            timeout(patience.timeout, work)
-                .await
-                .map_err(|_| Failure::Timeout)??;
+            in_time(talk.timeout, self.once(talk, protocol, act)).await?;
         }
-        Ok(meter.exchanged(clock::uptime().saturating_sub(begun + apart)))
+        Ok(talk.meter.exchanged(clock::uptime().saturating_sub(begun)))
     }
 
     async fn ready(&mut self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
@@ -86,19 +82,14 @@ impl Chain {
     async fn once(
         &mut self,
         talk: &mut Talk,
-        (protocol, act): (Protocol, Operation),
-        patience: Patience,
-        meter: &mut Meter,
+        protocol: Protocol,
+        act: Operation,
     ) -> Result<(), Failure> {
         match (self, act) {
-            (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol, patience, meter).await,
-            (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol, meter).await,
-            (Chain::Solana(solana), Operation::Write) => {
-                solana.write(talk, protocol, patience, meter).await
-            }
-            (Chain::Solana(solana), Operation::Read) => {
-                solana.read(talk, protocol, patience, meter).await
-            }
+            (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol).await,
+            (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol).await,
+            (Chain::Solana(solana), Operation::Write) => solana.write(talk, protocol).await,
+            (Chain::Solana(solana), Operation::Read) => solana.read(talk, protocol).await,
         }
     }
 }

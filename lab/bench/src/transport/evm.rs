@@ -1,6 +1,6 @@
 //! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
-use super::talk::{Meter, Patience, Talk};
+use super::talk::{Talk, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use serde_json::{Value, json};
@@ -44,69 +44,45 @@ pub(super) struct Evm {
     contract: Option<(String, String)>,
     value: u64,
     /// After a failed write, whose effect is unknown.
-    unsure: bool,
+    pub(super) unsure: bool,
 }
 
 impl Evm {
-    pub(super) fn read_only(id: &str) -> Evm {
+    pub(super) fn new(id: &str, contract: Option<(String, String)>) -> Evm {
         Evm {
             id: id.to_owned(),
-            contract: None,
+            contract,
             value: 0,
             unsure: false,
         }
     }
 
     /// The node signs for `payer`.
-    pub(super) async fn deploy(
-        talk: &mut Talk,
-        (id, payer): (&str, &str),
-        patience: Patience,
-    ) -> Result<Evm, Failure> {
-        let meter = &mut Meter::default();
+    pub(super) async fn deploy(talk: &mut Talk, id: &str, payer: &str) -> Result<Evm, Failure> {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = talk
-            .call(Protocol::Http, "eth_sendTransaction", &transaction, meter)
+            .call(Protocol::Http, "eth_sendTransaction", transaction)
             .await?;
-        let receipt = timeout(patience.timeout, async {
+        let receipt = in_time(talk.timeout, async {
             loop {
-                match talk
-                    .call(
-                        Protocol::Http,
-                        "eth_getTransactionReceipt",
-                        &json!([hash]),
-                        meter,
-                    )
-                    .await
-                {
+                match receipt(talk, Protocol::Http, &hash).await {
                     // A node without an index of the transaction has no receipt yet.
-                    Err(Failure::Missing | Failure::Rpc(..)) => patience.next_poll().await,
+                    Err(Failure::Missing | Failure::Rpc(..)) => talk.next_poll().await,
                     other => return other,
                 }
             }
-        });
-        let receipt = receipt.await.map_err(|_| Failure::Timeout)??;
+        })
+        .await?;
         let address = receipt
             .get("contractAddress")
             .and_then(Value::as_str)
             .ok_or(Failure::Wrong)?;
-        let contract = Some((payer.to_owned(), address.to_owned()));
-        Ok(Evm {
-            id: id.to_owned(),
-            contract,
-            value: 0,
-            unsure: false,
-        })
+        Ok(Evm::new(id, Some((payer.to_owned(), address.to_owned()))))
     }
 
     pub(super) fn writes(&self) -> bool {
         self.contract.is_some()
-    }
-
-    /// After a failed write, its effect is unknown.
-    pub(super) fn is_unsure(&mut self) {
-        self.unsure = true;
     }
 
     pub(super) async fn ready(
@@ -114,10 +90,8 @@ impl Evm {
         talk: &mut Talk,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        if self.unsure && self.contract.is_some() {
-            let stored = self
-                .stored(talk, Protocol::HttpNew, &mut Meter::default())
-                .await?;
+        if self.unsure && self.writes() {
+            let stored = self.stored(talk, Protocol::HttpNew).await?;
             let number = stored
                 .as_str()
                 .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
@@ -125,31 +99,18 @@ impl Evm {
             self.unsure = false;
         }
         // A receipt may precede the newest state.
-        let writes = self.contract.is_some();
-        while writes
-            && self
-                .read(talk, Protocol::HttpNew, &mut Meter::default())
-                .await
-                == Err(Failure::Wrong)
-        {
+        while self.writes() && self.read(talk, Protocol::HttpNew).await == Err(Failure::Wrong) {
             sleep(POLL_INTERVAL).await;
         }
         if talk.connect(protocol).await? {
             // The WebSocket has another address: check its chain before any write.
-            let id = talk
-                .call(protocol, "eth_chainId", &json!([]), &mut Meter::default())
-                .await?;
+            let id = talk.call(protocol, "eth_chainId", json!([])).await?;
             if id.as_str() != Some(self.id.as_str()) {
                 return Err(Failure::OtherChain);
             }
-            if self.contract.is_some() {
-                talk.call(
-                    protocol,
-                    "eth_subscribe",
-                    &json!(["newHeads"]),
-                    &mut Meter::default(),
-                )
-                .await?;
+            if self.writes() {
+                talk.call(protocol, "eth_subscribe", json!(["newHeads"]))
+                    .await?;
             }
         }
         Ok(())
@@ -160,31 +121,26 @@ impl Evm {
         &mut self,
         talk: &mut Talk,
         protocol: Protocol,
-        patience: Patience,
-        meter: &mut Meter,
     ) -> Result<(), Failure> {
         let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
         let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
         let hash = talk
-            .call(protocol, "eth_sendTransaction", &transaction, meter)
+            .call(protocol, "eth_sendTransaction", transaction)
             .await?;
         loop {
-            match talk
-                .call(protocol, "eth_getTransactionReceipt", &json!([hash]), meter)
-                .await
-            {
+            match receipt(talk, protocol, &hash).await {
                 Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => {
                     break;
                 }
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
-                    if let Ok(message) = timeout(NO_HEAD, talk.notified(meter)).await {
+                    if let Ok(message) = timeout(NO_HEAD, talk.notified()).await {
                         message?;
                     }
                 }
-                Err(Failure::Missing) => sleep(patience.poll).await,
+                Err(Failure::Missing) => talk.next_poll().await,
                 Err(other) => return Err(other),
             }
         }
@@ -193,45 +149,31 @@ impl Evm {
     }
 
     /// Must be the written number; without a contract, reads the newest block.
-    pub(super) async fn read(
-        &self,
-        talk: &mut Talk,
-        protocol: Protocol,
-        meter: &mut Meter,
-    ) -> Result<(), Failure> {
-        let stored = self.stored(talk, protocol, meter).await?;
+    pub(super) async fn read(&self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
+        let stored = self.stored(talk, protocol).await?;
         let is = format!("0x{:064x}", self.value);
-        if self.contract.is_none() || stored.as_str() == Some(is.as_str()) {
+        if !self.writes() || stored.as_str() == Some(is.as_str()) {
             Ok(())
         } else {
             Err(Failure::Wrong)
         }
     }
 
-    async fn stored(
-        &self,
-        talk: &mut Talk,
-        protocol: Protocol,
-        meter: &mut Meter,
-    ) -> Result<Value, Failure> {
-        let Some((_, contract)) = &self.contract else {
-            return talk
-                .call(
-                    protocol,
-                    "eth_getBlockByNumber",
-                    &json!(["latest", false]),
-                    meter,
-                )
-                .await;
+    async fn stored(&self, talk: &mut Talk, protocol: Protocol) -> Result<Value, Failure> {
+        let (method, params) = match &self.contract {
+            None => ("eth_getBlockByNumber", json!(["latest", false])),
+            Some((_, contract)) => (
+                "eth_call",
+                json!([{"to": contract, "data": "0x"}, "latest"]),
+            ),
         };
-        talk.call(
-            protocol,
-            "eth_call",
-            &json!([{"to": contract, "data": "0x"}, "latest"]),
-            meter,
-        )
-        .await
+        talk.call(protocol, method, params).await
     }
+}
+
+async fn receipt(talk: &mut Talk, protocol: Protocol, hash: &Value) -> Result<Value, Failure> {
+    talk.call(protocol, "eth_getTransactionReceipt", json!([hash]))
+        .await
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
-use super::talk::{Meter, Patience, Talk};
+use super::talk::Talk;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use base64::Engine as _;
@@ -30,7 +30,7 @@ pub(super) struct Solana {
     lamports: u64,
     transfers: u64,
     /// After a failed transfer, whose effect is unknown.
-    unsure: bool,
+    pub(super) unsure: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
     subscription: Value,
@@ -38,51 +38,32 @@ pub(super) struct Solana {
 
 impl Solana {
     /// Makes the first transfer to the target.
-    pub(super) async fn funded(talk: &mut Talk, patience: Patience) -> Result<Solana, Failure> {
+    pub(super) async fn funded(talk: &mut Talk) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
                 .map(|seed| seed.expose())
                 .map_err(|_| Failure::Wrong)
         };
-        let payer = Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?;
-        let (target, blockhash) = (seed()?, [0; 32]);
         let mut solana = Solana {
-            payer,
-            target,
+            payer: Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?,
+            target: seed()?,
             lamports: 0,
             transfers: 0,
             unsure: false,
-            blockhash,
+            blockhash: [0; 32],
             blockhash_at: Duration::ZERO,
             subscription: Value::Null,
         };
         let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
-        let meter = &mut Meter::default();
-        let signature = talk
-            .call(
-                Protocol::Http,
-                "requestAirdrop",
-                &json!([address, AIRDROP]),
-                meter,
-            )
-            .await?;
-        solana
-            .polled(talk, Protocol::Http, (&signature, patience), meter)
-            .await?;
+        let airdrop = json!([address, AIRDROP]);
+        let signature = talk.call(Protocol::Http, "requestAirdrop", airdrop).await?;
+        confirmed(talk, Protocol::Http, &signature).await?;
         solana.ready(talk, Protocol::Http).await?;
-        let transaction = solana.transfer(FIRST);
-        let signature = send(talk, Protocol::Http, &transaction, meter).await?;
-        solana
-            .polled(talk, Protocol::Http, (&signature, patience), meter)
-            .await?;
+        let signature = send(talk, Protocol::Http, &solana.transfer(FIRST)).await?;
+        confirmed(talk, Protocol::Http, &signature).await?;
         solana.lamports = FIRST;
         Ok(solana)
-    }
-
-    /// After a failed transfer, its effect is unknown.
-    pub(super) fn is_unsure(&mut self) {
-        self.unsure = true;
     }
 
     pub(super) async fn renew(&mut self, talk: &mut Talk) -> Result<(), Failure> {
@@ -90,12 +71,7 @@ impl Solana {
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = talk
-                .call(
-                    Protocol::HttpNew,
-                    "getLatestBlockhash",
-                    &options,
-                    &mut Meter::default(),
-                )
+                .call(Protocol::HttpNew, "getLatestBlockhash", options)
                 .await?;
             let text = latest
                 .pointer("/value/blockhash")
@@ -115,13 +91,9 @@ impl Solana {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         self.renew(talk).await?;
-        let meter = &mut Meter::default();
         if self.unsure {
-            let options =
-                json!([bs58::encode(self.target).into_string(), {"commitment": "processed"}]);
-            let balance = talk
-                .call(Protocol::HttpNew, "getBalance", &options, meter)
-                .await?;
+            let options = json!([self.target(), {"commitment": "processed"}]);
+            let balance = talk.call(Protocol::HttpNew, "getBalance", options).await?;
             self.lamports = balance
                 .get("value")
                 .and_then(Value::as_u64)
@@ -133,10 +105,8 @@ impl Solana {
             talk.connect(Protocol::Http).await?;
         }
         if talk.connect(protocol).await? {
-            let target = bs58::encode(self.target).into_string();
-            let options = json!([target, {"encoding": "base64", "commitment": "processed"}]);
             self.subscription = talk
-                .call(protocol, "accountSubscribe", &options, meter)
+                .call(protocol, "accountSubscribe", self.account())
                 .await?;
         }
         Ok(())
@@ -147,30 +117,20 @@ impl Solana {
         &mut self,
         talk: &mut Talk,
         protocol: Protocol,
-        patience: Patience,
-        meter: &mut Meter,
     ) -> Result<(), Failure> {
-        let lamports = self.next();
-        let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
-        let transaction = self.transfer(lamports);
+        let (transaction, after) = self.next_transfer()?;
         if protocol != Protocol::WebSocket {
-            let signature = send(talk, protocol, &transaction, meter).await?;
-            self.polled(talk, protocol, (&signature, patience), meter)
-                .await?;
+            let signature = send(talk, protocol, &transaction).await?;
+            confirmed(talk, protocol, &signature).await?;
         } else {
             let signature = transaction
                 .get(1..65)
                 .map(|bytes| bs58::encode(bytes).into_string());
             let options = json!([signature, {"commitment": "processed"}]);
-            let subscription = talk
-                .call(protocol, "signatureSubscribe", &options, meter)
-                .await?;
-            send(talk, Protocol::Http, &transaction, meter).await?;
-            let result = reported(talk, &subscription, meter, |_| true).await?;
-            if result
-                .pointer("/value/err")
-                .is_some_and(|error| !error.is_null())
-            {
+            let subscription = talk.call(protocol, "signatureSubscribe", options).await?;
+            send(talk, Protocol::Http, &transaction).await?;
+            let result = reported(talk, &subscription, |_| true).await?;
+            if is_error(result.pointer("/value/err")) {
                 return Err(Failure::Wrong);
             }
         }
@@ -183,114 +143,99 @@ impl Solana {
         &mut self,
         talk: &mut Talk,
         protocol: Protocol,
-        patience: Patience,
-        meter: &mut Meter,
     ) -> Result<(), Failure> {
-        let lamports = self.next();
-        let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
-        let transaction = self.transfer(lamports);
+        let (transaction, after) = self.next_transfer()?;
+        let has = |account: &Value| {
+            account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
+        };
         if protocol == Protocol::WebSocket {
-            send(talk, Protocol::Http, &transaction, meter).await?;
-            let has = |result: &Value| {
-                result.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
-            };
-            reported(talk, &self.subscription, meter, has).await?;
+            send(talk, Protocol::Http, &transaction).await?;
+            reported(talk, &self.subscription, has).await?;
         } else {
-            send(talk, protocol, &transaction, meter).await?;
-            let target = bs58::encode(self.target).into_string();
-            let options = json!([target, {"encoding": "base64", "commitment": "processed"}]);
-            loop {
-                let account = talk
-                    .call(protocol, "getAccountInfo", &options, meter)
-                    .await?;
-                if account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after) {
-                    break;
-                }
-                patience.next_poll().await;
+            send(talk, protocol, &transaction).await?;
+            while !has(&talk
+                .call(protocol, "getAccountInfo", self.account())
+                .await?)
+            {
+                talk.next_poll().await;
             }
         }
         self.lamports = after;
         Ok(())
     }
 
-    /// Different amounts give different signatures.
-    fn next(&mut self) -> u64 {
-        self.transfers += 1;
-        self.transfers
+    fn target(&self) -> String {
+        bs58::encode(self.target).into_string()
     }
 
-    async fn polled(
-        &self,
-        talk: &mut Talk,
-        protocol: Protocol,
-        (signature, patience): (&Value, Patience),
-        meter: &mut Meter,
-    ) -> Result<(), Failure> {
-        let begun = clock::uptime();
-        loop {
-            let statuses = talk
-                .call(
-                    protocol,
-                    "getSignatureStatuses",
-                    &json!([[signature]]),
-                    meter,
-                )
-                .await?;
-            match statuses.pointer("/value/0") {
-                Some(status) if status.is_object() => {
-                    let failed = status.get("err").is_some_and(|error| !error.is_null());
-                    return if failed { Err(Failure::Wrong) } else { Ok(()) };
-                }
-                _ if clock::uptime().saturating_sub(begun) > patience.timeout => {
-                    return Err(Failure::Timeout);
-                }
-                _ => patience.next_poll().await,
-            }
-        }
+    fn account(&self) -> Value {
+        json!([self.target(), {"encoding": "base64", "commitment": "processed"}])
+    }
+
+    /// Also the target's balance after it. Different amounts give different signatures.
+    fn next_transfer(&mut self) -> Result<(Vec<u8>, u64), Failure> {
+        self.transfers += 1;
+        let after = self.lamports.checked_add(self.transfers);
+        Ok((self.transfer(self.transfers), after.ok_or(Failure::Wrong)?))
     }
 
     /// One transfer instruction of the system program.
     fn transfer(&self, lamports: u64) -> Vec<u8> {
-        let mut message = vec![1, 0, 1, 3];
-        message.extend_from_slice(self.payer.public_key().as_ref());
-        message.extend_from_slice(&self.target);
-        message.extend_from_slice(&[0; 32]);
-        message.extend_from_slice(&self.blockhash);
         // One instruction of program account 2 with accounts 0 and 1 and twelve bytes: number 2,
         // the amount.
-        message.extend_from_slice(&[1, 2, 2, 0, 1, 12, 2, 0, 0, 0]);
-        message.extend_from_slice(&lamports.to_le_bytes());
-        let mut transaction = vec![1];
-        transaction.extend_from_slice(self.payer.sign(&message).as_ref());
-        transaction.extend_from_slice(&message);
-        transaction
+        let message = [
+            &[1, 0, 1, 3],
+            self.payer.public_key().as_ref(),
+            &self.target,
+            &[0; 32],
+            &self.blockhash,
+            &[1, 2, 2, 0, 1, 12, 2, 0, 0, 0],
+            &lamports.to_le_bytes(),
+        ]
+        .concat();
+        [&[1], self.payer.sign(&message).as_ref(), &message].concat()
     }
 }
 
-async fn send(
-    talk: &mut Talk,
-    protocol: Protocol,
-    transaction: &[u8],
-    meter: &mut Meter,
-) -> Result<Value, Failure> {
+/// Waits until the transaction is processed.
+async fn confirmed(talk: &mut Talk, protocol: Protocol, signature: &Value) -> Result<(), Failure> {
+    let begun = clock::uptime();
+    loop {
+        let statuses = talk
+            .call(protocol, "getSignatureStatuses", json!([[signature]]))
+            .await?;
+        match statuses.pointer("/value/0") {
+            Some(status) if status.is_object() => {
+                return match is_error(status.get("err")) {
+                    true => Err(Failure::Wrong),
+                    false => Ok(()),
+                };
+            }
+            _ if clock::uptime().saturating_sub(begun) > talk.timeout => {
+                return Err(Failure::Timeout);
+            }
+            _ => talk.next_poll().await,
+        }
+    }
+}
+
+fn is_error(err: Option<&Value>) -> bool {
+    err.is_some_and(|error| !error.is_null())
+}
+
+async fn send(talk: &mut Talk, protocol: Protocol, transaction: &[u8]) -> Result<Value, Failure> {
     let options = json!({"encoding": "base64", "skipPreflight": true});
-    talk.call(
-        protocol,
-        "sendTransaction",
-        &json!([STANDARD.encode(transaction), options]),
-        meter,
-    )
-    .await
+    let params = json!([STANDARD.encode(transaction), options]);
+    talk.call(protocol, "sendTransaction", params).await
 }
 
 async fn reported(
     talk: &mut Talk,
     subscription: &Value,
-    meter: &mut Meter,
     is_it: impl Fn(&Value) -> bool,
 ) -> Result<Value, Failure> {
     loop {
-        let news = talk.notified(meter).await?;
+        let news = talk.notified().await?;
         let of = news.pointer("/params/subscription") == Some(subscription);
         if let Some(result) = news
             .pointer("/params/result")

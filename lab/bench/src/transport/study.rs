@@ -11,17 +11,16 @@ use std::fmt::Write as _;
 pub(crate) fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
-    for (subject, _) in results.subjects() {
+    for subject in results.subject_names() {
         let _ = writeln!(out, "=== {} ===\n", subject.to_uppercase());
         for arm in &results.header.arms {
             let mean = mean(results, arm, subject).map_or("no good answer".to_owned(), |mean| {
                 format!("{} ms", number(mean, 3))
             });
             let failed = failed(results, arm, subject);
-            let failed = if failed > 0 {
-                format!(", {failed} FAILED")
-            } else {
-                String::new()
+            let failed = match failed {
+                0 => String::new(),
+                failed => format!(", {failed} FAILED"),
             };
             let _ = writeln!(out, "{arm}: {mean}{failed}");
         }
@@ -33,7 +32,7 @@ pub(crate) fn tables(results: &Results) -> String {
     out
 }
 
-fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
+pub(crate) fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
     Some(results.summary(results.cell(arm, subject)?).latency?.mean)
 }
 
@@ -60,11 +59,13 @@ pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
             &interval_words(comparisons),
         ))
     };
-    let subjects = results.subjects().into_iter();
-    let pairs = subjects.flat_map(|(subject, _)| others.iter().map(move |arm| (subject, arm)));
-    pairs
-        .filter_map(|(subject, arm)| Some((subject, sentence(subject, arm)?)))
-        .collect()
+    let mut sentences = Vec::new();
+    for subject in results.subject_names() {
+        for arm in others {
+            sentences.extend(sentence(subject, arm).map(|sentence| (subject, sentence)));
+        }
+    }
+    sentences
 }
 
 fn failed(results: &Results, arm: &str, subject: &str) -> u64 {

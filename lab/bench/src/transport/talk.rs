@@ -1,6 +1,6 @@
 use crate::answer::{Decoded, result};
 use crate::failure::Failure;
-use crate::http::{Link, Opened};
+use crate::http::{Link, Opened, Raw};
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
@@ -18,19 +18,15 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    pub(super) poll: Duration,
-    pub(super) timeout: Duration,
+/// Fails with [`Failure::Timeout`].
+pub(super) async fn in_time<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout(limit, work).await.map_err(|_| Failure::Timeout)?
 }
 
-impl Patience {
-    pub(super) async fn next_poll(self) {
-        sleep(self.poll).await;
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meter {
     /// By [`crate::results::PHASES`], without the first.
     spent: [Duration; 5],
@@ -56,11 +52,20 @@ impl Meter {
         }
     }
 
-    fn add(&mut self, phases: [Duration; 5]) {
-        self.spent
-            .iter_mut()
-            .zip(phases)
-            .for_each(|(sum, phase)| *sum += phase);
+    /// A decoded answer, whose request was sent at `begun`.
+    fn add(&mut self, [connect, tls]: [Duration; 2], begun: Duration, raw: &Raw) {
+        let phases = [
+            connect,
+            tls,
+            raw.first_byte.saturating_sub(begun),
+            raw.end.saturating_sub(raw.first_byte),
+            clock::uptime().saturating_sub(raw.end),
+        ];
+        for (sum, phase) in self.spent.iter_mut().zip(phases) {
+            *sum += phase;
+        }
+        self.sent += raw.sent;
+        self.received += raw.received;
     }
 }
 
@@ -74,7 +79,11 @@ pub(super) struct Talk {
     websocket: LinkKind,
     tls: Option<TlsConnector>,
     limit: usize,
-    timeout: Duration,
+    /// Of a call, and of an operation.
+    pub(super) timeout: Duration,
+    /// Between two polls.
+    pub(super) poll: Duration,
+    pub(super) meter: Meter,
     links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
     /// At most `limit` bytes.
@@ -84,23 +93,29 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) fn new(
-        (http, websocket): (LinkKind, LinkKind),
+        [http, websocket]: [&LinkKind; 2],
         tls: Option<TlsConnector>,
-        limits: (usize, Duration),
+        limit: usize,
+        timeout: Duration,
+        poll: Duration,
     ) -> Talk {
-        let (limit, timeout) = limits;
-        let (links, news) = (BTreeMap::new(), VecDeque::new());
         Talk {
-            http,
-            websocket,
+            http: http.clone(),
+            websocket: websocket.clone(),
             tls,
             limit,
             timeout,
-            links,
+            poll,
+            meter: Meter::default(),
+            links: BTreeMap::new(),
             socket: None,
-            news,
+            news: VecDeque::new(),
             id: 0,
         }
+    }
+
+    pub(super) async fn next_poll(&self) {
+        sleep(self.poll).await;
     }
 
     /// After a failure, late messages are possible.
@@ -112,10 +127,7 @@ impl Talk {
 
     /// Returns whether it is a new WebSocket, without subscriptions.
     pub(super) async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
-        let within = self.timeout;
-        timeout(within, self.connected(protocol))
-            .await
-            .map_err(|_| Failure::Timeout)?
+        in_time(self.timeout, self.connected(protocol)).await
     }
 
     async fn connected(&mut self, protocol: Protocol) -> Result<bool, Failure> {
@@ -135,26 +147,20 @@ impl Talk {
             Protocol::WebSocket if self.socket.is_some() => Ok(false),
             Protocol::WebSocket => {
                 self.news.clear();
-                self.socket = Some(
-                    Socket::open(&self.websocket, self.tls.as_ref(), self.limit, self.timeout)
-                        .await?
-                        .link,
-                );
+                let tls = self.tls.as_ref();
+                let opened = Socket::open(&self.websocket, tls, self.limit, self.timeout).await?;
+                self.socket = Some(opened.link);
                 Ok(true)
             }
         }
     }
 
     async fn open(&self, protocol: Protocol) -> Result<Opened<Link>, Failure> {
-        Link::open(
-            &LinkKind {
-                protocol,
-                ..self.http.clone()
-            },
-            self.tls.as_ref(),
-            self.timeout,
-        )
-        .await
+        let kind = LinkKind {
+            protocol,
+            ..self.http.clone()
+        };
+        Link::open(&kind, self.tls.as_ref(), self.timeout).await
     }
 
     /// Drains notifications before an unrelated measurement.
@@ -172,32 +178,22 @@ impl Talk {
         &mut self,
         protocol: Protocol,
         method: &str,
-        params: &Value,
-        meter: &mut Meter,
+        params: Value,
     ) -> Result<Value, Failure> {
         self.id += 1;
         let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
             .to_string();
-        let within = self.timeout;
-        let exchange = async {
-            match protocol {
-                Protocol::WebSocket => self.over_socket(body, meter).await,
-                Protocol::Http | Protocol::HttpNew | Protocol::Http2 => {
-                    self.over_http(protocol, body, meter).await
-                }
+        in_time(self.timeout, async {
+            if protocol == Protocol::WebSocket {
+                self.over_socket(body).await
+            } else {
+                self.over_http(protocol, body).await
             }
-        };
-        timeout(within, exchange)
-            .await
-            .map_err(|_| Failure::Timeout)?
+        })
+        .await
     }
 
-    async fn over_http(
-        &mut self,
-        protocol: Protocol,
-        body: String,
-        meter: &mut Meter,
-    ) -> Result<Value, Failure> {
+    async fn over_http(&mut self, protocol: Protocol, body: String) -> Result<Value, Failure> {
         let begun = clock::uptime();
         let (mut link, connect, tls) = match self.links.remove(&protocol) {
             Some(link) => (link, Duration::ZERO, Duration::ZERO),
@@ -206,52 +202,36 @@ impl Talk {
                 (opened.link, opened.connect, opened.tls)
             }
         };
-        let sent = begun + connect + tls;
         let raw = link.ask(Bytes::from(body), self.limit).await?;
         if raw.status != StatusCode::OK {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
         let cpu = clock::thread_cpu();
         let value = result(&raw.body, self.id);
-        meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
-        let phases = [
-            raw.first_byte.saturating_sub(sent),
-            raw.end.saturating_sub(raw.first_byte),
-        ];
-        meter.add([
-            connect,
-            tls,
-            phases[0],
-            phases[1],
-            clock::uptime().saturating_sub(raw.end),
-        ]);
-        meter.sent += raw.sent;
-        meter.received += raw.received;
+        self.meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
+        self.meter.add([connect, tls], begun + connect + tls, &raw);
         if protocol != Protocol::HttpNew {
             self.links.insert(protocol, link);
         }
         value
     }
 
-    async fn over_socket(&mut self, body: String, meter: &mut Meter) -> Result<Value, Failure> {
+    async fn over_socket(&mut self, body: String) -> Result<Value, Failure> {
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
-        let (begun, wire) = (
-            clock::uptime(),
-            (socket.wire.sent.get(), socket.wire.received.get()),
-        );
+        let (begun, wire) = (clock::uptime(), socket.wire.clone());
+        let (sent, received) = (wire.sent.get(), wire.received.get());
         socket.plain.first_read.set(None);
         socket.send(body).await?;
         loop {
             let message = socket.next().await?;
-            let first = socket.plain.first_read.replace(None).unwrap_or(message.end);
+            let first_byte = socket.plain.first_read.replace(None).unwrap_or(message.end);
             let cpu = clock::thread_cpu();
             let kind: Kind = serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
-            let answer = if kind.method.is_some() {
-                None
-            } else {
-                Some(result(message.text.as_bytes(), self.id))
-            };
-            meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
+            let answer = kind
+                .method
+                .is_none()
+                .then(|| result(message.text.as_bytes(), self.id));
+            self.meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
                 let queued: usize = self.news.iter().map(|news| news.len()).sum();
                 if queued + message.text.len() > self.limit {
@@ -260,32 +240,32 @@ impl Talk {
                 self.news.push_back(message.text);
                 continue;
             };
-            let phases = [
-                first.saturating_sub(begun),
-                message.end.saturating_sub(first),
-            ];
-            meter.add([
-                Duration::ZERO,
-                Duration::ZERO,
-                phases[0],
-                phases[1],
-                clock::uptime().saturating_sub(message.end),
-            ]);
-            meter.sent += socket.wire.sent.get() - wire.0;
-            meter.received += socket.wire.received.get() - wire.1;
+            let raw = Raw {
+                status: StatusCode::OK,
+                retry_after: None,
+                body: message.text.into(),
+                first_byte,
+                end: message.end,
+                sent: wire.sent.get() - sent,
+                received: wire.received.get() - received,
+            };
+            self.meter.add([Duration::ZERO; 2], begun, &raw);
             return answer;
         }
     }
 
-    pub(super) async fn notified(&mut self, meter: &mut Meter) -> Result<Value, Failure> {
-        if let Some(news) = self.news.pop_front() {
-            return serde_json::from_str(&news).map_err(|_| Failure::Malformed);
-        }
-        let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
-        let received = socket.wire.received.get();
-        let message = socket.next().await?;
-        meter.received += socket.wire.received.get() - received;
-        serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)
+    pub(super) async fn notified(&mut self) -> Result<Value, Failure> {
+        let text = match self.news.pop_front() {
+            Some(news) => news,
+            None => {
+                let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
+                let received = socket.wire.received.get();
+                let text = socket.next().await?.text;
+                self.meter.received += socket.wire.received.get() - received;
+                text
+            }
+        };
+        serde_json::from_str(&text).map_err(|_| Failure::Malformed)
     }
 }
 
@@ -312,15 +292,11 @@ mod tests {
             .build()
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
-            let mut talk = Talk::new(
-                (link(), link()),
-                None,
-                (1 << 20, Duration::from_millis(200)),
-            );
-            let meter = &mut Meter::default();
+            let limit = Duration::from_millis(200);
+            let mut talk = Talk::new([&link(), &link()], None, 1 << 20, limit, limit);
             let both = async {
                 let called = talk
-                    .call(Protocol::Http, "eth_chainId", &json!([]), meter)
+                    .call(Protocol::Http, "eth_chainId", json!([]))
                     .await
                     .map(drop);
                 (called, talk.connect(Protocol::WebSocket).await.map(drop))

@@ -1,18 +1,20 @@
-use anyhow::Context;
-use crate::journal::{Entry, Step, self};
+use super::system::Order;
+use super::{Runner, Running, TurnError, job, search};
+use crate::journal::{self, Entry, Step};
 use crate::judge::killed_for_memory;
 use crate::plan::{Begin, Kind, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
+use anyhow::Context;
 use faultline_runner::isolation::{End, Evidence};
 use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_runner::record::recorder::{
+    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
+};
 use faultline_text::time;
 use std::path::Path;
 use std::time::Duration;
-use super::{Runner, Running, TurnError, job, search};
-use super::system::Order;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);

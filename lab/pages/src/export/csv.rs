@@ -99,6 +99,7 @@ fn iso(unix_ns: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Type;
     use super::*;
     use proptest::prelude::*;
 

@@ -4,8 +4,8 @@
 mod fincore;
 
 use crate::isolation::folders::RetainedEntry;
-use crate::isolation::tree::{Folder, WalkEntry, files, on_disk};
 use crate::isolation::launch::at;
+use crate::isolation::tree::{Folder, WalkEntry, files, on_disk};
 use anyhow::Result;
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;

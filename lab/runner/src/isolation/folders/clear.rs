@@ -1,6 +1,6 @@
 use super::{guard, keep, marker};
-use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, kind};
 use crate::isolation::launch::at;
+use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, kind};
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};

@@ -1,5 +1,5 @@
-use crate::isolation::tree::real;
 use crate::isolation::launch::at;
+use crate::isolation::tree::real;
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;

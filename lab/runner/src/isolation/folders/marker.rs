@@ -1,5 +1,5 @@
-use crate::isolation::tree::Folder;
 use crate::isolation::launch::at;
+use crate::isolation::tree::Folder;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;

@@ -2,8 +2,8 @@ mod copy;
 
 use super::clear::RetainedEntry;
 use super::{guard, keep, marker};
-use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, kind, os, real};
 use crate::isolation::launch::at;
+use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, kind, os, real};
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 use super::Owner;
-use crate::isolation::tree::{Folder, OpenResult};
 use crate::isolation::launch::at;
+use crate::isolation::tree::{Folder, OpenResult};
 use anyhow::{Result, anyhow};
 use faultline_kernel::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};

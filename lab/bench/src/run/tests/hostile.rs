@@ -4,9 +4,9 @@
     reason = "the witness has threads of its own"
 )]
 
-use super::Engine;
+use super::super::Engine;
+use super::plan_of;
 use super::server::{good, http};
-use super::tests::plan_of;
 use crate::endpoint::Endpoint;
 use crate::plan::Plan;
 use crate::protocol::Protocol;

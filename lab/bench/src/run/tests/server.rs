@@ -12,27 +12,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     After(Duration),
     Raw(String),
     Endless,
     Silent,
 }
 
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     /// From the request's last byte to the answer's first.
-    pub(super) took: Arc<Mutex<Vec<Duration>>>,
-    pub(super) connections: Arc<AtomicUsize>,
+    pub(crate) took: Arc<Mutex<Vec<Duration>>>,
+    pub(crate) connections: Arc<AtomicUsize>,
 }
 
-pub(super) fn good(id: u64) -> String {
+pub(crate) fn good(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#
     )
 }
 
-pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn http(status: &str, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}",
         body.len()
@@ -41,7 +41,7 @@ pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
 
 impl Server {
     /// `reply` gets the index of the request, counted over all connections, and its JSON-RPC id.
-    pub(super) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
+    pub(crate) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let took: Arc<Mutex<Vec<Duration>>> = Arc::default();

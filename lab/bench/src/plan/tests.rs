@@ -1,0 +1,91 @@
+use super::*;
+
+pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
+    let cell = |arm| Cell {
+        arm,
+        subject: 0,
+        link: 0,
+        method: r#""method":"m","params":[]"#.into(),
+        numbers: None,
+        expected: Expected::Account(crate::answer::Encoding::Base64),
+    };
+    Plan {
+        arms: Vec::new(),
+        links: Vec::new(),
+        subjects: Vec::new(),
+        cells: (0..cells).map(cell).collect(),
+        weights: Vec::new(),
+        values: Vec::new(),
+        rounds: 50,
+        warm_up: 2,
+        workers: 1,
+        rate: None,
+        seed,
+        timeout: Duration::from_secs(1),
+        limit: 1,
+        max_failures: None,
+    }
+}
+
+#[test]
+fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
+    let turns: Vec<Turn> = Order::new(&plan(4, 9)).collect();
+    assert_eq!(turns.len(), 52 * 4);
+    for (index, round) in turns.chunks(4).enumerate() {
+        let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();
+        cells.sort_unstable();
+        assert_eq!(cells, [0, 1, 2, 3]);
+        assert!(
+            round
+                .iter()
+                .all(|turn| turn.round == (index as u32).checked_sub(2))
+        );
+    }
+    assert!(
+        turns
+            .iter()
+            .eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter())
+    );
+    assert!(
+        !turns
+            .iter()
+            .eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter())
+    );
+    let first = |cell| {
+        turns
+            .chunks(4)
+            .filter(|round| round[0].cell == cell)
+            .count()
+    };
+    assert!(
+        (0..4).all(|cell| first(cell) > 4),
+        "each comes first now and then"
+    );
+}
+
+#[test]
+fn a_request_has_its_number() {
+    let plan = plan(1, 0);
+    let body = plan.body_in(&plan.cells[0], 12, 0);
+    assert_eq!(
+        &body[..],
+        br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#
+    );
+}
+
+#[test]
+fn numbers_are_drawn_anew_in_each_round_and_are_the_same_for_all_arms() {
+    let mut plan = plan(2, 3);
+    for cell in &mut plan.cells {
+        (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
+    }
+    let drawn = |cell: usize, round| plan.body_in(&plan.cells[cell], 1, round);
+    assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
+    let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(
+        (seen.len(), &seen[0][..]),
+        (5, &br#"{"jsonrpc":"2.0","id":1,[5]}"#[..])
+    );
+}
