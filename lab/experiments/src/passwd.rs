@@ -1,6 +1,6 @@
 //! The users of this host.
 
-use faultline_isolation::folders::Owner;
+use faultline_runner::isolation::folders::Owner;
 use std::path::PathBuf;
 
 const FILE: &str = "/etc/passwd";

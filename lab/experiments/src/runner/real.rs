@@ -247,10 +247,7 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     }
 }
 
-fn cooled(
-    dropped: String,
-    found: Result<Residency, faultline_runner::isolation::Error>,
-) -> CacheDropped {
+fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (
@@ -265,7 +262,7 @@ fn cooled(
 }
 
 /// Every run should find its program cached.
-fn warmed(file: &Path, read: Result<u64, faultline_runner::isolation::Error>) -> Option<String> {
+fn warmed(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
     let error = read.err()?;
     Some(format!(
         "{}: whether it is charged to this run is not known: {error}",
@@ -349,8 +346,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_looked_at_is_not_called_cold() {
-        let error =
-            faultline_runner::isolation::Error::Refused("fincore is not installed".to_owned());
+        let error = anyhow::anyhow!("fincore is not installed");
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }

@@ -8,7 +8,7 @@ use crate::plan::{Plan, Search};
 use crate::search::{Action, Answer, Line, Machine, Reading, Verdict};
 use crate::watch::StopReason;
 use anyhow::Context;
-use faultline_isolation::{Evidence, Launched};
+use faultline_runner::isolation::{Evidence, Launched};
 use faultline_text::{bytes, time};
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl Searching {
             .pending_limit
             .map_or(Ok(()), |bytes| relimit(launched, bytes));
         let moved = pending_limit.is_ok();
-        let sampled_evidence = pending_limit.and_then(|()| Ok(launched.evidence()?));
+        let sampled_evidence = pending_limit.and_then(|()| launched.evidence());
         if moved {
             self.pending_limit = None;
         }
