@@ -253,17 +253,14 @@ mod tests {
 
     #[test]
     fn a_file_belongs_to_the_module_of_its_name() {
-        let of = |file: &str| module(FilePath::new("daemon/faultlined/src"), FilePath::new(file));
-        assert_eq!(
-            of("daemon/faultlined/src/web/tls.rs"),
-            Some(path("web::tls"))
-        );
-        assert_eq!(of("daemon/faultlined/src/web.rs"), Some(path("web")));
+        let of = |file: &str| module(FilePath::new("daemon/http/src"), FilePath::new(file));
+        assert_eq!(of("daemon/http/src/web/tls.rs"), Some(path("web::tls")));
+        assert_eq!(of("daemon/http/src/web.rs"), Some(path("web")));
         let others = [
-            "daemon/faultlined/src/main.rs",
-            "daemon/faultlined/src/web/tests.rs",
+            "daemon/http/src/main.rs",
+            "daemon/http/src/web/tests.rs",
             "lab/report/src/run.rs",
-            "daemon/faultlined/src/a.toml",
+            "daemon/http/src/a.toml",
         ];
         assert_eq!(others.map(of), [None, None, None, None]);
     }

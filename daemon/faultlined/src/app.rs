@@ -16,8 +16,6 @@ pub use permanent_errors::is_permanent;
 
 use crate::demo::{self, Demo};
 use crate::ready_file::{self, ReadyFile};
-use crate::sinks::history::History;
-use crate::web;
 use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_core::clock::Clock;
@@ -29,6 +27,8 @@ use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
 use faultline_datapoints::tail::{self, LogTail};
 use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::history::History;
+use faultline_http::web;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_recorder::flight;

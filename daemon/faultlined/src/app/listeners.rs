@@ -1,6 +1,5 @@
 //! Listeners on the configured addresses, or on sockets from systemd.
 
-use crate::web;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config};
 use faultline_core::push_memory::Budget;
@@ -8,6 +7,7 @@ use faultline_core::socket::{self, Bound, ListenAddress};
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{IngestParts, Listener};
 use faultline_datapoints::validator::intake::Intake;
+use faultline_http::web;
 use std::net::SocketAddr;
 
 /// What accepts and forwards pushes.

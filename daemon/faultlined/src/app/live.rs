@@ -2,10 +2,10 @@
 //! restart and are named.
 
 use super::Reload;
-use crate::sinks::prometheus::ConstantLabels;
 use faultline_core::config::{Config, ConfigError};
 use faultline_core::hub::Latest;
 use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 use crate::ready_file;
-use crate::web;
 use faultline_core::socket::InheritError;
 use faultline_datapoints::ingest;
+use faultline_http::web;
 use faultline_recording::Error as Unrecordable;
 use std::error::Error;
 use std::io::ErrorKind;

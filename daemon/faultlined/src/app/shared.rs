@@ -1,13 +1,13 @@
 //! What the sources, the tick and the web server have in common.
 
 use super::{live, recording};
-use crate::sinks::history::History;
-use crate::web;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
+use faultline_http::sinks::history::History;
+use faultline_http::web;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};

@@ -1,9 +1,9 @@
 use super::Live;
-use crate::web;
 use anyhow::Context;
 use faultline_core::clock::Clock;
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stage;
+use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;

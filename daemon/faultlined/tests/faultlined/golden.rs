@@ -14,10 +14,10 @@ mod stored;
 
 use crate::support::pretend::{PID, Pretend};
 use faultline_core::config::{self, Config};
+use faultline_http::sinks::prometheus::{ConstantLabels, Dialect, page};
 use faultline_metrics::{Batch, Source, Text, Tick};
 use faultline_testkit::binaries::in_search_path;
 use faultline_testkit::expose;
-use faultlined::sinks::prometheus::{ConstantLabels, Dialect, page};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -13,15 +13,15 @@ use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
+use faultline_http::sinks::history::History;
+use faultline_http::sinks::prometheus::{Dialect, Exposition, page};
+use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::expose;
 use faultline_testkit::prometheus::{
     Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
 };
-use faultlined::sinks::history::History;
-use faultlined::sinks::prometheus::{Dialect, Exposition, page};
-use faultlined::web::{PageInfo, Server, WebState};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

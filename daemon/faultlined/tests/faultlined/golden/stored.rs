@@ -1,11 +1,11 @@
 //! What a real Prometheus stores of one tick, whichever dialect it is given.
 
 use super::cases;
+use faultline_http::sinks::prometheus::{Dialect, page};
 use faultline_metrics::{Kind, Unit, metrics};
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::http;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, Series};
-use faultlined::sinks::prometheus::{Dialect, page};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,0 +1,4 @@
+//! Serves metrics and the landing page.
+
+pub mod sinks;
+pub mod web;
