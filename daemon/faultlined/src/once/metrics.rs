@@ -5,8 +5,8 @@ use crate::clock::{Clock, Due};
 use crate::config::Config;
 use crate::discovery::{Finder, Following};
 use crate::hub::{Hub, Latest};
-use crate::sources;
-use crate::tick::{Parts, Ticker};
+use crate::sources::{self, Registry};
+use crate::tick::{BuildContext, Ticker};
 use anyhow::Context;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Histogram, Reading, Tick, Value};
@@ -41,18 +41,18 @@ pub(super) fn tick(
     following: Following,
     clock: Clock,
 ) -> anyhow::Result<Arc<Tick>> {
-    let sources = sources::polled(config, root, &following);
-    let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
-    let parts = Parts {
+    let mut registry = Registry::default();
+    let context = BuildContext {
+        config,
         clock,
-        interval: Duration::from_secs(1),
-        following,
-        root: root.clone(),
-        host,
-        sources,
+        root,
+        following: &following,
     };
+    sources::register_kernel(&mut registry, &context);
+    let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
     let ticks: Latest<Tick> = Latest::default();
-    let mut ticker = Ticker::new(parts, Hub::new(vec![Box::new(ticks)]));
+    let hub = Hub::new(vec![Box::new(ticks)]);
+    let mut ticker = Ticker::new(&context, host, registry.samplers, hub);
     Ok(ticker.tick(Due {
         number: 1,
         lateness: Duration::ZERO,

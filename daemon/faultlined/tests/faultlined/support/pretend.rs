@@ -10,10 +10,8 @@ use faultlined::config::Config;
 use faultlined::discovery::{Finder, Target};
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::Inputs;
-use faultlined::sources::{self, listening, rpc, selfwatch};
-use faultlined::tick::Poll;
-use faultlined::tick::{Parts, Ticker};
+use faultlined::sources::{self, Registry, selfwatch};
+use faultlined::tick::{BuildContext, Ticker};
 use faultlined::validator::intake::Intake;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,15 +63,21 @@ impl Pretend {
         let clock = Clock::start();
         let finder = Finder::build(&config.target, root.clone(), clock);
         let (intake, history) = (Intake::new(&config.datapoints), History::default());
-        let parts = Parts {
+        let context = BuildContext {
+            config,
             clock,
-            interval: config.sampling.interval,
-            following: finder.following(),
-            host: constants(&root),
-            sources: sources(config, &root, &finder, &intake),
-            root,
+            root: &root,
+            following: &finder.following(),
         };
-        let ticker = Ticker::new(parts, Hub::new(vec![Box::new(history.clone())]));
+        let live = Latest::default();
+        live.set(Some(Arc::new(config.clone())));
+        // With nothing behind those that fill slots of their own but the intake.
+        let mut registry = Registry::default();
+        sources::register(&mut registry, &context, &intake, None, None, live);
+        // Its own process is the real one.
+        selfwatch::register(&mut registry, &HostRoot::default(), false, |_| ());
+        let hub = Hub::new(vec![Box::new(history.clone())]);
+        let ticker = Ticker::new(&context, constants(&root), registry.samplers, hub);
         let started = Duration::from_secs(1_795_225_000);
         Pretend {
             host,
@@ -163,36 +167,4 @@ fn constants(root: &HostRoot) -> HostConstants {
         clock_ticks_per_second: 100,
         ..HostConstants::read(root).unwrap()
     }
-}
-
-/// The daemon's list, with nothing behind those that fill slots of their own but the intake.
-fn sources(
-    config: &Config,
-    root: &HostRoot,
-    finder: &Finder,
-    intake: &Intake,
-) -> Vec<Box<dyn Poll>> {
-    let live = Latest::default();
-    live.set(Some(Arc::new(config.clone())));
-    let told = Inputs {
-        intake: intake.clone(),
-        rpc: rpc::Handle::default(),
-        votes: faultlined::sources::votes::Handle::default(),
-        resources: faultlined::sources::resources::Handle::default(),
-        admin: Latest::default(),
-        log: None,
-    };
-    let datapoints = listening::Datapoints {
-        intake: intake.clone(),
-        meter: None,
-        forward: None,
-    };
-    let mut sources = sources::polled(config, root, &finder.following());
-    sources.extend(sources::with_inputs(config, datapoints, told, live));
-    // Its own process is the real one.
-    sources.push(Box::new(selfwatch::Selfwatch::new(
-        &HostRoot::default(),
-        false,
-    )));
-    sources
 }
