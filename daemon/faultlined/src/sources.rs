@@ -10,6 +10,7 @@ pub mod conclusions;
 mod datapoints;
 pub(crate) mod distance;
 pub mod host;
+mod interrupts;
 mod log;
 mod process;
 pub mod resources;
@@ -92,6 +93,7 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     let memory = host::Memory::default();
     cgroup::register(registry, context, &memory);
     host::register(registry, context, memory);
+    interrupts::register(registry, context);
 }
 
 /// All sources, in polling order. `live` is the configuration after reloads. Returns what the

@@ -21,11 +21,12 @@ use std::time::Duration;
 pub(crate) const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub(crate) const OF_THE_KERNEL: [Source; 4] = [
+pub(crate) const OF_THE_KERNEL: [Source; 5] = [
     Source::Process,
     Source::Threads,
     Source::Cgroup,
     Source::Host,
+    Source::Interrupts,
 ];
 
 /// A daemon without threads, sockets and clocks.
