@@ -3,9 +3,9 @@
 use super::live;
 use super::recording::Prepared;
 use faultline_core::auth_failures::AuthFailures;
-use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_http::sinks::history::History;
+use faultline_http::sinks::prometheus::DroppedSeries;
 use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_recorder::{flight, recorder};
