@@ -8,6 +8,7 @@ use crate::sinks::history::History;
 use crate::sinks::prometheus::DroppedSeries;
 use crate::sources::{Registry, selfwatch};
 use crate::tick::BuildContext;
+use crate::validator::intake::Intake;
 use crate::{flight, recorder, web};
 use faultline_kernel::HostRoot;
 use std::sync::Arc;
@@ -33,14 +34,17 @@ pub(super) fn web_state(context: &BuildContext<'_>, recording: Option<&Prepared>
     }
 }
 
-/// The samplers of the recorder and of the daemon itself.
+/// The samplers of the recorder and of the daemon itself. Also connects the recorder with the
+/// intake.
 pub(super) fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
+    intake: &Intake,
     state: &web::WebState,
     demo: bool,
 ) {
     if let Some(recorder) = &state.recorder {
+        intake.record_to(recorder.points());
         let flight = flight::readings(state.flight.clone());
         registry
             .samplers
