@@ -94,20 +94,16 @@ impl App {
         };
         let mut sources = Registry::default();
         sources.member(|stage| stage.thread("target", |stop| finder.run(stop)));
-        let (listener, forward) = (pushes.listener, pushes.forward);
         let (rpc, admin) = faultline_sources::register(
             &mut sources,
             &context,
             &intake,
-            listener,
-            forward,
+            pushes.listener,
+            pushes.forward,
             live.config(),
         );
         let state = shared::web_state(&context, recording.as_ref());
-        shared::register(&mut sources, &context, &state, options.demo);
-        if let Some(recorder) = &state.recorder {
-            intake.record_to(recorder.points());
-        }
+        shared::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, Hub::new(shared::sinks(&state)));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(5);
 
+type MoreReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
+
 struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
     demo: bool,
-    more: Box<dyn Fn(&mut Vec<Reading>) + Send>,
+    more: MoreReadings,
     buffer: Vec<u8>,
 }
 

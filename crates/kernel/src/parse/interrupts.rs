@@ -159,7 +159,7 @@ mod tests {
     fn a_line_of_fewer_cpus_and_a_table_without_any_are_errors() {
         let torn = parse(b"CPU0 CPU1\n 1: 5 6 chip\n 2: 5 chip\n").unwrap_err();
         assert_eq!(
-            (torn.line, torn.what.as_ref()),
+            (torn.line, torn.what),
             (3, "expected a name and a count for each CPU")
         );
         for text in [

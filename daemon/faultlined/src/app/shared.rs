@@ -4,6 +4,7 @@ use super::live;
 use super::recording::Prepared;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::hub::{Latest, Sink};
+use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_http::sinks::prometheus::DroppedSeries;
 use faultline_http::web;
@@ -34,14 +35,17 @@ pub(super) fn web_state(context: &BuildContext<'_>, recording: Option<&Prepared>
     }
 }
 
-/// The samplers of the recorder and of the daemon itself.
+/// The samplers of the recorder and of the daemon itself. Also connects the recorder with the
+/// intake.
 pub(super) fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
+    intake: &Intake,
     state: &web::WebState,
     demo: bool,
 ) {
     if let Some(recorder) = &state.recorder {
+        intake.record_to(recorder.points());
         let flight = flight::readings(state.flight.clone());
         registry
             .samplers
