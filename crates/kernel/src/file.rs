@@ -12,6 +12,9 @@ const INITIAL_CAPACITY: usize = 4096;
 
 const SMALLEST_PAGE: usize = 4096;
 
+/// A bound on what anyone else decides. `/proc/interrupts` of 512 CPUs has up to 20 MiB.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
 /// A name, a space and a 64-bit number; the longest line of `vmstat` has 50 bytes.
 const LONGEST_LINE: usize = 128;
 
@@ -140,6 +143,9 @@ pub(crate) fn read_whole(
         };
         if got == 0 || (last && buffer.last() == Some(&b'\n')) {
             return Ok(());
+        }
+        if buffer.len() > MAX_BYTES {
+            return Err(Errno::FBIG);
         }
         if got == free {
             buffer.reserve(buffer.capacity());

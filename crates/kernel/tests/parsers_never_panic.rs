@@ -2,9 +2,10 @@
 
 use faultline_kernel::parse::{
     boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice,
-    cpu_stat, cpu_times, cpuinfo, diskstats, ignored_signals, locks, meminfo, mountinfo, net_dev,
-    number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat,
-    pid_stat, pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
+    cpu_stat, cpu_times, cpuinfo, diskstats, ignored_signals, interrupts, locks, meminfo,
+    mountinfo, net_dev, number, os_release, pid_allowed, pid_cgroup, pid_cmdline, pid_environ,
+    pid_io, pid_limits, pid_schedstat, pid_stat, pid_status, pressure, swaps, udp_counters,
+    udp_sockets, vmstat,
 };
 use proptest::prelude::*;
 
@@ -16,7 +17,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 36] = parsers![
+const PARSERS: [Parser; 39] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -32,6 +33,7 @@ const PARSERS: [Parser; 36] = parsers![
     cpuinfo::parse,
     diskstats::parse,
     ignored_signals::parse,
+    interrupts::parse,
     locks::parse,
     meminfo::parse,
     mountinfo::parse,
@@ -39,6 +41,8 @@ const PARSERS: [Parser; 36] = parsers![
     number::parse,
     os_release::parse,
     number::parse_signed,
+    pid_allowed::cpus,
+    pid_allowed::mems,
     pid_cgroup::parse,
     pid_cmdline::parse,
     pid_io::parse,
@@ -64,7 +68,7 @@ fn look_up(text: &[u8]) {
     }
 }
 
-const TEXTS: [&[u8]; 17] = [
+const TEXTS: [&[u8]; 19] = [
     include_bytes!("text/linux-6.18/pid_stat"),
     include_bytes!("text/linux-6.18/pid_status"),
     include_bytes!("text/linux-6.18/pid_io"),
@@ -74,6 +78,8 @@ const TEXTS: [&[u8]; 17] = [
     include_bytes!("text/linux-6.18/mountinfo"),
     include_bytes!("text/linux-6.18/pressure_io"),
     include_bytes!("text/linux-6.18/diskstats"),
+    include_bytes!("text/linux-6.18/interrupts"),
+    include_bytes!("text/linux-6.18/softirqs"),
     include_bytes!("text/linux-6.18/net_snmp"),
     include_bytes!("text/linux-6.18/net_dev"),
     b"  sl  local\n 11: 0100007F:1F90 0:0 07 0:33C00 00:0 0 1000 0 8451 2 00 17\n",

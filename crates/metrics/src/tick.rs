@@ -30,6 +30,8 @@ pub enum Source {
     Threads,
     Cgroup,
     Host,
+    /// Interrupts and softirqs by CPU.
+    Interrupts,
     Resources,
     /// The validator's datapoints, pushed to the daemon or read from the validator's log.
     Datapoints,
@@ -44,12 +46,13 @@ pub enum Source {
 }
 
 impl Source {
-    pub const ALL: [Source; 14] = [
+    pub const ALL: [Source; 15] = [
         Source::Target,
         Source::Process,
         Source::Threads,
         Source::Cgroup,
         Source::Host,
+        Source::Interrupts,
         Source::Resources,
         Source::Datapoints,
         Source::Log,
@@ -68,6 +71,7 @@ impl Source {
             Source::Threads => "threads",
             Source::Cgroup => "cgroup",
             Source::Host => "host",
+            Source::Interrupts => "interrupts",
             Source::Resources => "resources",
             Source::Datapoints => "datapoints",
             Source::Log => "log",

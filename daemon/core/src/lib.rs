@@ -6,7 +6,6 @@ pub mod clock;
 pub mod config;
 pub mod connection_limit;
 pub mod connector;
-pub mod dropped_series;
 pub mod hub;
 pub mod limits;
 pub mod push_memory;

@@ -17,8 +17,10 @@ pub use journal::JournalTail;
 use crate::validator::intake::{Intake, Push};
 use faultline_core::clock::Clock;
 use faultline_core::config::Log;
+use faultline_core::supervisor::Stage;
 use faultline_log_tail::{RecordSink, RecordWriter};
 use faultline_metrics::Stamp;
+use std::io;
 
 #[derive(Debug, Clone)]
 pub struct Parts {
@@ -39,6 +41,16 @@ impl LogTail {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, parts)),
             Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, parts)),
+        }
+    }
+
+    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+        match self {
+            LogTail::File(file) => stage.path_thread("log", |stop| file.run(stop)),
+            LogTail::Journal(journal) => {
+                stage.task("journal", |stop| journal.run(stop));
+                Ok(())
+            }
         }
     }
 

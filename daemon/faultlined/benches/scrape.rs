@@ -7,11 +7,10 @@
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Find, Metrics};
-use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{self, ConstantLabels, Dialect};
+use faultline_http::sinks::prometheus::{self, ConstantLabels, Dialect, DroppedSeries};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
 use std::io::{Read, Write};

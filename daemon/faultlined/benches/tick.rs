@@ -21,11 +21,9 @@ use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_mock_validator::{Consensus, NodeState};
-use faultline_sources::admin::{PollTarget, PollTargetLookup};
-use faultline_sources::conclusions::Inputs;
-use faultline_sources::discovery::{Finder, Following, Target};
-use faultline_sources::tick::{Parts, Ticker};
-use faultline_sources::{listening, resources, rpc, selfwatch, votes};
+use faultline_sources::discovery::{Finder, Target};
+use faultline_sources::tick::{BuildContext, Ticker};
+use faultline_sources::{Registry, selfwatch};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
@@ -112,61 +110,6 @@ fn start_target() -> Child {
     child
 }
 
-/// What the tasks of `[validator]` and `[host]` have found beside that process.
-struct Found {
-    rpc: rpc::Handle,
-    votes: votes::Handle,
-    resources: resources::Handle,
-    _stage: Stage,
-    _runtime: tokio::runtime::Runtime,
-}
-
-impl Found {
-    fn beside(config: &Config, target: &Target, following: Following) -> Found {
-        let (clock, process) = (Clock::start(), target.process);
-        let config = Config {
-            rpc: faultline_core::config::Rpc {
-                url: Some(format!("http://{}", serve())),
-                ..config.rpc.clone()
-            },
-            ..config.clone()
-        };
-        let whom = || -> PollTargetLookup {
-            Box::new(move || {
-                Some(PollTarget {
-                    process,
-                    rpc_port: None,
-                    rpc_host: None,
-                    vote_account: None,
-                    ledger: None,
-                })
-            })
-        };
-        let poller = rpc::Poller::new(&config.rpc, clock, whom(), Latest::default());
-        let endpoint = rpc::Endpoint::new(&config.rpc, whom(), Latest::default(), poller.handle());
-        let asker = votes::Poller::new(&config.validator, clock, endpoint);
-        let looker = resources::Poller::new(&config.host, clock, HostRoot::default(), following);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let mut stage = Stage::new("bench", runtime.handle());
-        let (rpc, votes, resources) = (poller.handle(), asker.handle(), looker.handle());
-        stage.task("rpc", |stop| poller.run(stop));
-        stage.task("votes", |stop| asker.run(stop));
-        stage.task("resources", |stop| looker.run(stop));
-        std::thread::sleep(SETTLING);
-        Found {
-            rpc,
-            votes,
-            resources,
-            _stage: stage,
-            _runtime: runtime,
-        }
-    }
-}
-
 /// A stand-in's JSON-RPC.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -221,9 +164,12 @@ fn additions(pid: u32) {
     config.target.find = Find::Pid(pid);
     config.admin.enabled = false;
     config.threads.enabled = false;
-    let mut finder = Finder::build(&config.target, HostRoot::default(), Clock::start());
-    let target = finder.find_once().expect("the target is found");
-    let found = Found::beside(&config, &target, finder.following());
+    config.rpc.url = Some(format!("http://{}", serve()));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let mut neither = config.clone();
     (neither.validator.enabled, neither.host.enabled) = (false, false);
     for (what, votes, host) in [
@@ -235,8 +181,10 @@ fn additions(pid: u32) {
         (with.validator.enabled, with.host.enabled) = (votes, host);
         // Taken on each tick.
         with.host.interval = Duration::from_millis(1);
+        let mut stage = Stage::new("bench", runtime.handle());
         let mut sides =
-            [&neither, &with].map(|config| (Ticking::with(config, Some(&found)), Vec::new()));
+            [&neither, &with].map(|config| (Ticking::with(config, Some(&mut stage)), Vec::new()));
+        std::thread::sleep(SETTLING);
         for _ in 0..2_000 {
             sides
                 .iter_mut()
@@ -305,50 +253,32 @@ impl Ticking {
         Ticking::with(config, None)
     }
 
-    fn with(config: &Config, found: Option<&Found>) -> Self {
+    /// The tasks of the sources run in `stage`.
+    fn with(config: &Config, stage: Option<&mut Stage>) -> Self {
         let (root, clock) = (HostRoot::default(), Clock::start());
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let target = finder.find_once().expect("the target is found");
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let told = Inputs {
-            intake: intake.clone(),
-            rpc: found.map(|found| found.rpc.clone()).unwrap_or_default(),
-            votes: found.map(|found| found.votes.clone()).unwrap_or_default(),
-            resources: found
-                .map(|found| found.resources.clone())
-                .unwrap_or_default(),
-            admin: Latest::default(),
-            log: None,
-        };
-        let mut sources = faultline_sources::polled(config, &root, &finder.following());
-        sources.extend(faultline_sources::with_inputs(
-            config,
-            listening::Datapoints {
-                intake,
-                meter: None,
-                forward: None,
-            },
-            told,
-            live,
-        ));
-        sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));
-        let host = HostConstants::read(&root).expect("the kernel's constants");
         let following = finder.following();
-        let parts = Parts {
+        let context = BuildContext {
+            config,
             clock,
-            interval: config.sampling.interval,
-            following,
-            root,
-            host,
-            sources,
+            root: &root,
+            following: &following,
         };
+        let mut registry = Registry::default();
+        faultline_sources::register(&mut registry, &context, &intake, None, None, live);
+        selfwatch::register(&mut registry, &root, false, |_| ());
+        let sources = std::mem::take(&mut registry.samplers);
+        if let Some(stage) = stage {
+            registry.start(stage).expect("the sources' threads");
+        }
+        let host = HostConstants::read(&root).expect("the kernel's constants");
         let newest = Latest::default();
-        let ticker = Ticker::new(
-            parts,
-            Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]),
-        );
+        let hub = Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]);
+        let ticker = Ticker::new(&context, host, sources, hub);
         Ticking {
             ticker,
             newest,

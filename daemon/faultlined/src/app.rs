@@ -5,19 +5,14 @@ mod listeners;
 mod live;
 mod permanent_errors;
 mod places;
-mod pollers;
 mod recording;
 mod secrets;
 mod shared;
 mod signals;
 
-pub use live::Live;
-pub use permanent_errors::is_permanent;
-
 use crate::demo::{self, Demo};
 use crate::ready_file::{self, ReadyFile};
 use anyhow::Context;
-use faultline_agave::identify::Program;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError, Find};
 use faultline_core::hub::{Hub, Latest};
@@ -25,19 +20,17 @@ use faultline_core::socket::Inherited;
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
-use faultline_datapoints::tail::{self, LogTail};
 use faultline_datapoints::validator::intake::Intake;
-use faultline_http::sinks::history::History;
 use faultline_http::web;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
-use faultline_sources::admin::{PollTarget, PollTargetLookup};
+use faultline_recorder::manifest::ProcessFacts;
+use faultline_sources::Registry;
 use faultline_sources::discovery::{self, Finder, Following};
-use faultline_sources::tick::Ticker;
-use faultline_sources::{listening, resources};
-use pollers::Pollers;
-use shared::Shared;
+use faultline_sources::tick::{BuildContext, Ticker};
+pub use live::Live;
+pub use permanent_errors::is_permanent;
 use signals::Signals;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,13 +53,12 @@ pub struct Options {
 pub struct App {
     live: Live,
     clock: Clock,
-    finder: Finder,
+    following: Following,
+    sources: Registry,
+    push_addresses: Option<Vec<String>>,
     ticker: Ticker,
     ticks: Latest<Tick>,
-    ingest: Option<Listener<Intake>>,
     forwarder: Option<forward::Forwarder>,
-    log: Option<LogTail>,
-    pollers: Pollers,
     recording: Option<recording::Recording>,
     flight: Option<flight::Handle>,
     web: web::Server,
@@ -82,54 +74,55 @@ impl App {
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
         let pushes = listeners::pushes(&config, options.inherited.ingest, &intake, clock)?;
+        let push_addresses = pushes.listener.as_ref().map(Listener::places);
         let demo = options
             .demo
             .then(|| stand_in(&mut config, pushes.listener.as_ref()))
             .transpose()?;
         let recording = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, root.clone(), clock);
-        let shared = Shared::new(
-            &config,
-            clock,
-            (root, finder.following()),
-            recording.as_ref(),
-        );
-        let (host_root, followed) = (shared.root.clone(), shared.following.clone());
+        let following = finder.following();
+        let (host_root, followed) = (root.clone(), following.clone());
         intake.set_user_lookup(move || discovery::validators_user(&host_root, &followed));
-        let log = log_tail(&config, &intake, clock);
-        let pollers = Pollers::new(&config, clock, &shared.following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
-        let facts = pollers.facts();
-        let listening = listening::Datapoints {
-            intake: intake.clone(),
-            meter: pushes.listener.as_ref().map(Listener::meter),
-            forward: pushes.forward,
+        let context = BuildContext {
+            config: &config,
+            clock,
+            root: &root,
+            following: &following,
         };
-        let inputs = pollers.inputs(intake.clone(), log.as_ref());
-        let mut sources = shared.sources(listening, inputs, live.config());
-        sources.push(shared.selfwatch(options.demo));
-        let (ticks, history) = (Latest::default(), History::default());
-        let sinks = shared.sinks(&ticks, &history);
-        let state = shared.web_state(ticks.clone(), history);
+        let mut sources = Registry::default();
+        sources.member(|stage| stage.thread("target", |stop| finder.run(stop)));
+        let (rpc, admin) = faultline_sources::register(
+            &mut sources,
+            &context,
+            &intake,
+            pushes.listener,
+            pushes.forward,
+            live.config(),
+        );
+        let state = shared::web_state(&context, recording.as_ref());
+        shared::register(&mut sources, &context, &intake, &state, options.demo);
+        let samplers = std::mem::take(&mut sources.samplers);
+        let ticker = Ticker::new(&context, host, samplers, Hub::new(shared::sinks(&state)));
+        let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
         let web = listeners::exporter(&config.metrics, options.inherited.metrics, state)?;
-        let ticker = Ticker::new(shared.tick_parts(host, sources), Hub::new(sinks));
-        recording::last_push(&config, clock)
-            .into_iter()
-            .for_each(|last| intake.resume(last));
-        let flight = shared.flight;
+        if let Some(last) = recording::last_push(&config, clock) {
+            intake.resume(last);
+        }
+        let facts = ProcessFacts { rpc, admin };
         let recording = recording
             .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
             .transpose()?;
         Ok(App {
             live,
             clock,
-            finder,
+            following,
+            sources,
+            push_addresses,
             ticker,
             ticks,
-            ingest: pushes.listener,
             forwarder: pushes.forwarder,
-            log,
-            pollers,
             recording,
             flight,
             web,
@@ -152,12 +145,9 @@ impl App {
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
-        let (metrics, pushes) = (
-            self.web.places(),
-            self.ingest.as_ref().map(Listener::places),
-        );
+        let (metrics, pushes) = (self.web.places(), self.push_addresses);
         let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
-        let (page, following) = (self.web.page(), self.finder.following());
+        let page = self.web.page();
         // Before anything starts that needs an orderly stop. Clients queue in the sockets
         // meanwhile.
         ready_file
@@ -165,7 +155,9 @@ impl App {
             .map(|file| file.appear(metrics, pushes))
             .transpose()?;
         let (ticker, web) = (self.ticker, self.web);
-        start_inputs(sources, self.finder, self.ingest, self.log, self.pollers)?;
+        self.sources
+            .start(sources)
+            .context("a thread cannot be started")?;
         hub.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
             sinks.task("forward", |stop| forwarder.run(stop));
@@ -180,7 +172,7 @@ impl App {
         }
         let on_time = tokio::select! {
             watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
-            never = ready_file::keep(ready_file, following) => match never {},
+            never = ready_file::keep(ready_file, self.following) => match never {},
         };
         signals::stopping();
         let Some(ended) = end_in_order(stages, self.clock).await else {
@@ -190,36 +182,6 @@ impl App {
         tracing::info!(graceful, "stopped");
         Ok(graceful)
     }
-}
-
-/// Starts what fills the intake and the latest values.
-fn start_inputs(
-    sources: &mut Stage,
-    finder: Finder,
-    ingest: Option<Listener<Intake>>,
-    log: Option<LogTail>,
-    mut pollers: Pollers,
-) -> anyhow::Result<()> {
-    sources
-        .thread("target", move |stop| finder.run(stop))
-        .context("a thread cannot be started")?;
-    if let Some(ingest) = ingest {
-        sources.task("ingest", |stop| ingest.run(stop));
-    }
-    match log {
-        Some(LogTail::File(file)) => sources.path_thread("log", move |stop| file.run(stop))?,
-        Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
-        None => {}
-    }
-    if let Some(resources) = pollers.resources.take() {
-        sources.task_thread("resources", resources::MOST_CALLS, |stop| {
-            resources.run(stop)
-        })?;
-    }
-    if !pollers.is_empty() {
-        sources.task_thread("rpc", CALLS, |stop| pollers.run(stop))?;
-    }
-    Ok(())
 }
 
 /// Whether every stage ended in time; `None` after a second signal.
@@ -238,14 +200,6 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
         };
     }
     Some(on_time)
-}
-
-fn log_tail(config: &Config, intake: &Intake, clock: Clock) -> Option<LogTail> {
-    let parts = tail::Parts {
-        intake: intake.clone(),
-        clock,
-    };
-    config.log.as_ref().map(|log| LogTail::build(log, parts))
 }
 
 pub fn checked(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
@@ -347,22 +301,4 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
     config.target.find = Find::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     Ok(demo)
-}
-
-pub(crate) fn target_lookup(following: &Following) -> PollTargetLookup {
-    let following = following.clone();
-    Box::new(move || {
-        let target = following.current()?;
-        let validator = target.validator.as_ref()?;
-        // A test validator serves JSON-RPC on 8899 by default; the others serve none.
-        let default = (validator.program == Program::TestValidator).then_some(8899);
-        let rpc_port = validator.rpc_port.or(default);
-        Some(PollTarget {
-            process: target.process,
-            rpc_port,
-            rpc_host: validator.rpc_host.clone(),
-            vote_account: validator.vote_account,
-            ledger: target.ledger.clone(),
-        })
-    })
 }

@@ -21,14 +21,13 @@ pub use error::WebError;
 pub use health::health;
 
 use crate::sinks::history::History;
-use crate::sinks::prometheus::ConstantLabels;
+use crate::sinks::prometheus::{ConstantLabels, DroppedSeries};
 use answer::Site;
 use faultline_core::accept;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Find, Metrics};
 use faultline_core::connection_limit::Connections;
-use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::Latest;
 use faultline_core::socket::{self, Bound};
 use faultline_core::supervisor::Stop;

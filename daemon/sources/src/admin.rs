@@ -9,11 +9,16 @@ mod socket;
 
 pub use poller::Poller;
 
+use super::Registry;
+use crate::discovery::Following;
+use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::PublicKey;
 use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
+use faultline_agave::identify::Program;
+use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::votes as m;
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +37,25 @@ pub struct PollTarget {
 
 /// Returns the current target. Called at every poll on the runtime, so it must not block.
 pub type PollTargetLookup = Box<dyn Fn() -> Option<PollTarget> + Send + Sync>;
+
+/// Only a validator is polled.
+pub fn target_lookup(following: &Following) -> PollTargetLookup {
+    let following = following.clone();
+    Box::new(move || {
+        let target = following.current()?;
+        let validator = target.validator.as_ref()?;
+        // A test validator serves JSON-RPC on 8899 by default; the others serve none.
+        let default = (validator.program == Program::TestValidator).then_some(8899);
+        let rpc_port = validator.rpc_port.or(default);
+        Some(PollTarget {
+            process: target.process,
+            rpc_port,
+            rpc_host: validator.rpc_host.clone(),
+            vote_account: validator.vote_account,
+            ledger: target.ledger.clone(),
+        })
+    })
+}
 
 /// Immutable; the poller publishes a new one.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +106,50 @@ impl AdminFacts {
             Some(_) => None,
         }
     }
+}
+
+struct Admin {
+    facts: Latest<AdminFacts>,
+    last_reported: Option<Stamp>,
+}
+
+impl Poll for Admin {
+    fn source(&self) -> Source {
+        Source::AdminRpc
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let process = context.target.map(|target| target.process);
+        if let Some(facts) = self
+            .facts
+            .get()
+            .filter(|facts| Some(facts.process) == process)
+        {
+            facts.readings(&mut output.readings);
+            output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
+        }
+        output
+    }
+}
+
+/// `facts` exists before, because the pollers of JSON-RPC read it.
+pub(super) fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    facts: &Latest<AdminFacts>,
+) {
+    let config = &context.config.admin;
+    if !config.enabled {
+        return;
+    }
+    let lookup = target_lookup(context.following);
+    let poller = Poller::new(config, context.clock, lookup, facts.clone());
+    registry.validator_poller(|stop| poller.run(stop));
+    registry.sampler(Admin {
+        facts: facts.clone(),
+        last_reported: None,
+    });
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 mod counters;
 mod headroom;
 
+use super::Registry;
 use super::host::{Memory, minor_faults, pressure};
 use crate::discovery::{Following, FoundCgroup};
-use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{BuildContext, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use counters::Counters;
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
@@ -25,7 +26,7 @@ use std::time::Duration;
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub struct Cgroup {
+struct Cgroup {
     following: Following,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
@@ -44,7 +45,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    pub fn new(memory: Memory, following: Following) -> Self {
+    fn new(memory: Memory, following: Following) -> Self {
         Cgroup {
             following,
             process: None,
@@ -328,4 +329,8 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
     ] {
         output.whole(&c::RECLAIM, [op, by], pages);
     }
+}
+
+pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &Memory) {
+    registry.sampler(Cgroup::new(memory.clone(), context.following.clone()));
 }

@@ -6,7 +6,6 @@ mod slots;
 
 use super::admin::AdminFacts;
 use super::distance::Witnesses;
-use super::resources;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
 use crate::discovery::Target;
@@ -54,7 +53,6 @@ pub struct Inputs {
     pub intake: Intake,
     pub rpc: rpc::Handle,
     pub votes: votes::Handle,
-    pub resources: resources::Handle,
     pub admin: Latest<AdminFacts>,
     pub log: Option<tail::StatusHandle>,
 }

@@ -1,5 +1,6 @@
+use super::Registry;
 use crate::discovery::Following;
-use crate::tick::{LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{BuildContext, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
 use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
@@ -137,4 +138,8 @@ pub(super) fn pressure(
         output.seconds(metric, [resource, "some"], pressure.some);
         output.seconds(metric, [resource, "full"], pressure.full);
     }
+}
+
+pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: Memory) {
+    registry.sampler(Host::new(context.root, memory, context.following.clone()));
 }

@@ -1,107 +1,126 @@
-//! Finds the validator and samples everything on the tick. A source returns readings and problems;
-//! the framework adds the time it took.
+//! Finds the validator and samples everything on the tick. The module of a source has its sampler,
+//! its poller, and `register`.
 //!
-//! A *polled* source reads the kernel on the tick (process, threads, cgroup, host). A *listening*
-//! one is filled by its own task (datapoints, log, JSON-RPC, admin socket), so that a slow response
-//! delays no tick.
+//! Some read the kernel on the tick. The others have a task or thread that publishes its newest
+//! result, which the tick reads. So a slow response delays no tick.
 
 pub mod admin;
 mod asking;
-pub mod cgroup;
+mod cgroup;
 pub mod conclusions;
+mod datapoints;
 pub mod discovery;
 pub mod distance;
 pub mod host;
-pub mod listening;
-pub mod process;
+mod interrupts;
+mod log;
+mod process;
 pub mod resources;
 pub mod rpc;
 pub mod selfwatch;
+mod target;
 #[cfg(test)]
 mod tests;
-pub mod threads;
+mod threads;
 pub mod tick;
 pub mod votes;
 
-use conclusions::Inputs;
-use discovery::Following;
+use admin::AdminFacts;
 use faultline_core::config::Config;
 use faultline_core::hub::Latest;
-use faultline_kernel::HostRoot;
-use tick::Poll;
+use faultline_core::supervisor::{Stage, Stop};
+use faultline_datapoints::forward;
+use faultline_datapoints::ingest::Listener;
+use faultline_datapoints::validator::intake::Intake;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use std::io;
+use tick::{BuildContext, Poll};
 
-/// In polling order. The listening sources follow.
-pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
-    let mut sources: Vec<Box<dyn Poll>> = vec![
-        Box::new(listening::Target {
-            following: following.clone(),
-            last_reported: None,
-        }),
-        Box::new(process::Process::new()),
-    ];
-    if config.threads.enabled {
-        sources.push(Box::new(threads::Threads::new(
-            config.threads.clone(),
-            faultline_core::limits::raise_open_files(),
-        )));
-    }
-    let memory = host::Memory::default();
-    sources.push(Box::new(cgroup::Cgroup::new(
-        memory.clone(),
-        following.clone(),
-    )));
-    sources.push(Box::new(host::Host::new(root, memory, following.clone())));
-    sources
+type Start = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
+type Task = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
+
+#[derive(Default)]
+pub struct Registry {
+    /// In polling order.
+    pub samplers: Vec<Box<dyn Poll>>,
+    members: Vec<Start>,
+    validator_pollers: Vec<Task>,
 }
 
-/// The listening sources, then the conclusions from all. `live` is the current configuration.
-pub fn with_inputs(
-    config: &Config,
-    datapoints: listening::Datapoints,
-    inputs: Inputs,
+impl Registry {
+    pub(crate) fn sampler(&mut self, sampler: impl Poll + 'static) {
+        self.samplers.push(Box::new(sampler));
+    }
+
+    /// `start` adds a thread or task to the stage of the sources.
+    pub fn member(&mut self, start: impl FnOnce(&mut Stage) -> io::Result<()> + Send + 'static) {
+        self.members.push(Box::new(start));
+    }
+
+    /// Adds a task to the thread `rpc`. All polls of the validator are due at the same moments, so
+    /// that one thread wakes for all.
+    fn validator_poller<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        run: impl FnOnce(Stop) -> F + Send + 'static,
+    ) {
+        // Boxed: moving the tasks over the stack would keep 100 kB of it.
+        self.validator_pollers
+            .push(Box::new(|stop| run(stop).boxed()));
+    }
+
+    /// # Errors
+    /// The system cannot start a thread.
+    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+        for start in self.members {
+            start(stage)?;
+        }
+        let pollers = self.validator_pollers;
+        if pollers.is_empty() {
+            return Ok(());
+        }
+        stage.task_thread("rpc", rpc::MAX_BLOCKING_CALLS, |stop| async move {
+            join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
+        })
+    }
+}
+
+/// The sources that read the kernel on the tick.
+pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
+    target::register(registry, context);
+    process::register(registry);
+    threads::register(registry, context);
+    let memory = host::Memory::default();
+    cgroup::register(registry, context, &memory);
+    host::register(registry, context, memory);
+    interrupts::register(registry, context);
+}
+
+/// All sources, in polling order. `live` is the configuration after reloads. Returns what the
+/// manifest of a recording needs.
+pub fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    intake: &Intake,
+    listener: Option<Listener<Intake>>,
+    forward: Option<forward::Handle>,
     live: Latest<Config>,
-) -> Vec<Box<dyn Poll>> {
-    let mut sources: Vec<Box<dyn Poll>> = Vec::new();
-    let slot_time = Latest::default();
-    if config.host.enabled {
-        let (found, interval) = (inputs.resources.clone(), config.host.interval);
-        sources.push(Box::new(resources::Resources {
-            found,
-            interval,
-            last_reported: None,
-        }));
-    }
-    if config.ingest.enabled || config.log.is_some() {
-        sources.push(Box::new(datapoints));
-    }
-    if let Some(view) = inputs.log.clone() {
-        sources.push(Box::new(listening::Log(view)));
-    }
-    if config.rpc.enabled {
-        sources.push(Box::new(listening::Rpc {
-            handle: inputs.rpc.clone(),
-            last_reported: None,
-        }));
-    }
-    if config.rpc.enabled && config.validator.enabled {
-        sources.push(Box::new(votes::Votes {
-            handle: inputs.votes.clone(),
-            rpc: inputs.rpc.clone(),
-            intake: inputs.intake.clone(),
-            slot_time: slot_time.clone(),
-            last_reported: None,
-            judged: None,
-            requested_for: None,
-        }));
-    }
-    if config.admin.enabled {
-        sources.push(Box::new(listening::Admin {
-            facts: inputs.admin.clone(),
-            last_reported: None,
-        }));
-    }
-    sources.push(Box::new(conclusions::Conclusions::new(
-        live, inputs, slot_time,
-    )));
-    sources
+) -> (rpc::Handle, Latest<AdminFacts>) {
+    let (admin, slot_time) = (Latest::default(), Latest::default());
+    register_kernel(registry, context);
+    resources::register(registry, context);
+    datapoints::register(registry, context, intake, listener, forward);
+    let log = log::register(registry, context, intake);
+    let rpc = rpc::register(registry, context, &admin);
+    let votes = votes::register(registry, context, intake, &rpc, &admin, &slot_time);
+    admin::register(registry, context, &admin);
+    let inputs = conclusions::Inputs {
+        intake: intake.clone(),
+        rpc: rpc.clone(),
+        votes,
+        admin: admin.clone(),
+        log,
+    };
+    registry.sampler(conclusions::Conclusions::new(live, inputs, slot_time));
+    (rpc, admin)
 }

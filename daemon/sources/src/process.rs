@@ -1,5 +1,6 @@
 //! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
 
+use super::Registry;
 use crate::tick::{CpuTime, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
@@ -7,7 +8,7 @@ use faultline_metrics::metrics::process as p;
 use faultline_metrics::{Reading, ReadingList, Source};
 
 #[derive(Debug)]
-pub struct Process {
+struct Process {
     files: Option<ProcessFiles>,
     limits: Throttle,
     buffer: Vec<u8>,
@@ -24,10 +25,6 @@ impl Default for Process {
 }
 
 impl Process {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Opens the files once per process.
     fn files(
         &mut self,
@@ -138,4 +135,8 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
     output.whole(&p::OPEN_FDS, [], open);
     let max = output.take(sample.max_fds).and_then(|limit| limit.soft);
     output.whole(&p::MAX_FDS, [], max);
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.sampler(Process::default());
 }

@@ -8,15 +8,15 @@ mod growth;
 mod network;
 mod poller;
 
-pub use filesystems::{FileSystemUsage, Lacking, inspect};
-pub use folders::Folder;
-pub use poller::Poller;
-
+use super::Registry;
 use crate::asking::life;
-use crate::tick::{Poll, SampleContext, SourceOutput};
+use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, Source, Stamp};
+pub use filesystems::{FileSystemUsage, Lacking, inspect};
+pub use folders::Folder;
+use poller::Poller;
 use std::time::Duration;
 
 /// Maximum interval at which the tick checks for new results.
@@ -36,13 +36,10 @@ struct PollResult {
     up: bool,
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct Handle(Latest<PollResult>);
-
-pub struct Resources {
-    pub found: Handle,
-    pub interval: Duration,
-    pub last_reported: Option<Stamp>,
+struct Resources {
+    found: Latest<PollResult>,
+    interval: Duration,
+    last_reported: Option<Stamp>,
 }
 
 impl Poll for Resources {
@@ -58,7 +55,6 @@ impl Poll for Resources {
         let mut output = SourceOutput::default();
         let known = self
             .found
-            .0
             .get()
             .filter(|known| context.now.since(known.at) <= life(self.interval));
         let Some(known) = known else { return output };
@@ -71,12 +67,24 @@ impl Poll for Resources {
         {
             output.readings.extend_from_slice(readings);
         }
-        output.repeated = self.last_reported.replace(known.at) == Some(known.at);
-        output.received_at = Some(known.at);
-        output.up = known.up;
-        output.problems.clone_from(&known.problems);
+        output.received(&mut self.last_reported, known.at, known.up, &known.problems);
         output
     }
+}
+
+pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+    let config = &context.config.host;
+    if !config.enabled {
+        return;
+    }
+    let found = Latest::default();
+    registry.sampler(Resources {
+        found: found.clone(),
+        interval: config.interval,
+        last_reported: None,
+    });
+    let poller = Poller::new(context, found);
+    registry.member(|stage| stage.task_thread("resources", MOST_CALLS, |stop| poller.run(stop)));
 }
 
 #[cfg(test)]

@@ -18,16 +18,20 @@ pub use poller::{reachable, server};
 pub use probe::Probe;
 pub use transactions::TransactionCounter;
 
-use super::admin::AdminFacts;
+use super::Registry;
+use super::admin::{AdminFacts, target_lookup};
+use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 
 /// Immutable; the poller publishes a new one. Slots, health and transactions expire after two polls
 /// without renewal. Identity and version expire after three of their polls and 10 s.
@@ -112,6 +116,58 @@ pub fn identity_of(
     admin
         .and_then(|facts| facts.identity)
         .or_else(|| rpc.and_then(|facts| facts.identity))
+}
+
+struct Rpc {
+    handle: Handle,
+    /// Arrival of the response that was reported last.
+    last_reported: Option<Stamp>,
+}
+
+impl Poll for Rpc {
+    fn source(&self) -> Source {
+        Source::Rpc
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let process = context.target.map(|target| target.process);
+        self.handle.readings(process, &mut output.readings);
+        if let Some(facts) = self
+            .handle
+            .facts()
+            .filter(|facts| Some(facts.process) == process)
+        {
+            output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
+        }
+        output
+    }
+}
+
+pub(super) fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    admin: &Latest<AdminFacts>,
+) -> Handle {
+    let BuildContext { config, clock, .. } = *context;
+    if !config.rpc.enabled {
+        return Handle::default();
+    }
+    let lookup = target_lookup(context.following);
+    let poller = Poller::new(&config.rpc, clock, lookup, admin.clone());
+    let handle = poller.handle();
+    registry.validator_poller(|stop| poller.run(stop));
+    if config.probe.enabled {
+        let lookup = target_lookup(context.following);
+        let endpoint = Endpoint::new(&config.rpc, lookup, admin.clone(), handle.clone());
+        let probe = Probe::new(&config.probe, clock, endpoint);
+        registry.validator_poller(|stop| probe.run(stop));
+    }
+    registry.sampler(Rpc {
+        handle: handle.clone(),
+        last_reported: None,
+    });
+    handle
 }
 
 #[cfg(test)]

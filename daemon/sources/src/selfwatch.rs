@@ -1,38 +1,21 @@
 //! The daemon's own resource use, every few ticks.
 
+use super::Registry;
 use crate::tick::{Poll, SampleContext, SourceOutput};
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::dropped_series::DroppedSeries;
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{ReadingList, Source};
+use faultline_metrics::{Reading, ReadingList, Source};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
-pub struct Selfwatch {
+type MoreReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
+
+struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
     demo: bool,
-    pages: Option<(AuthFailures, DroppedSeries)>,
+    more: MoreReadings,
     buffer: Vec<u8>,
-}
-
-impl Selfwatch {
-    pub fn new(root: &HostRoot, demo: bool) -> Self {
-        let files = ProcessFiles::open(root, std::process::id());
-        Selfwatch {
-            files,
-            demo,
-            pages: None,
-            buffer: Vec::new(),
-        }
-    }
-
-    pub fn with(mut self, auth_failures: AuthFailures, dropped: DroppedSeries) -> Self {
-        self.pages = Some((auth_failures, dropped));
-        self
-    }
 }
 
 impl Poll for Selfwatch {
@@ -55,10 +38,7 @@ impl Poll for Selfwatch {
         if self.demo {
             output.readings.flag(&d::DEMO, [], true);
         }
-        if let Some((auth_failures, dropped)) = &self.pages {
-            output.readings.push(auth_failures.reading());
-            dropped.readings(&mut output.readings);
-        }
+        (self.more)(&mut output.readings);
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
@@ -87,4 +67,19 @@ impl Poll for Selfwatch {
         output.whole(&d::SELF_MAX_FDS, [], most);
         output
     }
+}
+
+/// `more` adds readings of other parts of the daemon.
+pub fn register(
+    registry: &mut Registry,
+    root: &HostRoot,
+    demo: bool,
+    more: impl Fn(&mut Vec<Reading>) + Send + 'static,
+) {
+    registry.sampler(Selfwatch {
+        files: ProcessFiles::open(root, std::process::id()),
+        demo,
+        more: Box::new(more),
+        buffer: Vec::new(),
+    });
 }

@@ -3,7 +3,8 @@
 
 mod pools;
 
-use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput};
+use super::Registry;
+use crate::tick::{BuildContext, CpuTime, Poll, SampleContext, SourceOutput};
 use faultline_core::config;
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
@@ -24,7 +25,7 @@ const OWN_DESCRIPTORS: u64 = 128;
 const COMPLETE_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub struct Threads {
+struct Threads {
     config: config::Threads,
     descriptors: usize,
     followed: Option<Followed>,
@@ -115,7 +116,7 @@ impl Followed {
 
 impl Threads {
     /// `descriptors` is the process's limit of open files.
-    pub fn new(config: config::Threads, descriptors: u64) -> Self {
+    fn new(config: config::Threads, descriptors: u64) -> Self {
         let descriptors = for_threads(descriptors);
         Threads {
             config,
@@ -262,6 +263,14 @@ fn block_io_delay(
     };
     let problem = Problem::new(Status::Absent, missing);
     output.problems.push(problem);
+}
+
+pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+    let config = &context.config.threads;
+    if config.enabled {
+        let descriptors = faultline_core::limits::raise_open_files();
+        registry.sampler(Threads::new(config.clone(), descriptors));
+    }
 }
 
 #[cfg(test)]

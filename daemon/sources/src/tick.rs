@@ -4,7 +4,7 @@ mod source;
 mod statistics;
 
 pub use source::{
-    CpuTime, LIMITS_EVERY, Poll, ProcessState, SampleContext, SourceOutput, Throttle,
+    BuildContext, CpuTime, LIMITS_EVERY, Poll, ProcessState, SampleContext, SourceOutput, Throttle,
 };
 pub use statistics::{Freshness, Statistics};
 
@@ -40,17 +40,13 @@ pub struct Ticker {
     boot_time: Option<Result<u64, ReadError>>,
 }
 
-pub struct Parts {
-    pub clock: Clock,
-    pub interval: Duration,
-    pub following: Following,
-    pub root: HostRoot,
-    pub host: HostConstants,
-    pub sources: Vec<Box<dyn Poll>>,
-}
-
 impl Ticker {
-    pub fn new(parts: Parts, hub: Hub) -> Self {
+    pub fn new(
+        context: &BuildContext<'_>,
+        host: HostConstants,
+        sources: Vec<Box<dyn Poll>>,
+        hub: Hub,
+    ) -> Self {
         let entry = |source: Box<dyn Poll>| {
             let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
             Entry {
@@ -60,12 +56,12 @@ impl Ticker {
             }
         };
         Ticker {
-            clock: parts.clock,
-            schedule: Schedule::every(parts.interval),
-            following: parts.following,
-            root: parts.root,
-            host: parts.host,
-            entries: parts.sources.into_iter().map(entry).collect(),
+            clock: context.clock,
+            schedule: Schedule::every(context.config.sampling.interval),
+            following: context.following.clone(),
+            root: context.root.clone(),
+            host,
+            entries: sources.into_iter().map(entry).collect(),
             book: Statistics::default(),
             hub,
             followed: None,

@@ -13,9 +13,10 @@ mod standing;
 pub use migration::MigrationEvidence;
 pub use poller::Poller;
 
+use super::admin::{AdminFacts, target_lookup};
 use super::distance::Witnesses;
-use super::rpc;
-use crate::tick::{Poll, SampleContext, SourceOutput};
+use super::{Registry, rpc};
+use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::HEALTH_DISTANCE;
@@ -113,17 +114,17 @@ pub struct VoteStatus {
     pub problems: Vec<Problem>,
 }
 
-pub struct Votes {
-    pub handle: Handle,
-    pub rpc: rpc::Handle,
-    pub slot_time: Latest<Duration>,
-    pub intake: Intake,
-    pub last_reported: Option<Stamp>,
+struct Votes {
+    handle: Handle,
+    rpc: rpc::Handle,
+    slot_time: Latest<Duration>,
+    intake: Intake,
+    last_reported: Option<Stamp>,
     /// Arrival of the own votes that were reported last, and whether the node was near the tip
     /// then.
-    pub judged: Option<(Stamp, Option<bool>)>,
+    judged: Option<(Stamp, Option<bool>)>,
     /// The response for which another round was requested.
-    pub requested_for: Option<Stamp>,
+    requested_for: Option<Stamp>,
 }
 
 impl Votes {
@@ -174,13 +175,39 @@ impl Poll for Votes {
                 judged_from_behind: self.is_judged_from_behind(&known, near_tip),
             };
             known.readings(vantage, context.now, &mut output.readings);
-            output.repeated = self.last_reported.replace(known.at) == Some(known.at);
-            output.received_at = Some(known.at);
-            output.up = known.up;
-            output.problems.clone_from(&known.problems);
+            output.received(&mut self.last_reported, known.at, known.up, &known.problems);
         }
         output
     }
+}
+
+pub(super) fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    intake: &Intake,
+    rpc: &rpc::Handle,
+    admin: &Latest<AdminFacts>,
+    slot_time: &Latest<Duration>,
+) -> Handle {
+    let config = context.config;
+    if !config.rpc.enabled || !config.validator.enabled {
+        return Handle::default();
+    }
+    let lookup = target_lookup(context.following);
+    let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
+    let poller = Poller::new(&config.validator, context.clock, endpoint);
+    let handle = poller.handle();
+    registry.validator_poller(|stop| poller.run(stop));
+    registry.sampler(Votes {
+        handle: handle.clone(),
+        rpc: rpc.clone(),
+        slot_time: slot_time.clone(),
+        intake: intake.clone(),
+        last_reported: None,
+        judged: None,
+        requested_for: None,
+    });
+    handle
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Problem, Reading, Tick, Value};
+use faultline_sources::Registry;
 use faultline_sources::discovery::{Finder, Following};
-use faultline_sources::tick::{Parts, Ticker};
+use faultline_sources::tick::{BuildContext, Ticker};
 use faultline_text::clean;
 use serde_json::{Map, json};
 use std::fmt::Write;
@@ -39,18 +40,18 @@ pub(super) fn tick(
     following: Following,
     clock: Clock,
 ) -> anyhow::Result<Arc<Tick>> {
-    let sources = faultline_sources::polled(config, root, &following);
-    let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
-    let parts = Parts {
+    let mut registry = Registry::default();
+    let context = BuildContext {
+        config,
         clock,
-        interval: Duration::from_secs(1),
-        following,
-        root: root.clone(),
-        host,
-        sources,
+        root,
+        following: &following,
     };
+    faultline_sources::register_kernel(&mut registry, &context);
+    let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
     let ticks: Latest<Tick> = Latest::default();
-    let mut ticker = Ticker::new(parts, Hub::new(vec![Box::new(ticks)]));
+    let hub = Hub::new(vec![Box::new(ticks)]);
+    let mut ticker = Ticker::new(&context, host, registry.samplers, hub);
     Ok(ticker.tick(Due {
         number: 1,
         lateness: Duration::ZERO,

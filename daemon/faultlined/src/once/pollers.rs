@@ -2,7 +2,6 @@
 
 use super::report::Check;
 use super::rights::{ProcessInspection, as_owner, is_forbidden};
-use crate::app;
 use faultline_agave::admin::StartProgress;
 use faultline_agave::identify::Program;
 use faultline_agave::rpc::Health;
@@ -61,6 +60,7 @@ pub(super) async fn admin(
     if let Some(check) = admin_unavailable(config, seen) {
         return (check, Latest::default());
     }
+    let facts = Latest::default();
     let timeout = config.admin.timeout.min(MOST_TIMEOUT);
     let poller = admin::Poller::new(
         &faultline_core::config::Admin {
@@ -68,9 +68,9 @@ pub(super) async fn admin(
             ..config.admin
         },
         clock,
-        app::target_lookup(&seen.following),
+        admin::target_lookup(&seen.following),
+        facts.clone(),
     );
-    let facts = poller.facts();
     let mut stage = stage();
     stage.task("admin", |stop| poller.at_once().run(stop));
     let reported = wait_for(stage, PATIENCE, || {
@@ -149,7 +149,7 @@ pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option
         .as_ref()
         .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
-        (_, Some(_)) => Some(app::target_lookup(&seen.following)),
+        (_, Some(_)) => Some(admin::target_lookup(&seen.following)),
         (Some(_), None) => {
             let process = ProcessId {
                 pid: 0,
@@ -293,15 +293,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let tail = LogTail::build(log, parts);
     let status_handle = tail.status();
     let mut stage = stage();
-    let started = match tail {
-        LogTail::File(file) => stage
-            .path_thread("log", move |stop| file.run(stop))
-            .map_err(|error| error.to_string()),
-        LogTail::Journal(journal) => {
-            stage.task("journal", |stop| journal.run(stop));
-            Ok(())
-        }
-    };
+    let started = tail.start(&mut stage).map_err(|error| error.to_string());
     let status = wait_for(stage, LOG_PATIENCE, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     });

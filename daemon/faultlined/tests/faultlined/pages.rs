@@ -9,12 +9,11 @@
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config, Find, Metrics};
-use faultline_core::dropped_series::DroppedSeries;
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{Dialect, Exposition, page};
+use faultline_http::sinks::prometheus::{Dialect, DroppedSeries, Exposition, page};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
 use faultline_testkit::eventually::eventually_seeing;

@@ -76,6 +76,7 @@ const PROCESS: &[Source] = &[Source::Process];
 const THREADS: &[Source] = &[Source::Threads];
 const CGROUP: &[Source] = &[Source::Cgroup];
 const HOSTS: &[Source] = &[Source::Host];
+const INTERRUPTS: &[Source] = &[Source::Interrupts];
 const OF_THREADS: &[&str] = &[
     "agave_thread_pool_",
     "agave_process_context_switches",
@@ -104,6 +105,7 @@ const FILES: &[File] = &[
             "agave_process_swap",
             "agave_process_page_table",
             "agave_memory_",
+            "agave_poh_cpu_info",
         ],
     ),
     file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),
@@ -285,6 +287,18 @@ const FILES: &[File] = &[
         Sole,
         HOSTS,
         &["agave_host_max_map"],
+    ),
+    file(
+        "proc/interrupts",
+        Fixed,
+        INTERRUPTS,
+        &["agave_host_interrupts_total", "agave_poh_cpu_info"],
+    ),
+    file(
+        "proc/softirqs",
+        Fixed,
+        INTERRUPTS,
+        &["agave_host_softirqs_"],
     ),
     file_v1(
         "sys/fs/cgroup/memory/system.slice/sol.service/memory.usage_in_bytes",

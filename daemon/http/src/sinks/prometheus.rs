@@ -2,10 +2,12 @@
 
 mod classic;
 mod collector;
+mod dropped;
 mod exposition;
 mod family;
 mod negotiate;
 
+pub use dropped::DroppedSeries;
 pub use exposition::{Exposition, Page};
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 

@@ -1,7 +1,6 @@
 //! `/metrics`: the newest tick as a page, encoded once for all scrapers.
 
-use crate::sinks::prometheus::{ConstantLabels, Dialect, Exposition, Page};
-use faultline_core::dropped_series::DroppedSeries;
+use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, Exposition, Page};
 use faultline_metrics::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
@@ -76,7 +75,7 @@ impl Pages {
         let current = last.as_ref().filter(|last| last.number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
-            self.dropped.count(exposition.dropped());
+            self.dropped.count(&exposition);
             // Frees pages of dialects that nobody requested in the last tick.
             let last = last.as_ref().map(Exposition::number);
             for page in &mut encoded.pages {

@@ -45,9 +45,13 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Does not connect.
-    pub fn new(config: &config::Admin, clock: Clock, target: PollTargetLookup) -> Self {
-        let (facts, standing) = (Latest::default(), ProblemLog::default());
+    /// Does not connect. `facts` contains `None` without a target.
+    pub fn new(
+        config: &config::Admin,
+        clock: Clock,
+        target: PollTargetLookup,
+        facts: Latest<AdminFacts>,
+    ) -> Self {
         Poller {
             timeout: config.timeout,
             pace: PACE,
@@ -55,7 +59,7 @@ impl Poller {
             target,
             facts,
             memory: None,
-            standing,
+            standing: ProblemLog::default(),
             paths: Arc::new(PathThread::new("admin-path")),
         }
     }
@@ -75,11 +79,6 @@ impl Poller {
     #[cfg(test)]
     pub(super) fn at(self, pace: Pace) -> Self {
         Poller { pace, ..self }
-    }
-
-    /// Contains `None` without a target.
-    pub fn facts(&self) -> Latest<AdminFacts> {
-        self.facts.clone()
     }
 
     /// Returns only on `stop`.

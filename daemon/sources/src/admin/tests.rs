@@ -56,6 +56,7 @@ impl Running {
             starting: Duration::from_millis(20),
             running: Duration::from_millis(200),
         };
+        let facts = Latest::default();
         let poller = Poller::new(
             &config::Admin {
                 enabled: true,
@@ -63,9 +64,9 @@ impl Running {
             },
             Clock::start(),
             whom,
+            facts.clone(),
         )
         .at(pace);
-        let facts = poller.facts();
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         Running {
@@ -210,8 +211,9 @@ async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
         assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
         let whom = Arc::clone(&running.asked);
         let whom = Box::new(move || whom.lock().unwrap().clone());
-        let poller = Poller::new(&config::Admin::default(), Clock::start(), whom).at(pace);
-        running.facts = poller.facts();
+        let config = config::Admin::default();
+        running.facts = Latest::default();
+        let poller = Poller::new(&config, Clock::start(), whom, running.facts.clone()).at(pace);
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         stage

@@ -1,13 +1,12 @@
+use super::PollResult;
 use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
 use super::folders::FolderPaths;
 use super::network::Network;
-use super::{Handle, PollResult};
 use crate::asking::PollTimer;
 use crate::discovery::{Following, Target};
-use crate::tick::SourceOutput;
+use crate::tick::{BuildContext, SourceOutput};
 use faultline_core::clock::Clock;
-use faultline_core::config;
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stop;
 use faultline_kernel::cpus::Speed;
@@ -22,7 +21,7 @@ use std::time::Duration;
 /// Polls per sample of the processors: on some kernels it interrupts each of them.
 const SLOW_FACTOR: u64 = 4;
 
-pub struct Poller {
+pub(super) struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
@@ -39,13 +38,13 @@ pub struct Poller {
 }
 
 impl Poller {
-    pub fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
+    pub(super) fn new(context: &BuildContext<'_>, found: Latest<PollResult>) -> Self {
         Poller {
-            interval: config.interval,
-            clock,
-            root,
-            following,
-            found: Latest::default(),
+            interval: context.config.host.interval,
+            clock: context.clock,
+            root: context.root.clone(),
+            following: context.following.clone(),
+            found,
             polls: 0,
             target: None,
             places: FolderPaths::default(),
@@ -57,11 +56,7 @@ impl Poller {
         }
     }
 
-    pub fn handle(&self) -> Handle {
-        Handle(self.found.clone())
-    }
-
-    pub async fn run(mut self, stop: Stop) {
+    pub(super) async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {

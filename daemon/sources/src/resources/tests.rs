@@ -288,8 +288,8 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
         problems: Vec::new(),
         up: true,
     };
-    let found = Handle::default();
-    found.0.set(Some(Arc::new(known)));
+    let found = Latest::default();
+    found.set(Some(Arc::new(known)));
     let mut source = Resources {
         found,
         interval: INTERVAL,

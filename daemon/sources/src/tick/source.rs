@@ -1,12 +1,23 @@
 //! The interface of a source: it returns readings and problems. The tick adds the duration.
 
-use crate::discovery::Target;
+use crate::discovery::{Following, Target};
+use faultline_core::clock::Clock;
+use faultline_core::config::Config;
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
 use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What sources are built from.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildContext<'a> {
+    pub config: &'a Config,
+    pub clock: Clock,
+    pub root: &'a HostRoot,
+    pub following: &'a Following,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub struct SampleContext<'a> {
@@ -91,6 +102,20 @@ impl SourceOutput {
             readings: Vec::with_capacity(readings),
             ..Self::default()
         }
+    }
+
+    /// Takes over the state of a result that a poller received at `at`.
+    pub fn received(
+        &mut self,
+        last_reported: &mut Option<Stamp>,
+        at: Stamp,
+        up: bool,
+        problems: &[Problem],
+    ) {
+        self.repeated = last_reported.replace(at) == Some(at);
+        self.received_at = Some(at);
+        self.up = up;
+        self.problems = problems.to_vec();
     }
 
     /// An error becomes a problem.

@@ -9,11 +9,9 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
-use faultline_sources::conclusions::Inputs;
 use faultline_sources::discovery::{Finder, Target};
-use faultline_sources::tick::Poll;
-use faultline_sources::tick::{Parts, Ticker};
-use faultline_sources::{listening, rpc, selfwatch};
+use faultline_sources::tick::{BuildContext, Ticker};
+use faultline_sources::{Registry, selfwatch};
 use faultline_testkit::host::PretendHost;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,11 +21,12 @@ use std::time::Duration;
 pub(crate) const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub(crate) const OF_THE_KERNEL: [Source; 4] = [
+pub(crate) const OF_THE_KERNEL: [Source; 5] = [
     Source::Process,
     Source::Threads,
     Source::Cgroup,
     Source::Host,
+    Source::Interrupts,
 ];
 
 /// A daemon without threads, sockets and clocks.
@@ -65,15 +64,21 @@ impl Pretend {
         let clock = Clock::start();
         let finder = Finder::build(&config.target, root.clone(), clock);
         let (intake, history) = (Intake::new(&config.datapoints), History::default());
-        let parts = Parts {
+        let context = BuildContext {
+            config,
             clock,
-            interval: config.sampling.interval,
-            following: finder.following(),
-            host: constants(&root),
-            sources: sources(config, &root, &finder, &intake),
-            root,
+            root: &root,
+            following: &finder.following(),
         };
-        let ticker = Ticker::new(parts, Hub::new(vec![Box::new(history.clone())]));
+        let live = Latest::default();
+        live.set(Some(Arc::new(config.clone())));
+        // With nothing behind those that fill slots of their own but the intake.
+        let mut registry = Registry::default();
+        faultline_sources::register(&mut registry, &context, &intake, None, None, live);
+        // Its own process is the real one.
+        selfwatch::register(&mut registry, &HostRoot::default(), false, |_| ());
+        let hub = Hub::new(vec![Box::new(history.clone())]);
+        let ticker = Ticker::new(&context, constants(&root), registry.samplers, hub);
         let started = Duration::from_secs(1_795_225_000);
         Pretend {
             host,
@@ -163,38 +168,4 @@ fn constants(root: &HostRoot) -> HostConstants {
         clock_ticks_per_second: 100,
         ..HostConstants::read(root).unwrap()
     }
-}
-
-/// The daemon's list, with nothing behind those that fill slots of their own but the intake.
-fn sources(
-    config: &Config,
-    root: &HostRoot,
-    finder: &Finder,
-    intake: &Intake,
-) -> Vec<Box<dyn Poll>> {
-    let live = Latest::default();
-    live.set(Some(Arc::new(config.clone())));
-    let told = Inputs {
-        intake: intake.clone(),
-        rpc: rpc::Handle::default(),
-        votes: faultline_sources::votes::Handle::default(),
-        resources: faultline_sources::resources::Handle::default(),
-        admin: Latest::default(),
-        log: None,
-    };
-    let datapoints = listening::Datapoints {
-        intake: intake.clone(),
-        meter: None,
-        forward: None,
-    };
-    let mut sources = faultline_sources::polled(config, root, &finder.following());
-    sources.extend(faultline_sources::with_inputs(
-        config, datapoints, told, live,
-    ));
-    // Its own process is the real one.
-    sources.push(Box::new(selfwatch::Selfwatch::new(
-        &HostRoot::default(),
-        false,
-    )));
-    sources
 }

@@ -1,6 +1,5 @@
 use super::*;
-use crate::sinks::prometheus::page;
-use faultline_core::dropped_series::DroppedSeries;
+use crate::sinks::prometheus::{DroppedSeries, page};
 use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
 use proptest::prelude::*;
 
@@ -177,7 +176,7 @@ fn a_label_twice_and_a_series_twice_are_left_out_and_counted_and_the_rest_stays(
     let tick = tick(1, vec![batch(first), batch(second)]);
     let values = |constant: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
         let exposition = Exposition::new(&tick, &Arc::new(constant.clone()), None);
-        dropped.count(exposition.dropped());
+        dropped.count(&exposition);
         let readings = exposition.families[0].readings(&tick);
         readings
             .filter_map(|reading| reading.value.number())

@@ -1,3 +1,4 @@
+use super::Exposition;
 use faultline_metrics::Reading;
 use faultline_metrics::metrics::daemon::SERIES_DROPPED;
 use parking_lot::Mutex;
@@ -8,10 +9,10 @@ use std::sync::Arc;
 pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl DroppedSeries {
-    pub fn count(&self, dropped: impl Iterator<Item = (&'static str, usize)>) {
+    pub fn count(&self, exposition: &Exposition) {
         let mut counts = self.0.lock();
-        for (metric, series) in dropped {
-            *counts.entry(metric).or_default() += series as u64;
+        for (metric, dropped) in exposition.dropped() {
+            *counts.entry(metric).or_default() += dropped as u64;
         }
     }
 
